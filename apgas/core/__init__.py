@@ -1,0 +1,1 @@
+"""Pure state machines of the runtime: no I/O, time or threads."""

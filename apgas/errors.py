@@ -1,0 +1,39 @@
+"""Errors that programs see."""
+
+from __future__ import annotations
+
+
+class ApgasError(Exception):
+    """Base of every error that the runtime raises for a reason of its own."""
+
+
+class UsageError(ApgasError):
+    """The API was called where it cannot work; the text says what to do instead."""
+
+
+class PlaceGoneError(ApgasError):
+    """A message was addressed to a place that is leaving, has left, or never was."""
+
+    def __init__(self, place: int, epoch: int, why: str = "has left") -> None:
+        super().__init__(f"place {place} {why} (epoch {epoch})")
+        self.place = place
+        self.epoch = epoch
+
+    def __reduce__(self) -> tuple[type[PlaceGoneError], tuple[int, int, str]]:
+        return (type(self), (self.place, self.epoch, str(self.args[0])))
+
+
+class PlaceLostError(ApgasError):
+    """A place died without being asked to leave; the job ends."""
+
+
+class ProtocolError(ApgasError):
+    """A peer sent something that the protocol does not allow."""
+
+
+class AuthenticationError(ProtocolError):
+    """A peer could not prove that it belongs to this job."""
+
+
+class InvariantError(ApgasError):
+    """The runtime found its own state inconsistent: a defect, reported with the state that shows it."""

@@ -1,0 +1,1 @@
+"""Handlers, orders, and where orders come from."""

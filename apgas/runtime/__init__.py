@@ -1,0 +1,1 @@
+"""Interprets the effects of the cores: event loop, activities, process lifetime."""

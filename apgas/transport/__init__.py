@@ -1,0 +1,1 @@
+"""How frames travel between places."""

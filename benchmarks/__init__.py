@@ -1,0 +1,1 @@
+"""Malleable benchmarks: UTS, N-Queens, betweenness centrality and Pi."""

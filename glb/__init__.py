@@ -1,0 +1,1 @@
+"""Lifeline-based global load balancing."""

@@ -1,0 +1,1 @@
+"""The embedded malleable batch scheduler and its bridge to running jobs."""

@@ -141,8 +141,8 @@ class BadMessageError(ValueError):
     """A line that is not a message of the protocol; the text says what is wrong and where."""
 
 
-_TO_JOB = msgspec.json.Decoder(ToJob)
-_TO_SCHEDULER = msgspec.json.Decoder(ToScheduler)
+_TO_JOB: msgspec.json.Decoder[ToJob] = msgspec.json.Decoder(ToJob)
+_TO_SCHEDULER: msgspec.json.Decoder[ToScheduler] = msgspec.json.Decoder(ToScheduler)
 _ENCODER = msgspec.json.Encoder()
 
 

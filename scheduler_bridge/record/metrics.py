@@ -1,0 +1,150 @@
+"""The figures of merit of a run: pure functions of its record.
+
+Terms as in the field: wait = start - submission, runtime = end - start, turnaround = wait + runtime, makespan of a
+batch = first submission to last end. Utilization always states its denominator: all nodes times the makespan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scheduler_bridge.record.model import JobRecord, RunRecord
+
+UTILIZATION_DENOMINATOR = "all nodes x makespan (first submission to last end)"
+
+
+class Metrics(msgspec.Struct, frozen=True):
+    """Means over the ended jobs of a record, or over one class of them; None where no job counts."""
+
+    jobs: int
+    ended: int
+    mean_wait_s: float | None
+    mean_runtime_s: float | None
+    mean_turnaround_s: float | None
+    makespan_s: float
+    utilization: float
+    busy_node_s: float
+    grows: int
+    shrinks: int
+
+
+def wait_s(job: JobRecord) -> float | None:
+    """Seconds from submission to start; None for a job that never started."""
+    return None if job.start_s is None else job.start_s - job.submit_s
+
+
+def runtime_s(job: JobRecord) -> float | None:
+    """Seconds from start to end; None for a job that did not start or has not ended."""
+    return None if job.start_s is None or job.end_s is None else job.end_s - job.start_s
+
+
+def turnaround_s(job: JobRecord) -> float | None:
+    """Seconds from submission to end; None for a job that did not start or has not ended."""
+    return None if job.start_s is None or job.end_s is None else job.end_s - job.submit_s
+
+
+def nodes_over_time(job: JobRecord) -> list[tuple[float, int]]:
+    """The job's allotment as steps: (since when, how many nodes)."""
+    steps: list[tuple[float, int]] = []
+    for segment in job.segments:
+        if not steps or steps[-1][1] != len(segment.nodes):
+            steps.append((segment.from_s, len(segment.nodes)))
+    return steps
+
+
+def first_submission_s(record: RunRecord) -> float:
+    """When the batch began; 0 for a record without jobs."""
+    return min((job.submit_s for job in record.jobs), default=0.0)
+
+
+def last_end_s(record: RunRecord) -> float:
+    """When the last job ended, or the last observation while one has not ended."""
+    if any(job.end_s is None and job.state != "refused" for job in record.jobs):
+        return record.end_s
+    return max((job.end_s for job in record.jobs if job.end_s is not None), default=record.end_s)
+
+
+def makespan_s(record: RunRecord) -> float:
+    """First submission to last end, in seconds."""
+    return max(0.0, last_end_s(record) - first_submission_s(record))
+
+
+def busy_node_s(jobs: Iterable[JobRecord]) -> float:
+    """Node-seconds that jobs held (not: computed on; a resize counts as held until it is done)."""
+    return sum((segment.to_s - segment.from_s) * len(segment.nodes) for job in jobs for segment in job.segments)
+
+
+def utilization(record: RunRecord) -> float:
+    """Held node-seconds over ``UTILIZATION_DENOMINATOR``; 0 for an empty record."""
+    available = len(record.nodes) * makespan_s(record)
+    return busy_node_s(record.jobs) / available if available > 0 else 0.0
+
+
+def busy_steps(record: RunRecord) -> list[tuple[float, int]]:
+    """Number of nodes held by jobs as steps (since when, how many)."""
+    changes = [
+        change
+        for job in record.jobs
+        for segment in job.segments
+        for change in ((segment.from_s, len(segment.nodes)), (segment.to_s, -len(segment.nodes)))
+    ]
+    return _steps(changes)
+
+
+def waiting_steps(record: RunRecord) -> list[tuple[float, int]]:
+    """Number of jobs submitted but not started as steps (since when, how many)."""
+    changes: list[tuple[float, int]] = []
+    for job in record.jobs:
+        if job.state == "refused":
+            continue
+        changes.append((job.submit_s, 1))
+        until = job.start_s if job.start_s is not None else job.end_s
+        if until is not None:
+            changes.append((until, -1))
+    return _steps(changes)
+
+
+def _steps(changes: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    steps: list[tuple[float, int]] = []
+    level = 0
+    for at_s, delta in sorted(changes):
+        level += delta
+        if steps and steps[-1][0] == at_s:
+            steps[-1] = (at_s, level)
+        else:
+            steps.append((at_s, level))
+    # A zero-length dip (one job's end and the next one's start at one instant) leaves no step behind.
+    return [step for index, step in enumerate(steps) if index == 0 or step[1] != steps[index - 1][1]]
+
+
+def metrics(record: RunRecord, job_class: str | None = None) -> Metrics:
+    """Summarize ``record``, or only its jobs of ``job_class``.
+
+    ``makespan_s`` is always that of the whole batch; ``utilization`` is what the counted jobs held of all nodes times
+    that makespan, so that the classes add up to the whole.
+    """
+    jobs = [job for job in record.jobs if job_class is None or job.job_class == job_class]
+    makespan = makespan_s(record)
+    held = busy_node_s(jobs)
+    return Metrics(
+        jobs=len(jobs),
+        ended=sum(1 for job in jobs if job.end_s is not None),
+        mean_wait_s=_mean(wait_s, jobs),
+        mean_runtime_s=_mean(runtime_s, jobs),
+        mean_turnaround_s=_mean(turnaround_s, jobs),
+        makespan_s=makespan,
+        utilization=held / (len(record.nodes) * makespan) if makespan > 0 and record.nodes else 0.0,
+        busy_node_s=held,
+        grows=sum(job.done("grow") for job in jobs),
+        shrinks=sum(job.done("shrink") for job in jobs),
+    )
+
+
+def _mean(measure: Callable[[JobRecord], float | None], jobs: Iterable[JobRecord]) -> float | None:
+    values = [value for value in map(measure, jobs) if value is not None]
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,111 @@
+"""What a run of the scheduler leaves behind: one record, from which tables, pictures and reports are drawn.
+
+All times are seconds since the origin of the record (``RunRecord.started_at`` says when that was).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+RECORD_VERSION = 1
+
+JobState: TypeAlias = Literal["waiting", "running", "completed", "failed", "cancelled", "timeout", "lost", "refused"]
+ResizeOutcome: TypeAlias = Literal["pending", "done", "refused", "aborted", "not_due"]
+ResizeKind: TypeAlias = Literal["grow", "shrink"]
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """The nodes that a job held from ``from_s`` to ``to_s``; the next segment starts where the allotment changed."""
+
+    from_s: float
+    to_s: float
+    nodes: tuple[str, ...]
+
+
+class ResizeRecord(msgspec.Struct):
+    """The life of one order; ``nodes`` are those gained or released (wished for, while it is pending).
+
+    ``seconds`` and ``phases`` are what the job itself measured, ``done_s - ordered_s`` what the scheduler saw.
+    """
+
+    order: int
+    kind: ResizeKind
+    count: int
+    ordered_s: float
+    done_s: float | None = None
+    seconds: float | None = None
+    phases: dict[str, float] = msgspec.field(default_factory=dict)
+    outcome: ResizeOutcome = "pending"
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+
+
+class JobRecord(msgspec.Struct):
+    """One job from its submission to its end; ``result`` is the JSON document that the job itself wrote."""
+
+    job_id: int
+    name: str
+    user: str
+    job_class: str
+    nodes: int
+    min_nodes: int
+    max_nodes: int
+    walltime_s: float
+    submit_s: float
+    command: tuple[str, ...] = ()
+    start_s: float | None = None
+    end_s: float | None = None
+    state: JobState = "waiting"
+    reason: str = ""
+    segments: list[Segment] = msgspec.field(default_factory=list)
+    resizes: list[ResizeRecord] = msgspec.field(default_factory=list)
+    result: dict[str, Any] | None = None
+    verified: bool | None = None
+
+    @property
+    def malleable(self) -> bool:
+        """Whether the job may be resized while it runs."""
+        return self.job_class == "malleable"
+
+    def done(self, kind: ResizeKind) -> int:
+        """Count the orders of this ``kind`` that were carried out."""
+        return sum(1 for resize in self.resizes if resize.kind == kind and resize.outcome == "done")
+
+
+class Reserved(msgspec.Struct, frozen=True):
+    """A node that was promised to a job but not yet in use, or that was down (``job_id`` is None)."""
+
+    node: str
+    from_s: float
+    to_s: float
+    job_id: int | None
+
+
+class RunRecord(msgspec.Struct):
+    """Everything that happened on ``nodes`` under one policy; ``end_s`` is the last moment that was observed."""
+
+    policy: str
+    nodes: list[str]
+    started_at: str = ""
+    end_s: float = 0.0
+    jobs: list[JobRecord] = msgspec.field(default_factory=list)
+    reserved: list[Reserved] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+    provenance: dict[str, Any] = msgspec.field(default_factory=dict)
+    version: int = RECORD_VERSION
+
+
+def encode_record(record: RunRecord) -> bytes:
+    """Encode ``record`` as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=1)
+
+
+def decode_record(data: bytes) -> RunRecord:
+    """Decode what ``encode_record`` wrote.
+
+    Raises:
+        msgspec.DecodeError: ``data`` is not a record of this version's form; the text names the field.
+    """
+    return msgspec.json.decode(data, type=RunRecord)

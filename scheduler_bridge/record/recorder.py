@@ -1,0 +1,230 @@
+"""The recorder: watches the events that reach a ``SchedulerCore`` and the effects that it answers with.
+
+It is pure, so a live run, a simulated one and a replayed log leave the same record. What only the outside knows (the
+seconds that a job measured, its result) is added by the ``note_*`` methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.record.model import (
+    JobRecord,
+    JobState,
+    Reserved,
+    ResizeOutcome,
+    ResizeRecord,
+    RunRecord,
+    Segment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+@dataclass
+class _Watched:
+    """A job of the record and what is still open about it."""
+
+    record: JobRecord
+    held: tuple[str, ...] = ()
+    since_s: float = 0.0
+    promised: dict[str, float] = field(default_factory=dict)
+
+    def change(self, nodes: Iterable[str], now_s: float) -> None:
+        """Close the current segment and go on with ``nodes``."""
+        if self.held and now_s > self.since_s:
+            self.record.segments.append(Segment(self.since_s, now_s, self.held))
+        self.held = tuple(nodes)
+        self.since_s = now_s
+
+
+class Recorder:
+    """Builds a ``RunRecord``; ``observe`` is called once for every event that the core handled, in order.
+
+    Args:
+        nodes: All nodes of the cluster, in the order of the picture.
+        policy: Name of the policy that decides.
+        origin_s: The moment, on the clock of ``now``, that becomes 0 in the record.
+        started_at: The same moment as an ISO date.
+    """
+
+    def __init__(self, nodes: Sequence[str], policy: str, *, origin_s: float = 0.0, started_at: str = "") -> None:
+        self._record = RunRecord(policy=policy, nodes=list(nodes), started_at=started_at)
+        self._origin_s = origin_s
+        self._jobs: dict[int, _Watched] = {}
+        self._down: dict[str, float] = {}
+
+    def observe(self, now: float, event: ev.Event, effects: Iterable[fx.Effect] = ()) -> None:
+        """Take in ``event``, handled at ``now``, and the ``effects`` that the core answered with."""
+        at_s = now - self._origin_s
+        self._record.end_s = max(self._record.end_s, at_s)
+        self._event(event, at_s)
+        for effect in effects:
+            self._effect(effect, at_s)
+
+    def note_measured(self, job_id: int, order: int, seconds: float, phases: Mapping[str, float]) -> None:
+        """Add what the job measured of an order: ``seconds`` in all and per phase."""
+        resize = self._resize(job_id, order)
+        if resize is not None:
+            resize.seconds = seconds
+            resize.phases = dict(phases)
+
+    def note_outcome(self, job_id: int, order: int, outcome: ResizeOutcome, reason: str = "") -> None:
+        """Say more exactly how an order ended than the core needs to know (refused, aborted, not due)."""
+        resize = self._resize(job_id, order)
+        if resize is not None:
+            resize.outcome = outcome
+            resize.reason = reason or resize.reason
+
+    def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
+        """Add the JSON document that a job wrote; its ``verified`` becomes the job's."""
+        watched = self._jobs.get(job_id)
+        if watched is not None:
+            watched.record.result = dict(result)
+            verified = result.get("verified")
+            watched.record.verified = verified if isinstance(verified, bool) else None
+
+    def note(self, text: str) -> None:
+        """Add a remark that belongs on every picture of this run (emulation, synthetic data, time scaling)."""
+        if text not in self._record.notes:
+            self._record.notes.append(text)
+
+    def record(self) -> RunRecord:
+        """Return the record so far, with what is open closed at the last observation.
+
+        Later observations do not change what was returned.
+        """
+        snapshot = msgspec.convert(msgspec.to_builtins(self._record), RunRecord)
+        now_s = self._record.end_s
+        for watched in self._jobs.values():
+            job = msgspec.convert(msgspec.to_builtins(watched.record), JobRecord)
+            if watched.held and now_s > watched.since_s:
+                job.segments.append(Segment(watched.since_s, now_s, watched.held))
+            snapshot.jobs.append(job)
+            snapshot.reserved += [
+                Reserved(node, since_s, now_s, job.job_id)
+                for node, since_s in watched.promised.items()
+                if now_s > since_s
+            ]
+        snapshot.reserved += [Reserved(node, since_s, now_s, None) for node, since_s in self._down.items()]
+        return snapshot
+
+    # events ---------------------------------------------------------------------------------------------------------
+
+    def _event(self, event: ev.Event, at_s: float) -> None:
+        match event:
+            case ev.JobSubmitted(job=spec):
+                self._jobs[spec.job_id] = _Watched(
+                    JobRecord(
+                        job_id=spec.job_id,
+                        name=spec.name,
+                        user=spec.user,
+                        job_class=spec.job_class,
+                        nodes=spec.nodes,
+                        min_nodes=spec.min_nodes,
+                        max_nodes=spec.max_nodes,
+                        walltime_s=spec.walltime_s,
+                        submit_s=at_s,
+                        command=tuple(spec.command),
+                    )
+                )
+            case ev.JobStarted(job_id=job_id):
+                self._started(job_id, at_s)
+            case ev.JobEnded(job_id=job_id, outcome=outcome, reason=reason):
+                self._ended(job_id, outcome, reason, at_s)
+            case ev.GrowCompleted(job_id=job_id, order=order, nodes=nodes):
+                self._resized(job_id, order, nodes, at_s)
+            case ev.ShrinkCompleted(job_id=job_id, order=order, nodes=nodes):
+                self._resized(job_id, order, nodes, at_s)
+            case ev.ResizeFailed(job_id=job_id, order=order, reason=reason):
+                self._failed(job_id, order, reason, at_s)
+            case ev.ResizeDeferred(job_id=job_id, order=order, reason=reason):
+                resize = self._resize(job_id, order)
+                if resize is not None:
+                    resize.reason = f"deferred: {reason}" if reason else "deferred"
+            case ev.NodeDown(node=node):
+                self._down.setdefault(node, at_s)
+            case ev.NodeUp(node=node):
+                since_s = self._down.pop(node, None)
+                if since_s is not None:
+                    self._record.reserved.append(Reserved(node, since_s, at_s, None))
+            case _:  # The others move no node: ready, wake-ups, requests.
+                pass
+
+    def _started(self, job_id: int, at_s: float) -> None:
+        watched = self._jobs[job_id]
+        watched.record.start_s = at_s
+        watched.record.state = "running"
+        nodes = tuple(watched.promised)
+        self._redeem(watched, nodes, at_s)
+        watched.change(nodes, at_s)
+
+    def _ended(self, job_id: int, outcome: JobState, reason: str, at_s: float) -> None:
+        watched = self._jobs[job_id]
+        job = watched.record
+        watched.change((), at_s)
+        self._redeem(watched, tuple(watched.promised), at_s)
+        job.end_s = at_s
+        job.state = outcome
+        job.reason = reason
+        for resize in job.resizes:
+            if resize.outcome == "pending":
+                resize.outcome, resize.done_s = "aborted", at_s
+                resize.reason = "the job ended first"
+
+    def _resized(self, job_id: int, order: int, nodes: Sequence[str], at_s: float) -> None:
+        watched = self._jobs[job_id]
+        resize = self._resize(job_id, order)
+        if resize is None:
+            return
+        resize.outcome, resize.done_s, resize.nodes = "done", at_s, tuple(nodes)
+        if resize.kind == "grow":
+            self._redeem(watched, tuple(watched.promised), at_s)
+            watched.change((*watched.held, *nodes), at_s)
+        else:
+            gone = set(nodes)
+            watched.change((node for node in watched.held if node not in gone), at_s)
+
+    def _failed(self, job_id: int, order: int, reason: str, at_s: float) -> None:
+        self._redeem(self._jobs[job_id], tuple(self._jobs[job_id].promised), at_s)
+        resize = self._resize(job_id, order)
+        if resize is not None:
+            resize.outcome, resize.done_s, resize.reason = "aborted", at_s, reason
+
+    def _redeem(self, watched: _Watched, nodes: Iterable[str], at_s: float) -> None:
+        for node in nodes:
+            since_s = watched.promised.pop(node)
+            if at_s > since_s:
+                self._record.reserved.append(Reserved(node, since_s, at_s, watched.record.job_id))
+
+    def _resize(self, job_id: int, order: int) -> ResizeRecord | None:
+        watched = self._jobs.get(job_id)
+        if watched is None:
+            return None
+        return next((resize for resize in watched.record.resizes if resize.order == order), None)
+
+    # effects --------------------------------------------------------------------------------------------------------
+
+    def _effect(self, effect: fx.Effect, at_s: float) -> None:
+        match effect:
+            case fx.StartJob(job_id=job_id, nodes=nodes):
+                self._jobs[job_id].promised = dict.fromkeys(nodes, at_s)
+            case fx.SendOrder(job_id=job_id, order=order, kind=kind, nodes=nodes, count=count):
+                watched = self._jobs[job_id]
+                watched.record.resizes.append(
+                    ResizeRecord(order=order, kind=kind, count=count, ordered_s=at_s, nodes=tuple(nodes))
+                )
+                if kind == "grow":
+                    watched.promised = dict.fromkeys(nodes, at_s)
+            case fx.Refuse(job_id=job_id, reason=reason):
+                refused = self._jobs.get(job_id)
+                if refused is not None and refused.record.start_s is None:
+                    refused.record.state, refused.record.reason = "refused", reason
+            case _:  # A kill shows in the job's end, a wake-up in nothing.
+                pass

@@ -1,0 +1,66 @@
+"""The start of every benchmark: only place 0 reads the command line, and ``--help`` starts no MPI.
+
+A benchmark's ``__main__`` is three lines::
+
+    from benchmarks.harness.app import main
+
+    if __name__ == "__main__":
+        main("benchmarks.pi.command")
+
+and its module ``command`` holds a function ``command`` whose annotated parameters are its own options (as for typer)
+and which returns a ``Benchmark``; the first sentence of its docstring, and an example, head the ``--help``. The common
+options are added to it. ``command`` may raise ``BadUsage``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def main(module: str) -> None:
+    """Run the benchmark whose command is ``module``.command, with the arguments of this process.
+
+    Args:
+        module: Dotted name of the module; imported on place 0 only, so it may import what it likes.
+
+    Raises:
+        SystemExit: With the exit code: 0 fine, 1 wrong result or failure, 2 bad usage.
+    """
+    arguments = sys.argv[1:]
+    if "--help" in arguments:
+        if _is_first_process():
+            from benchmarks.harness.cli import show_help
+
+            show_help(module)
+        raise SystemExit(0)
+    import apgas
+
+    apgas.run(start, module, arguments)
+
+
+def start(module: str, arguments: list[str]) -> None:
+    """Parse ``arguments`` and run the benchmark; the main activity on place 0.
+
+    Raises:
+        SystemExit: If the exit code is not 0; every place then ends with it.
+    """
+    from benchmarks.harness.cli import parse
+    from benchmarks.harness.errors import BadUsage, show_error
+    from benchmarks.harness.run import run_benchmark
+
+    try:
+        benchmark, options = parse(module, arguments)
+        code = run_benchmark(benchmark, options)
+    except BadUsage as error:
+        show_error(error.culprit, error.why, error.remedy)
+        code = 2
+    if code:
+        raise SystemExit(code)
+
+
+def _is_first_process() -> bool:
+    """Tell whether this is the process that speaks, from what the MPI starter left in the environment."""
+    return all(os.environ.get(name, "0") == "0" for name in _RANKS)

@@ -1,0 +1,128 @@
+"""From the command line to a benchmark and its options (typer)."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, cast, get_type_hints
+
+import typer
+
+from benchmarks.harness.errors import BadUsage
+from benchmarks.harness.options import CommonOptions, parse_hosts
+from benchmarks.harness.spec import Benchmark
+
+Parsed: TypeAlias = tuple[Benchmark[Any], CommonOptions]
+_USAGE_ERROR = typer.BadParameter.__bases__[0]
+"""click's UsageError, whichever click typer brings along."""
+_PANEL = "Common options"
+
+
+def _common(
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Computing threads per place.", show_default="cores / places", rich_help_panel=_PANEL),
+    ] = None,
+    granularity: Annotated[
+        int | None,
+        typer.Option(help="Tasks between two looks at the work of others.", show_default="auto", rich_help_panel=_PANEL),
+    ] = None,
+    orders: Annotated[
+        str,
+        typer.Option(help='Resizes without a scheduler, as "SECONDS:+N,SECONDS:-N".', rich_help_panel=_PANEL),
+    ] = "",
+    hosts: Annotated[
+        str | None,
+        typer.Option(help="Hosts of added places, as a,b.", show_default="this host", rich_help_panel=_PANEL),
+    ] = None,
+    hostfile: Annotated[
+        Path | None, typer.Option(help="The same as a file, one host a line.", rich_help_panel=_PANEL)
+    ] = None,
+    transport: Annotated[str, typer.Option(help="How places talk: tcp.", rich_help_panel=_PANEL)] = "tcp",
+    json: Annotated[Path | None, typer.Option(help="Write the result there.", rich_help_panel=_PANEL)] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check against a sequential run.", rich_help_panel=_PANEL)
+    ] = False,
+    repeat: Annotated[int, typer.Option(help="Compute so many times.", rich_help_panel=_PANEL)] = 1,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Tasks/s that a worker is held to.", show_default="no limit", rich_help_panel=_PANEL),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.", rich_help_panel=_PANEL)] = False,
+    on_scheduler_loss: Annotated[
+        str, typer.Option(help="end, or reconnect:SECONDS.", rich_help_panel=_PANEL)
+    ] = "end",
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)] = False,
+) -> CommonOptions:
+    """Gather the common options; their order here is that of the help."""
+    return CommonOptions(
+        workers=workers,
+        granularity=granularity,
+        orders=orders,
+        hosts=parse_hosts(hosts, hostfile),
+        transport=transport,
+        json=json,
+        verify=verify,
+        repeat=repeat,
+        rate=rate,
+        quiet=quiet,
+        on_scheduler_loss=on_scheduler_loss,
+        debug=debug,
+    )
+
+
+def parse(module: str, arguments: Sequence[str]) -> Parsed:
+    """Return the benchmark and the common options that ``arguments`` ask for.
+
+    Raises:
+        BadUsage: The arguments make no sense.
+    """
+    program = module.rpartition(".")[0]
+    try:
+        parsed = _click_command(module).main(list(arguments), prog_name=_spoken(program), standalone_mode=False)
+    except _USAGE_ERROR as error:
+        message = cast("Any", error).format_message()
+        raise BadUsage(
+            " ".join(message.split()), f"{program} cannot read its command line", f"see {_spoken(program)} --help"
+        ) from None
+    return cast("Parsed", parsed)
+
+
+def show_help(module: str) -> None:
+    """Print the help of the benchmark to standard output."""
+    _click_command(module).main(["--help"], prog_name=_spoken(module.rpartition(".")[0]), standalone_mode=False)
+
+
+def _spoken(program: str) -> str:
+    return f"python -m {program}"
+
+
+def _click_command(module: str) -> Any:  # click's Command, from whichever click typer brings along
+    own: Callable[..., Benchmark[Any]] = importlib.import_module(module).command
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+    app.command()(_with_common(own))
+    return typer.main.get_command(app)
+
+
+def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:
+    """Return a command that has the parameters of ``own`` and the common ones."""
+    own_names = set(inspect.signature(own).parameters)
+
+    def both(**values: object) -> Parsed:
+        options = _common(**{name: value for name, value in values.items() if name not in own_names})  # type: ignore[arg-type]
+        options.check()
+        return own(**{name: value for name, value in values.items() if name in own_names}), options
+
+    parameters = [
+        parameter.replace(annotation=get_type_hints(function, include_extras=True)[parameter.name])
+        for function in (own, _common)
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+    both.__doc__ = own.__doc__
+    both.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    )
+    both.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return both

@@ -1,0 +1,39 @@
+"""Where compiled kernels are kept, so that a place that joins loads them instead of compiling them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+
+
+def has_numba() -> bool:
+    """Tell whether compiled kernels are available, without importing numba (half a second)."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def setup_cache() -> None:
+    """Make sure that numba finds a folder that it can write; call it before the first import of a kernel.
+
+    numba keeps compiled code beside the source, or else in the user's cache folder. Where neither can be written (a
+    read-only installation without a home) every place would compile anew, and some versions of numba refuse: then a
+    private folder below the system's temporary folder is used. A user's own ``NUMBA_CACHE_DIR`` is left alone.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR") or _is_writable(Path(__file__).parent) or _is_writable(_user_cache()):
+        return
+    folder = Path(tempfile.gettempdir()) / f"malleable-apgas-numba-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid == os.getuid():  # never load code that someone else could have put there
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+
+
+def _is_writable(folder: Path) -> bool:
+    """Tell whether files can be made in ``folder``, or in what would become its parents."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,168 @@
+"""The options that all benchmarks have, checked before anything starts."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness.errors import BadUsage
+
+_ORDER = re.compile(r"(?P<at>[^:]+):(?P<sign>[+-])(?P<count>[0-9]+)")
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """How a benchmark is run, whichever it is.
+
+    Attributes:
+        workers: Computing threads per place; None: the cores of this machine over its initial places, at least 1.
+        granularity: Tasks per call of ``process``; None: the benchmark's own.
+        orders: Resizes without a scheduler, ``"SECONDS:+N,SECONDS:-N"`` from the start of the first computation.
+        hosts: Where grown places go, one place per name, in turn; empty: this host.
+        transport: How places talk.
+        json: Where the result goes, or None.
+        verify: Compare with a sequential run where no value is known.
+        repeat: How often the computation runs.
+        rate: Tasks per second and worker that may not be exceeded; None: no limit.
+        quiet: Whether to leave out progress and table.
+        on_scheduler_loss: ``end`` or ``reconnect:SECONDS``.
+        debug: Whether errors come with their traceback.
+    """
+
+    workers: int | None = None
+    granularity: int | None = None
+    orders: str = ""
+    hosts: tuple[str, ...] = ()
+    transport: str = "tcp"
+    json: Path | None = None
+    verify: bool = False
+    repeat: int = 1
+    rate: float | None = None
+    quiet: bool = False
+    on_scheduler_loss: str = "end"
+    debug: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            BadUsage: An option has an impossible value.
+        """
+        for name, value in (("workers", self.workers), ("granularity", self.granularity), ("repeat", self.repeat)):
+            if value is not None and value < 1:
+                raise BadUsage(f"--{name} {value}", f"{name} must be at least 1", f"give --{name} 1 or more")
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
+            raise BadUsage(
+                f"--rate {self.rate:g}",
+                "the rate of a worker is a positive number of tasks per second",
+                "give a positive --rate, or leave it out for full speed",
+            )
+        if self.transport != "tcp":
+            raise BadUsage(f"--transport {self.transport}", "places talk over tcp only", "give --transport tcp")
+        parse_orders(self.orders)
+        _check_scheduler_loss(self.on_scheduler_loss)
+
+
+def parse_orders(text: str) -> list[tuple[float, int]]:
+    """Parse ``"1.5:+2,3:-1"`` into ``[(1.5, 2), (3.0, -1)]``: seconds and nodes.
+
+    Raises:
+        BadUsage: An item is not of the form SECONDS:+N or SECONDS:-N with SECONDS >= 0 and N >= 1.
+    """
+    if not text.strip():
+        return []
+    return [_parse_order(item.strip(), text) for item in text.split(",")]
+
+
+def _parse_order(item: str, text: str) -> tuple[float, int]:
+    remedy = 'write orders as SECONDS:+N or SECONDS:-N, joined by commas, like --orders "1:+2,8:-3"'
+    culprit = f'--orders "{text}"'
+    match = _ORDER.fullmatch(item)
+    if match is None:
+        raise BadUsage(culprit, f'"{item}" is not of the form SECONDS:+N or SECONDS:-N', remedy)
+    try:
+        at_s = float(match["at"])
+    except ValueError:
+        raise BadUsage(culprit, f'"{match["at"]}" in "{item}" is not a number of seconds', remedy) from None
+    if not math.isfinite(at_s) or at_s < 0:
+        raise BadUsage(culprit, f'"{item}" falls due at {at_s:g} s, which never comes', remedy)
+    count = int(match["count"])
+    if count == 0:
+        raise BadUsage(culprit, f'"{item}" resizes by no node', remedy)
+    return at_s, count if match["sign"] == "+" else -count
+
+
+def _check_scheduler_loss(text: str) -> None:
+    kind, _, seconds = text.partition(":")
+    if text == "end":
+        return
+    try:
+        fits = kind == "reconnect" and math.isfinite(float(seconds)) and float(seconds) > 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise BadUsage(
+            f"--on-scheduler-loss {text}",
+            "a job that loses its scheduler either ends or tries to reconnect for some seconds",
+            "give end or reconnect:SECONDS, like reconnect:30",
+        )
+
+
+def parse_hosts(hosts: str | None, hostfile: Path | None) -> tuple[str, ...]:
+    """Return the host names of ``--hosts a,b`` or of a hostfile (one ``name`` or ``name:places`` a line, # comments).
+
+    Raises:
+        BadUsage: Both are given, the file cannot be read, or a line makes no sense.
+    """
+    if hosts is not None and hostfile is not None:
+        raise BadUsage(f"--hosts {hosts} --hostfile {hostfile}", "the hosts are given twice", "give one of the two")
+    if hostfile is not None:
+        return _read_hostfile(hostfile)
+    if hosts is None:
+        return ()
+    names = tuple(name.strip() for name in hosts.split(","))
+    if not all(names):
+        raise BadUsage(f'--hosts "{hosts}"', "a host name is empty", "give names joined by commas, like --hosts a,b")
+    return names
+
+
+def _read_hostfile(path: Path) -> tuple[str, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        raise BadUsage(f"--hostfile {path}", f"cannot read it: {reason}", "give a file with one host a line") from None
+    names: list[str] = []
+    for number, line in enumerate(lines, 1):
+        entry = line.partition("#")[0].strip()
+        name, _, places = entry.partition(":")
+        if entry and not (name and (places or "1").isdecimal() and " " not in entry):
+            raise BadUsage(f"{path}:{number}: {entry}", "not a host", "write one name or name:places a line")
+        names += [name] * int(places or "1") if entry else []
+    if not names:
+        raise BadUsage(f"--hostfile {path}", "it names no host", "write one host a line")
+    return tuple(names)
+
+
+def parse_count(option: str, text: str) -> int:
+    """Parse a positive whole number that may be written as ``1e9`` or ``1_000``.
+
+    Raises:
+        BadUsage: It is not a whole number, or below 1.
+    """
+    remedy = f"give a whole number, like {option} 1000000 or {option} 1e9"
+    try:
+        value = int(text)
+    except ValueError:
+        try:
+            number = float(text)
+        except ValueError:
+            raise BadUsage(f"{option} {text}", "not a number", remedy) from None
+        if not math.isfinite(number) or not number.is_integer():
+            raise BadUsage(f"{option} {text}", "not a whole number", remedy) from None
+        value = int(number)
+    if value < 1:
+        raise BadUsage(f"{option} {text}", "must be at least 1", remedy)
+    return value

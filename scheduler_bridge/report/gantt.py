@@ -1,0 +1,228 @@
+"""The picture of a run: nodes over time, above it how busy they were, below it how many jobs waited.
+
+Several records of one batch are drawn one above the other on one time axis. Drawn with matplotlib's object interface:
+no global state, no display.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from scheduler_bridge.record import (
+    busy_steps,
+    first_submission_s,
+    makespan_s,
+    metrics,
+    utilization,
+    waiting_steps,
+)
+from scheduler_bridge.report import words
+from scheduler_bridge.report.bars import draw_nodes
+from scheduler_bridge.report.key import draw_key
+from scheduler_bridge.report.palette import looks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from scheduler_bridge.record import RunRecord
+
+WIDTH_IN = 12.0
+STRIP_IN = 0.62
+GAP_IN = 0.10
+BLOCK_GAP_IN = 0.50
+LEFT_IN = 0.95
+RIGHT_IN = 0.35
+NOTE_CHARACTERS = 165
+GREY = "#6b6b6b"
+BUSY = "#4d4d4d"
+
+
+def draw(records: Sequence[RunRecord]) -> Figure:
+    """Draw ``records`` of one batch, the first on top.
+
+    Raises:
+        ValueError: There is nothing to draw.
+    """
+    if not records or not any(record.jobs for record in records):
+        message = "nothing to draw: no record holds a job"
+        raise ValueError(message)
+    notes = _notes(records)
+    rows_in = [max(1.1, min(0.42, 9.0 / max(1, len(record.nodes))) * len(record.nodes)) for record in records]
+    head_in, foot_in = 1.02, 0.92 + 0.17 * len(notes)
+    blocks_in = [rows + 2 * (STRIP_IN + GAP_IN) for rows in rows_in]
+    height_in = head_in + sum(blocks_in) + BLOCK_GAP_IN * (len(records) - 1) + foot_in
+    figure = Figure(figsize=(WIDTH_IN, height_in), dpi=130, facecolor="white")
+    FigureCanvasAgg(figure)
+
+    def at(top_in: float, tall_in: float) -> Axes:
+        left, width = LEFT_IN / WIDTH_IN, (WIDTH_IN - LEFT_IN - RIGHT_IN) / WIDTH_IN
+        return figure.add_axes((left, 1 - (top_in + tall_in) / height_in, width, tall_in / height_in))
+
+    end_s = max(makespan_s(record) for record in records) or 1.0
+    styles = looks(records)
+    top_in = head_in
+    for index, (record, rows) in enumerate(zip(records, rows_in, strict=True)):
+        strip = at(top_in, STRIP_IN)
+        nodes = at(top_in + STRIP_IN + GAP_IN, rows)
+        waiting = at(top_in + STRIP_IN + rows + 2 * GAP_IN, STRIP_IN)
+        for axes in (strip, nodes, waiting):
+            axes.set_xlim(-0.006 * end_s, 1.08 * end_s)
+        _draw_utilization(strip, record)
+        draw_nodes(nodes, record, styles)
+        _draw_waiting(waiting, record, last=index == len(records) - 1)
+        _mark_end((strip, nodes, waiting), record)
+        top_in += rows + 2 * (STRIP_IN + GAP_IN) + BLOCK_GAP_IN
+    _title(figure, records, height_in)
+    draw_key(figure, at=(LEFT_IN / WIDTH_IN, (0.22 + 0.17 * len(notes)) / height_in))
+    for line, note in enumerate(reversed(notes)):
+        figure.text(LEFT_IN / WIDTH_IN, (0.12 + 0.17 * line) / height_in, note, fontsize=8, color=GREY)
+    return figure
+
+
+def render_png(records: Sequence[RunRecord]) -> bytes:
+    """Draw ``records`` as a PNG image."""
+    buffer = io.BytesIO()
+    draw(records).savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def render_svg(records: Sequence[RunRecord]) -> str:
+    """Draw ``records`` as an ``<svg>`` element to be put into a page: no header, no metadata, no links."""
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "malleable-apgas"}):
+        draw(records).savefig(buffer, format="svg")
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    return re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
+
+
+def write_png(records: Sequence[RunRecord], path: Path) -> None:
+    """Write the picture of ``records`` to ``path``."""
+    path.write_bytes(render_png(records))
+
+
+def describe(records: Sequence[RunRecord]) -> str:
+    """Say in words what the picture shows (its alternative text)."""
+    parts = [f"Gantt chart, nodes over time. {words.claim(records)}"]
+    for record in records:
+        total = metrics(record)
+        parts.append(
+            f"Under {record.policy}: {words.plural(total.grows, 'grow')}, {words.plural(total.shrinks, 'shrink')}, "
+            f"mean wait {words.seconds(total.mean_wait_s)}, mean turnaround {words.seconds(total.mean_turnaround_s)}."
+        )
+    return " ".join(parts)
+
+
+def _notes(records: Sequence[RunRecord]) -> list[str]:
+    """Each remark once, wrapped; one that only some records carry says whose it is."""
+    lines: list[str] = []
+    for note in dict.fromkeys(note for record in records for note in record.notes):
+        owners = [record.policy for record in records if note in record.notes]
+        text = note if len(owners) == len(records) else f"{', '.join(owners)}: {note}"
+        lines += textwrap.wrap(text, NOTE_CHARACTERS)
+    return lines
+
+
+def _title(figure: Figure, records: Sequence[RunRecord], height_in: float) -> None:
+    shown = records[-1]
+    left = LEFT_IN / WIDTH_IN
+    figure.text(left, 1 - 0.36 / height_in, words.headline(records), fontsize=15, fontweight="bold")
+    same = "The same batch of" if len(records) > 1 else "A batch of"
+    figure.text(
+        left,
+        1 - 0.60 / height_in,
+        f"{same} {words.plural(len(shown.jobs), 'job')} on {words.plural(len(shown.nodes), 'node')}"
+        f"{', one policy above the other on one time axis' if len(records) > 1 else ''}. "
+        "Busy = share of all nodes x makespan that jobs held.",
+        fontsize=9,
+        color=GREY,
+    )
+
+
+def _plain(axes: Axes) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(labelsize=8, length=2.5)
+
+
+def _draw_utilization(axes: Axes, record: RunRecord) -> None:
+    origin_s = first_submission_s(record)
+    steps = [(at_s - origin_s, 100 * busy / len(record.nodes)) for at_s, busy in busy_steps(record)]
+    mean = 100 * utilization(record)
+    times, levels = [0.0, *(at for at, _ in steps)], [0.0, *(level for _, level in steps)]
+    axes.fill_between(times, levels, step="post", color="#d9d9d9", linewidth=0)
+    axes.step(times, levels, where="post", color=BUSY, linewidth=1.2)
+    axes.plot([0, makespan_s(record)], [mean, mean], color="#D55E00", linewidth=1.2, linestyle=(0, (4, 2)))
+    axes.annotate(
+        f"mean {mean:.0f} %",
+        (makespan_s(record), mean),
+        xytext=(4, 0),
+        textcoords="offset points",
+        fontsize=8,
+        color="#a84300",
+        va="center",
+        annotation_clip=False,
+    )
+    axes.set_ylim(0, 108)
+    axes.set_yticks([0, 50, 100], ["0", "50", "100 %"])
+    axes.set_ylabel("busy", fontsize=8)
+    axes.set_title(f"{record.policy}: {words.summary(record)}", loc="left", fontsize=11, fontweight="bold", pad=4)
+    _plain(axes)
+    axes.tick_params(labelbottom=False)
+
+
+def _draw_waiting(axes: Axes, record: RunRecord, *, last: bool) -> None:
+    origin_s = first_submission_s(record)
+    steps = [(at_s - origin_s, count) for at_s, count in waiting_steps(record)]
+    end_s = makespan_s(record)
+    times, levels = [at for at, _ in steps] + [end_s], [count for _, count in steps] + [steps[-1][1] if steps else 0]
+    axes.fill_between(times, levels, step="post", color="#bcd6ea", linewidth=0)
+    axes.step(times, levels, where="post", color="#0072B2", linewidth=1.2)
+    most = max(levels, default=0)
+    axes.set_ylim(0, max(1.0, 1.25 * most))
+    submitted = [job.submit_s - origin_s for job in record.jobs]
+    axes.plot(
+        submitted,
+        [0.0] * len(submitted),
+        linestyle="none",
+        marker="|",
+        markersize=9,
+        markeredgewidth=1.4,
+        color="#000000",
+        clip_on=False,
+        zorder=5,
+    )
+    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+    axes.set_ylabel("waiting\njobs", fontsize=8)
+    _plain(axes)
+    if last:
+        axes.set_xlabel("seconds since the first submission", fontsize=9)
+
+
+def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:
+    end_s = makespan_s(record)
+    for axes in all_axes:
+        axes.axvline(end_s, color="#000000", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
+    all_axes[2].annotate(
+        f"all done at {words.seconds(end_s)}",
+        (end_s, all_axes[2].get_ylim()[1]),
+        xytext=(-4, -2),
+        textcoords="offset points",
+        fontsize=8,
+        ha="right",
+        va="top",
+    )
+
+
+__all__ = ["describe", "draw", "render_png", "render_svg", "write_png"]

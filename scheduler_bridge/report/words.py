@@ -1,0 +1,157 @@
+"""The sentences and numbers of a report, worded once for the terminal, the picture and the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler_bridge.record import UTILIZATION_DENOMINATOR, makespan_s, metrics, nodes_over_time, utilization
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
+
+NOTHING = "-"
+
+
+def seconds(value_s: float | None) -> str:
+    """Word a duration: tenths below 10 s, whole seconds below 10 min, minutes and hours above."""
+    if value_s is None:
+        return NOTHING
+    if round(value_s, 1) < 10:
+        return f"{value_s:.1f} s"
+    if value_s < 600:
+        return f"{value_s:.0f} s"
+    if value_s < 36_000:
+        return f"{value_s / 60:.1f} min"
+    return f"{value_s / 3600:.1f} h"
+
+
+def percent(share: float) -> str:
+    """Word a share of 1 as a percentage."""
+    return f"{100 * share:.0f} %"
+
+
+def plural(count: int, noun: str) -> str:
+    """Word a count: ``1 grow``, ``2 grows``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def summary(record: RunRecord) -> str:
+    """Word makespan and utilization: ``61 s, 92 % busy``."""
+    return f"{seconds(makespan_s(record))}, {percent(utilization(record))} busy"
+
+
+def headline(records: Sequence[RunRecord]) -> str:
+    """The finding: the last record first, the others in brackets.
+
+    Example: ``malleable: 61 s, 92 % busy (easy: 74 s, 77 %)``.
+    """
+    *others, shown = records
+    text = f"{shown.policy}: {summary(shown)}"
+    if others:
+        text += " (" + "; ".join(f"{other.policy}: {_short(other)}" for other in others) + ")"
+    return text
+
+
+def _short(record: RunRecord) -> str:
+    return f"{seconds(makespan_s(record))}, {percent(utilization(record))}"
+
+
+def claim(records: Sequence[RunRecord]) -> str:
+    """One sentence that a stranger understands: what the last record shows against the first."""
+    shown = records[-1]
+    batch = f"{plural(len(shown.jobs), 'job')} on {plural(len(shown.nodes), 'node')}"
+    if len(records) == 1:
+        return f"{batch} under {shown.policy} took {seconds(makespan_s(shown))}; the nodes were {_busy(shown)}."
+    base = records[0]
+    before_s, after_s = makespan_s(base), makespan_s(shown)
+    if before_s <= 0:
+        return f"{batch}, {base.policy} and {shown.policy} compared."
+    change = (after_s - before_s) / before_s
+    verdict = "as long" if abs(change) < 0.005 else f"{percent(abs(change))} {'less' if change < 0 else 'more'} time"
+    return (
+        f"The same {batch}: {shown.policy} took {seconds(after_s)}, {verdict}"
+        f"{' as' if abs(change) < 0.005 else ' than'} {base.policy} ({seconds(before_s)}); "
+        f"its nodes were {_busy(shown)}, under {base.policy} {_busy(base)}."
+    )
+
+
+def _busy(record: RunRecord) -> str:
+    return f"{percent(utilization(record))} busy"
+
+
+def allotment(job: JobRecord) -> str:
+    """Word the job's nodes over time: ``2→4→2``."""
+    return "→".join(str(count) for _, count in nodes_over_time(job)) or NOTHING
+
+
+def bounds(job: JobRecord) -> str:
+    """Word the sizes that the job accepts: ``1-4`` or ``2``."""
+    return f"{job.min_nodes}-{job.max_nodes}" if job.malleable else str(job.nodes)
+
+
+def verified(job: JobRecord) -> str:
+    """Word the check of the job's result."""
+    return {True: "yes", False: "NO", None: "not checked"}[job.verified]
+
+
+def phases(resize: ResizeRecord) -> str:
+    """Word the seconds per phase of a resize: ``spawn 0.21, join 0.30 s``."""
+    return (
+        ", ".join(f"{name} {value:.2f}" for name, value in resize.phases.items()) + " s" if resize.phases else NOTHING
+    )
+
+
+@dataclass(frozen=True)
+class Number:
+    """One of the five numbers of a report; ``before`` is the same under the policy compared with."""
+
+    label: str
+    value: str
+    before: str = ""
+    hint: str = ""
+
+
+def five_numbers(records: Sequence[RunRecord]) -> list[Number]:
+    """Makespan, utilization, mean wait, mean turnaround and resizes of the last record, against the first."""
+    shown = metrics(records[-1])
+    base = metrics(records[0]) if len(records) > 1 else None
+    by = records[0].policy
+
+    def number(label: str, hint: str, value: str, before: str | None) -> Number:
+        return Number(label, value, f"{by}: {before}" if before is not None else "", hint)
+
+    return [
+        number(
+            "Makespan",
+            "first submission to last end",
+            seconds(shown.makespan_s),
+            base and seconds(base.makespan_s),
+        ),
+        number(
+            "Utilization",
+            f"node-seconds held by jobs, of {UTILIZATION_DENOMINATOR}",
+            percent(shown.utilization),
+            base and percent(base.utilization),
+        ),
+        number(
+            "Mean wait",
+            "submission to start",
+            seconds(shown.mean_wait_s),
+            base and seconds(base.mean_wait_s),
+        ),
+        number(
+            "Mean turnaround",
+            "submission to end",
+            seconds(shown.mean_turnaround_s),
+            base and seconds(base.mean_turnaround_s),
+        ),
+        number(
+            "Resizes carried out",
+            "grows + shrinks of running jobs",
+            f"{shown.grows} + {shown.shrinks}",
+            base and f"{base.grows} + {base.shrinks}",
+        ),
+    ]

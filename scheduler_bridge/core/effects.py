@@ -1,0 +1,60 @@
+"""What the scheduler wants done. The live daemon and the simulator carry it out and report back with events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Start the job on ``nodes``, place 0 on the first; answered by ``JobStarted`` or ``JobEnded``."""
+
+    job_id: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SendOrder:
+    """Tell the job to resize; answered by completed, failed, or deferred and then one of the two.
+
+    Attributes:
+        job_id: Whom to tell.
+        order: Unique number of the order.
+        kind: Grow or shrink.
+        nodes: Grow: the nodes to use, held for the job from now on. Shrink: the nodes that the scheduler would like
+            back; the job chooses.
+        count: How many nodes.
+    """
+
+    job_id: int
+    order: int
+    kind: Literal["grow", "shrink"]
+    nodes: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KillJob:
+    """End the job, whatever it does; answered by ``JobEnded``."""
+
+    job_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Report ``WakeUp`` at ``time_s`` of the scheduler's clock. A later one does not replace an earlier one."""
+
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A submission is refused (the job is unknown from then on), or a running job's evolving request is."""
+
+    job_id: int
+    reason: str
+
+
+Effect: TypeAlias = StartJob | SendOrder | KillJob | WakeAt | Refuse

@@ -1,0 +1,147 @@
+"""What happens to the scheduler. The live daemon and the simulator report it in these words, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from scheduler_bridge.model import JobSpec
+
+Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "timeout", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """A user submitted a job."""
+
+    job: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """The processes of a job run; its walltime begins."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """Nothing of the job is left; its nodes are free. ``outcome`` is what the processes' end looked like."""
+
+    job_id: int
+    outcome: Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MalleableReady:
+    """The job registered a malleable handler: it takes orders from now on."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MalleableEnded:
+    """The job gave its handler up: no further orders."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrowCompleted:
+    """The job runs on ``nodes`` as well. Ordered nodes that are not among them go back to the scheduler."""
+
+    job_id: int
+    order: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkCompleted:
+    """The job released ``nodes``, which it chose itself; nothing of it is left there."""
+
+    job_id: int
+    order: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeFailed:
+    """The job refused or aborted the order and goes on at its old size."""
+
+    job_id: int
+    order: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeDeferred:
+    """The job will carry the order out in a later phase; completed or failed follows."""
+
+    job_id: int
+    order: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvolvingRequest:
+    """The job asks for ``delta`` nodes more (positive) or offers nodes back (negative)."""
+
+    job_id: int
+    delta: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUp:
+    """The node is (back) in service; it may be a new one."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDown:
+    """The node is out of service."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """The user or the operator wants the job gone."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """A time named by ``WakeAt`` has come. More of them than asked for do no harm."""
+
+
+Event: TypeAlias = (
+    JobSubmitted
+    | JobStarted
+    | JobEnded
+    | MalleableReady
+    | MalleableEnded
+    | GrowCompleted
+    | ShrinkCompleted
+    | ResizeFailed
+    | ResizeDeferred
+    | EvolvingRequest
+    | NodeUp
+    | NodeDown
+    | CancelJob
+    | WakeUp
+)
+
+BATCH_RANK: Final[dict[type, int]] = {JobEnded: 0, JobSubmitted: 2, CancelJob: 3, WakeUp: 4}
+"""Order within the events of one instant; all others rank 1 and keep their order.
+
+Ends come before submissions so that a new job sees the nodes that are free at its instant; a cancellation comes after
+them because it may concern a job submitted at the same instant.
+"""
+
+
+def batch_rank(event: Event) -> int:
+    """Sort key for the events of one instant (stable)."""
+    return BATCH_RANK.get(type(event), 1)

@@ -1,0 +1,74 @@
+"""What a user submits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+JobClass: TypeAlias = Literal["rigid", "malleable"]
+
+
+class InvalidJobError(ValueError):
+    """A job that no cluster could run as it is described; the text names the job and the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A submitted job. It never changes; what becomes of it is the scheduler core's business.
+
+    Attributes:
+        job_id: Unique, not negative.
+        name: For people.
+        user: Who submitted it.
+        job_class: ``rigid`` jobs run on exactly ``nodes``; ``malleable`` ones on ``min_nodes`` to ``max_nodes``, and
+            the scheduler may resize them while they run.
+        nodes: The size that the user asked for; the walltime is meant at this size.
+        min_nodes: Smallest allotment; equals ``nodes`` for a rigid job.
+        max_nodes: Largest allotment; equals ``nodes`` for a rigid job.
+        walltime_s: The user's bound on the runtime, in seconds.
+        submit_s: When it was submitted, in seconds of the scheduler's clock.
+        command: What to run; may be empty in simulations.
+
+    Raises:
+        InvalidJobError: A field is out of range or contradicts another one.
+    """
+
+    job_id: int
+    name: str
+    user: str
+    job_class: JobClass
+    nodes: int
+    min_nodes: int
+    max_nodes: int
+    walltime_s: float
+    submit_s: float
+    command: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for problem, culprit in (
+            (self.job_id < 0, f"job_id is {self.job_id}, must not be negative"),
+            (
+                self.job_class not in ("rigid", "malleable"),
+                f"job_class is {self.job_class!r}, must be rigid or malleable",
+            ),
+            (self.min_nodes < 1, f"min_nodes is {self.min_nodes}, must be at least 1"),
+            (self.nodes < self.min_nodes, f"nodes is {self.nodes}, below min_nodes {self.min_nodes}"),
+            (self.nodes > self.max_nodes, f"nodes is {self.nodes}, above max_nodes {self.max_nodes}"),
+            (
+                self.job_class == "rigid" and self.min_nodes != self.max_nodes,
+                f"a rigid job has one size, but min_nodes is {self.min_nodes} and max_nodes is {self.max_nodes}",
+            ),
+            (
+                not (math.isfinite(self.walltime_s) and self.walltime_s > 0),
+                f"walltime_s is {self.walltime_s}, must be positive and finite",
+            ),
+            (not math.isfinite(self.submit_s), f"submit_s is {self.submit_s}, must be finite"),
+        ):
+            if problem:
+                raise InvalidJobError(f"job {self.job_id} ({self.name!r}): {culprit}")
+
+    @property
+    def is_malleable(self) -> bool:
+        """Whether the scheduler may resize the job while it runs."""
+        return self.job_class == "malleable"

@@ -1,0 +1,78 @@
+"""How a daemon is set up; every number has its unit in its name and a default that suits one machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
+
+
+class DaemonError(Exception):
+    """The daemon cannot be set up so; the text says why, ``hint`` what to do."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a connection may cost before the daemon closes it."""
+
+    hello_s: float = 5.0
+    """Time for the first message of a job's connection."""
+    drain_s: float = 5.0
+    """Time for a peer to read what it was sent."""
+    connections: int = 1024
+    strangers: int = 64
+    """Connections that have not said a valid hello yet."""
+    burst_messages: int = 500
+    messages_per_s: float = 100.0
+    strikes: int = 20
+    """Messages of one connection that may be refused before it is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonConfig:
+    """Settings of one daemon.
+
+    Attributes:
+        nodes: Names of the nodes, in the order in which pictures show them.
+        policy: Name of a registered policy.
+        parameters: Parameters of the policy.
+        state_dir: Folder of the control socket, the jobs' output and the history; made with mode 0700.
+        host: Address at which jobs reach the daemon.
+        resize_deadline_s: Time for a job to carry an order out; then the order is withdrawn.
+        withdraw_s: Time for a job to answer a withdrawal; then the resize counts as failed.
+        grace_s: Time between TERM and KILL when a job is ended.
+        mpiexec: The launcher; None: the one beside the running Python.
+        limits: What a connection may cost.
+    """
+
+    nodes: tuple[str, ...]
+    state_dir: Path
+    policy: str = "malleable"
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    host: str = "127.0.0.1"
+    resize_deadline_s: float = 60.0
+    withdraw_s: float = 5.0
+    grace_s: float = 2.0
+    mpiexec: Path | None = None
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise DaemonError("a cluster needs at least one node", "give --nodes 4 or --node-names a,b,c")
+        for name in self.nodes:
+            if not _NODE_NAME.fullmatch(name):
+                raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")
+        if len(set(self.nodes)) != len(self.nodes):
+            raise DaemonError("a node is named twice", "give every node a name of its own")
+
+
+def numbered_nodes(count: int) -> tuple[str, ...]:
+    """Names of ``count`` emulated nodes: node1, node2, ..."""
+    return tuple(f"node{index}" for index in range(1, count + 1))

@@ -1,0 +1,195 @@
+"""The words between users and the daemon (control protocol v1): one JSON object on one line, one answer per request."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+CONTROL_VERSION: Final = 1
+
+JobClass: TypeAlias = Literal["rigid", "malleable"]
+Launch: TypeAlias = Literal["auto", "mpiexec", "direct"]
+NodeCount = Annotated[int, Meta(ge=1, le=1_000_000)]
+Word = Annotated[str, Meta(max_length=32_000)]
+
+
+class SubmitError(ValueError):
+    """A job that cannot be taken; ``field`` names the culprit, ``why`` and ``hint`` say the rest."""
+
+    def __init__(self, reason: str, *, field: str = "", why: str = "", hint: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
+        self.why = why
+        self.hint = hint
+
+
+class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A job as its user asks for it.
+
+    Attributes:
+        command: Program and arguments; no shell reads them. ``{hosts}`` and ``{count}`` stand for the job's nodes.
+        nodes: Size that the user wants (rigid: the size).
+        walltime_s: The job is ended after this many seconds of running.
+        cwd: Folder in which the command runs; empty: the daemon's.
+        environment: Variables in addition to the daemon's.
+        launch: "mpiexec" prepends the launcher, "direct" does not, "auto" prepends it unless the command is itself an
+            MPI launcher or has a placeholder.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    command: Annotated[tuple[Word, ...], Meta(min_length=1, max_length=1000)]
+    job_class: JobClass = "rigid"
+    nodes: NodeCount = 1
+    min_nodes: NodeCount | None = None
+    max_nodes: NodeCount | None = None
+    walltime_s: Annotated[float, Meta(gt=0, le=31_536_000)] = 3600.0
+    user: Annotated[str, Meta(max_length=200)] = ""
+    cwd: Word = ""
+    environment: dict[str, Word] = {}
+    launch: Launch = "auto"
+
+    def bounds(self) -> tuple[int, int, int]:
+        """Return (min, wanted, max) nodes.
+
+        Raises:
+            SubmitError: The bounds contradict each other.
+        """
+        if self.job_class == "rigid":
+            if (self.min_nodes or self.nodes) != self.nodes or (self.max_nodes or self.nodes) != self.nodes:
+                raise SubmitError(
+                    f"a rigid job has one size, not {self.min_nodes or self.nodes} to {self.max_nodes or self.nodes}",
+                    field="min_nodes",
+                    why="a rigid job keeps its nodes from start to end",
+                    hint="give --nodes only, or --class malleable",
+                )
+            return self.nodes, self.nodes, self.nodes
+        low = self.min_nodes if self.min_nodes is not None else self.nodes
+        high = self.max_nodes if self.max_nodes is not None else max(low, self.nodes)
+        if high < low:
+            raise SubmitError(
+                f"max_nodes ({high}) is below min_nodes ({low})",
+                field="max_nodes",
+                why="a malleable job needs min_nodes <= max_nodes",
+                hint=f"set max_nodes to at least {low}",
+            )
+        return low, min(max(self.nodes, low), high), high
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", kw_only=True):
+    """Base of every request."""
+
+    version: int = CONTROL_VERSION
+
+
+class Submit(Request, frozen=True, tag="submit", kw_only=True):
+    """Take a job; answered by ``Submitted``."""
+
+    job: JobRequest
+
+
+class Status(Request, frozen=True, tag="status"):
+    """Say what runs and waits; answered by ``Snapshot``."""
+
+
+class Cancel(Request, frozen=True, tag="cancel", kw_only=True):
+    """End a job, waiting or running; answered by ``Done``."""
+
+    job: Annotated[int, Meta(ge=0)]
+
+
+class Report(Request, frozen=True, tag="report"):
+    """Give the record of the run so far; answered by ``Recorded``."""
+
+
+class Shutdown(Request, frozen=True, tag="shutdown"):
+    """End all jobs and the daemon; answered by ``Done`` before it begins."""
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """One node: free (no job), held by a job, or down."""
+
+    name: str
+    state: Literal["idle", "busy", "down"]
+    job: int | None = None
+
+
+class JobStatus(msgspec.Struct, frozen=True):
+    """One job; times in seconds on the daemon's clock (``Snapshot.now_s``), ``seconds`` since its start."""
+
+    job: int
+    name: str
+    user: str
+    job_class: str
+    state: str
+    nodes: tuple[str, ...]
+    wanted_nodes: int
+    min_nodes: int
+    max_nodes: int
+    walltime_s: float
+    submit_s: float
+    start_s: float | None
+    end_s: float | None
+    grows: int
+    shrinks: int
+    resizing: Literal["grow", "shrink"] | None = None
+    reason: str = ""
+    progress: float | None = None
+    progress_total: float | None = None
+    progress_unit: str = ""
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
+    """The cluster at one moment; ended jobs included."""
+
+    now_s: float
+    policy: str
+    utilization: float
+    nodes: tuple[NodeStatus, ...]
+    jobs: tuple[JobStatus, ...]
+
+    def job(self, job_id: int) -> JobStatus:
+        """Return one job.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        for job in self.jobs:
+            if job.job == job_id:
+                return job
+        raise KeyError(job_id)
+
+
+class Submitted(msgspec.Struct, frozen=True, tag_field="type", tag="submitted"):
+    """The job is queued under this id."""
+
+    job: int
+
+
+class Done(msgspec.Struct, frozen=True, tag_field="type", tag="done"):
+    """The request was carried out."""
+
+    text: str = ""
+
+
+class Recorded(msgspec.Struct, frozen=True, tag_field="type", tag="recorded"):
+    """The record of the run (``scheduler_bridge.record.RunRecord``) as JSON."""
+
+    record: msgspec.Raw
+
+
+class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
+    """The request changed nothing, for ``reason``."""
+
+    reason: str
+    field: str = ""
+    why: str = ""
+    hint: str = ""
+
+
+AnyRequest: TypeAlias = Submit | Status | Cancel | Report | Shutdown
+AnyReply: TypeAlias = Submitted | Snapshot | Done | Recorded | Failure
+
+REQUESTS: Final = msgspec.json.Decoder(AnyRequest)
+REPLIES: Final = msgspec.json.Decoder(AnyReply)

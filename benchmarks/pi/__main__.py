@@ -1,0 +1,8 @@
+"""Start Monte Carlo Pi: ``mpiexec -n 4 python -m benchmarks.pi --samples 1e10``."""
+
+from __future__ import annotations
+
+from benchmarks.harness.app import main
+
+if __name__ == "__main__":
+    main("benchmarks.pi.command")

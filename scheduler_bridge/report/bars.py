@@ -180,12 +180,12 @@ def _resize(axes: Axes, resize: ResizeRecord, row: Mapping[str, int], origin_s: 
         axes.add_patch(Rectangle(corner, width, height, facecolor=shade, alpha=0.4, linewidth=0, zorder=2.5))
         axes.plot([to_s, to_s], [corner[1], corner[1] + height], color="#000000", linewidth=2.0, zorder=4)
         axes.annotate(
-            f"+{resize.count}" if grow else f"\N{MINUS SIGN}{resize.count}",
-            (to_s, (first + last) / 2),
-            xytext=(3 if grow else -3, 0),
+            f"+{len(resize.nodes)}" if grow else f"\N{MINUS SIGN}{len(resize.nodes)}",
+            (to_s, corner[1]),
+            xytext=(3 if grow else -3, -1),
             textcoords="offset points",
             ha="left" if grow else "right",
-            va="center",
+            va="top",
             fontsize=8,
             fontweight="bold",
             zorder=6,

@@ -79,6 +79,9 @@ def draw(records: Sequence[RunRecord]) -> Figure:
         for axes in (strip, nodes, waiting):
             axes.set_xlim(-0.006 * end_s, 1.08 * end_s)
         _draw_utilization(strip, record)
+        if len(records) > 1:
+            title = f"{record.policy}: {words.summary(record)}"
+            strip.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=4)
         draw_nodes(nodes, record, styles)
         _draw_waiting(waiting, record, last=index == len(records) - 1)
         _mark_end((strip, nodes, waiting), record)
@@ -177,7 +180,6 @@ def _draw_utilization(axes: Axes, record: RunRecord) -> None:
     axes.set_ylim(0, 108)
     axes.set_yticks([0, 50, 100], ["0", "50", "100 %"])
     axes.set_ylabel("busy", fontsize=8)
-    axes.set_title(f"{record.policy}: {words.summary(record)}", loc="left", fontsize=11, fontweight="bold", pad=4)
     _plain(axes)
     axes.tick_params(labelbottom=False)
 

@@ -116,42 +116,44 @@ class Number:
 
 def five_numbers(records: Sequence[RunRecord]) -> list[Number]:
     """Makespan, utilization, mean wait, mean turnaround and resizes of the last record, against the first."""
-    shown = metrics(records[-1])
-    base = metrics(records[0]) if len(records) > 1 else None
-    by = records[0].policy
 
-    def number(label: str, hint: str, value: str, before: str | None) -> Number:
-        return Number(label, value, f"{by}: {before}" if before is not None else "", hint)
+    def values(record: RunRecord) -> tuple[str, str, str, str, str]:
+        total = metrics(record)
+        return (
+            seconds(total.makespan_s),
+            percent(total.utilization),
+            seconds(total.mean_wait_s),
+            seconds(total.mean_turnaround_s),
+            f"{total.grows} + {total.shrinks}",
+        )
 
+    meanings = (
+        ("Makespan", "first submission to last end"),
+        ("Utilization", f"node-seconds held by jobs, of {UTILIZATION_DENOMINATOR}"),
+        ("Mean wait", "submission to start"),
+        ("Mean turnaround", "submission to end"),
+        ("Resizes carried out", "grows + shrinks of running jobs"),
+    )
+    before = [f"{records[0].policy}: {value}" for value in values(records[0])] if len(records) > 1 else [""] * 5
     return [
-        number(
-            "Makespan",
-            "first submission to last end",
-            seconds(shown.makespan_s),
-            base and seconds(base.makespan_s),
-        ),
-        number(
-            "Utilization",
-            f"node-seconds held by jobs, of {UTILIZATION_DENOMINATOR}",
-            percent(shown.utilization),
-            base and percent(base.utilization),
-        ),
-        number(
-            "Mean wait",
-            "submission to start",
-            seconds(shown.mean_wait_s),
-            base and seconds(base.mean_wait_s),
-        ),
-        number(
-            "Mean turnaround",
-            "submission to end",
-            seconds(shown.mean_turnaround_s),
-            base and seconds(base.mean_turnaround_s),
-        ),
-        number(
-            "Resizes carried out",
-            "grows + shrinks of running jobs",
-            f"{shown.grows} + {shown.shrinks}",
-            base and f"{base.grows} + {base.shrinks}",
-        ),
+        Number(label, value, base, hint)
+        for (label, hint), value, base in zip(meanings, values(records[-1]), before, strict=True)
     ]
+
+
+def result(job: JobRecord) -> str:
+    """Word what the job computed: ``4,230,646,601``, ``3.14159``; its error where it failed."""
+    if job.result is None:
+        return NOTHING
+    if "error" in job.result:
+        return f"error: {job.result['error']}"
+    value = job.result.get("result")
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_figure(part)}" for name, part in value.items())
+    return NOTHING if value is None else _figure(value)
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

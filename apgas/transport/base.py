@@ -1,0 +1,122 @@
+"""The delivery contract that every transport keeps, and that the runtime builds on.
+
+A transport moves *frames* (a head and out-of-band buffers) between places:
+
+- **Reliable and FIFO per ordered pair of places.** Frames from place *a* to place *b* arrive once each, in the order of
+  the calls of ``send``. Nothing is promised between different pairs.
+- **Lazy.** A connection is opened by the first frame to a place, or by ``connect``. Frames may arrive from a place that
+  was not learned yet.
+- **Authenticated.** Nothing of a peer is delivered before the peer has proved that it holds the job's token.
+- **Losses are reported once.** When a connection of an authenticated peer ends, in either direction, and the place was
+  not forgotten, the receiver is told so after the frames that had already arrived.
+- **One io thread.** Receiver, timers and callbacks all run there, one at a time; ``send`` never waits there. On other
+  threads ``send`` may wait when the peer is too slow.
+- **Values, not references.** Once ``send`` has returned, the caller may change its buffers.
+- **Idle is free.** Without traffic and timers the io thread sleeps in the kernel without a timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from apgas.errors import ApgasError
+
+Address: TypeAlias = tuple[str, int]
+"""Numeric host address and port."""
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""Contiguous bytes to send."""
+
+
+class UnknownPeerError(ApgasError):
+    """A frame was addressed to a place that was never learned, was forgotten, or is lost."""
+
+    def __init__(self, place: int, why: str = "is not known") -> None:
+        super().__init__(f"place {place} {why} to this transport")
+        self.place = place
+
+
+class SlowPeerError(ApgasError):
+    """A peer did not take what is queued for it within the deadline."""
+
+
+class TransportClosedError(ApgasError):
+    """The transport was closed, or not started yet."""
+
+
+class Receiver(Protocol):
+    """Who takes what a transport delivers. Both methods are called on the io thread only and must not block."""
+
+    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+        """Take one frame of place ``src``; head and buffers belong to the receiver from now on."""
+
+    def on_lost(self, place: int, reason: str) -> None:
+        """Learn that the connection to or from ``place`` ended although we had not forgotten it. Once per place."""
+
+
+class TimerHandle(Protocol):
+    """A callback that is due later."""
+
+    def cancel(self) -> None:
+        """Do not run the callback, unless it has run already. Idempotent; any thread."""
+
+
+class Transport(Protocol):
+    """Moves frames between places; see the module's text for what it promises."""
+
+    @property
+    def address(self) -> Address:
+        """Where this transport listens; known from the start, before ``start``."""
+
+    def start(self, place: int, receiver: Receiver) -> None:
+        """Begin to deliver: our id is ``place`` from now on, and the io thread runs."""
+
+    def learn(self, peers: Mapping[int, Address]) -> None:
+        """Allow frames to ``peers``. Ids are never reused: a place that was forgotten or lost stays so."""
+
+    def connect(self, place: int) -> None:
+        """Open the connection to ``place`` now, so that its loss is noticed even when nothing is sent.
+
+        Raises:
+            UnknownPeerError: The place is not known, forgotten, or lost.
+            TransportClosedError: The transport is not running.
+        """
+
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:
+        """Send one frame; ``dst`` may be our own id. Any thread.
+
+        Raises:
+            UnknownPeerError: The place is not known, forgotten, or lost.
+            SlowPeerError: Too much is queued for the place, and it did not shrink in time. Never on the io thread.
+            UsageError: The frame exceeds the limits of the wire format.
+            TransportClosedError: The transport is not running.
+        """
+
+    def forget(self, place: int) -> None:
+        """End our side: flush what is queued, then close the connection *to* ``place``.
+
+        From now on the end of its connections is no loss. What it has sent or still sends is delivered until its
+        connection ends. (It sees the end of ours: a loss, unless it has forgotten us, too.) Idempotent; any thread.
+        """
+
+    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
+        """Run ``callback`` once on the io thread when the connection *from* ``place`` has ended; soon if there is none.
+
+        For a forgotten place this is the sign that its process is gone or has closed its transport.
+        """
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run ``callback`` on the io thread, in the order of the calls. Any thread."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
+        """Run ``callback`` on the io thread in ``delay_s`` seconds; equal times run in the order of the calls."""
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Flush what is queued for at most ``timeout_s`` seconds, then end the io thread and all connections.
+
+        Losses are not reported from here on. Idempotent. Not on the io thread.
+        """
+
+    def in_io_thread(self) -> bool:
+        """Tell whether the caller runs on the io thread."""

@@ -1,0 +1,199 @@
+"""The sending end of one connection: a queue that any thread writes through, at once where the socket takes it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from apgas.transport.base import Buffer, SlowPeerError, UnknownPeerError
+from apgas.transport.loop import READ, WRITE, EventLoop
+
+_PIECES_PER_CALL: Final = 512
+"""Below the system's IOV_MAX of 1024."""
+_CALLS_PER_EVENT: Final = 16
+"""The io thread turns to other connections after so many writes."""
+
+
+class Channel:
+    """Frames on their way to one place.
+
+    A sending thread writes to the socket itself when nothing is queued; what the socket does not take is queued and
+    written by the io thread as the socket drains. Before ``attach`` everything is queued.
+
+    Args:
+        place: Whom it leads to, for errors.
+        loop: The io thread.
+        high_water_bytes: Threads other than the io thread wait while more is queued.
+        patience_s: For how long they wait at most.
+        on_broken: Called on the io thread with a reason when the connection turns out to be broken.
+        on_drained: Called on the io thread after ``finish``, once everything is written.
+    """
+
+    def __init__(
+        self,
+        place: int,
+        loop: EventLoop,
+        high_water_bytes: int,
+        patience_s: float,
+        on_broken: Callable[[str], None],
+        on_drained: Callable[[], None],
+    ) -> None:
+        self._place = place
+        self._loop = loop
+        self._high_water_bytes = high_water_bytes
+        self._patience_s = patience_s
+        self._on_broken = on_broken
+        self._on_drained = on_drained
+        self._lock = threading.Lock()
+        self._shrunk = threading.Condition(self._lock)
+        self._queue: deque[Buffer] = deque()
+        self._queued_bytes = 0
+        self._socket: socket.socket | None = None
+        self._finishing = False
+        self._closed = False
+
+    def submit(self, pieces: Sequence[Buffer]) -> None:
+        """Write or queue the pieces of one frame; the caller may reuse their memory afterwards.
+
+        Raises:
+            SlowPeerError: The queue stayed too long above its mark; the frame was not queued. Never on the io thread.
+            UnknownPeerError: The channel was closed or is about to be.
+        """
+        with self._lock:
+            if self._queued_bytes > self._high_water_bytes and not self._loop.in_thread():
+                self._wait_for_room()
+            if self._closed or self._finishing:
+                raise UnknownPeerError(self._place, "has gone and is not known any more")
+            if self._queue or self._socket is None:
+                self._enqueue(pieces, 0)
+                return
+            written_bytes = self._write(self._socket, pieces)
+            if written_bytes < sum(map(len, pieces)):
+                self._enqueue(pieces, written_bytes)
+                self._loop.rewatch(self._socket.fileno(), READ | WRITE)
+
+    def attach(self, sock: socket.socket) -> None:
+        """Take over a connected, authenticated, non-blocking socket, and write what is queued. Io thread."""
+        with self._lock:
+            if self._closed:
+                sock.close()
+                return
+            self._socket = sock
+            self._loop.watch(sock.fileno(), READ | WRITE, self._on_event)
+
+    def finish(self) -> None:
+        """Take no more frames; close the connection when everything is written. Any thread."""
+        with self._lock:
+            self._finishing = True
+            self._shrunk.notify_all()
+        self._loop.call_soon(self._close_if_drained)
+
+    def close(self) -> None:
+        """Drop everything, at once. Io thread, or after it ended. Idempotent."""
+        with self._lock:
+            self._closed = True
+            self._queue.clear()
+            self._queued_bytes = 0
+            self._shrunk.notify_all()
+            sock, self._socket = self._socket, None
+            if sock is not None:
+                self._loop.unwatch(sock.fileno())
+                sock.close()
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing is queued."""
+        return not self._queue
+
+    def _wait_for_room(self) -> None:
+        deadline_s = time.monotonic() + self._patience_s
+        while self._queued_bytes > self._high_water_bytes and not self._closed and not self._finishing:
+            if not self._shrunk.wait(deadline_s - time.monotonic()):
+                raise SlowPeerError(
+                    f"place {self._place} left {self._queued_bytes} bytes queued for {self._patience_s} s"
+                )
+
+    def _write(self, sock: socket.socket, pieces: Sequence[Buffer]) -> int:
+        """Write what the socket takes now; a broken connection takes nothing, and the io thread gets to know of it."""
+        try:
+            if len(pieces) == 1:
+                return sock.send(pieces[0])
+            return sock.sendmsg(pieces[:_PIECES_PER_CALL])
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            # The socket is readable now as well, but its event has a less telling reason.
+            reason = f"cannot send: {error.strerror or error}"
+            self._loop.call_soon(lambda: self._on_broken(reason))
+            return 0
+
+    def _enqueue(self, pieces: Sequence[Buffer], skip_bytes: int) -> None:
+        """Queue ``pieces`` without their first ``skip_bytes``; memory that the caller could change is copied."""
+        for piece in pieces:
+            if skip_bytes >= len(piece):
+                skip_bytes -= len(piece)
+                continue
+            rest = memoryview(piece)[skip_bytes:]
+            skip_bytes = 0
+            self._queue.append(rest if isinstance(rest.obj, bytes) else bytes(rest))
+            self._queued_bytes += len(rest)
+
+    def _on_event(self, events: int) -> None:
+        if events & ~WRITE:
+            reason = self._hung_up()
+            if reason:
+                self._on_broken(reason)
+                return
+        if events & WRITE:
+            with self._lock:
+                self._flush()
+            self._close_if_drained()
+
+    def _flush(self) -> None:
+        sock = self._socket
+        if sock is None:
+            return
+        for _ in range(_CALLS_PER_EVENT):
+            if not self._queue:
+                self._loop.rewatch(sock.fileno(), READ)
+                return
+            pieces = list(islice(self._queue, _PIECES_PER_CALL))
+            written_bytes = self._write(sock, pieces)
+            if not written_bytes:
+                return
+            self._queued_bytes -= written_bytes
+            self._drop(written_bytes)
+            if self._queued_bytes <= self._high_water_bytes:
+                self._shrunk.notify_all()
+
+    def _drop(self, written_bytes: int) -> None:
+        while written_bytes:
+            piece = self._queue.popleft()
+            if written_bytes < len(piece):
+                self._queue.appendleft(memoryview(piece)[written_bytes:])
+                return
+            written_bytes -= len(piece)
+
+    def _hung_up(self) -> str:
+        """Return why the peer's end is gone, or nothing. A peer never writes on our connection to it."""
+        sock = self._socket
+        if sock is None:
+            return ""
+        try:
+            return "it sent on a connection that is not its own" if sock.recv(1) else "it closed our connection"
+        except BlockingIOError:
+            return ""
+        except OSError as error:
+            return f"our connection broke: {error.strerror or error}"
+
+    def _close_if_drained(self) -> None:
+        with self._lock:
+            if self._closed or not self._finishing or self._queue:
+                return
+        self.close()
+        self._on_drained()

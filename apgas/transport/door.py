@@ -1,0 +1,140 @@
+"""The listening socket: lets in who holds the token, and keeps everybody else from disturbing the job."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from apgas.errors import AuthenticationError
+from apgas.transport.auth import Listener
+from apgas.transport.base import Address
+from apgas.transport.loop import READ, EventLoop
+
+_logger = logging.getLogger(__name__)
+_BACKLOG: Final = 1024
+_PAUSE_S: Final = 0.1
+
+
+class Door:
+    """Accepts connections and holds the handshake with each.
+
+    At most ``max_callers`` are between the door and the job. When one more comes, the oldest of them goes, and first
+    one that has said nothing: an honest caller has its hello on the way when it is accepted, is through in two
+    exchanges, and comes again if it was sent away.
+
+    Args:
+        loop: The io thread.
+        bind_host: Where to listen.
+        deadline_s: For one handshake.
+        max_callers: How many handshakes may be under way.
+    """
+
+    def __init__(self, loop: EventLoop, bind_host: str, deadline_s: float, max_callers: int) -> None:
+        self._loop = loop
+        self._deadline_s = deadline_s
+        self._max_callers = max_callers
+        self._visits: dict[int, _Visit] = {}
+        family = socket.AF_INET6 if ":" in bind_host else socket.AF_INET
+        self._socket = socket.create_server((bind_host, 0), family=family, backlog=_BACKLOG)
+        self._socket.setblocking(False)
+        host, port = self._socket.getsockname()[:2]
+        self.address: Final[Address] = (host, port)
+
+    def open(self, new_listener: Callable[[], Listener], admit: Callable[[int, socket.socket], bool]) -> None:
+        """Begin to accept. ``admit`` gets the place and socket of who proved itself, and says whether it keeps them."""
+        self._new_listener = new_listener
+        self._admit = admit
+        self._loop.watch(self._socket.fileno(), READ, self._on_caller)
+
+    def close(self) -> None:
+        """Stop to listen and hang up on everybody under way."""
+        for visit in list(self._visits.values()):
+            visit.end("the door closes")
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
+
+    def _on_caller(self, _events: int) -> None:
+        try:
+            sock, _ = self._socket.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Out of file descriptors, most likely: the caller stays in the backlog, so look again a little later.
+            _logger.warning("cannot accept a connection: %s", error)
+            self._loop.unwatch(self._socket.fileno())
+            self._loop.call_later(_PAUSE_S, self._resume)
+            return
+        if len(self._visits) >= self._max_callers:
+            oldest = next(iter(self._visits.values()))
+            silent = (visit for visit in self._visits.values() if not visit.listener.greeted)
+            next(silent, oldest).end("too many callers")
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _Visit(self._loop, sock, self._new_listener(), self._visits, self._admit, self._deadline_s)
+
+    def _resume(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.watch(self._socket.fileno(), READ, self._on_caller)
+
+
+class _Visit:
+    """One caller, from accept to admission or the end."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        sock: socket.socket,
+        listener: Listener,
+        visits: dict[int, _Visit],
+        admit: Callable[[int, socket.socket], bool],
+        deadline_s: float,
+    ) -> None:
+        self.listener = listener
+        self._loop = loop
+        self._socket = sock
+        self._visits = visits
+        self._admit = admit
+        self._deadline = loop.call_later(deadline_s, lambda: self.end("too slow"))
+        visits[id(self)] = self
+        loop.watch(sock.fileno(), READ, self._on_readable)
+
+    def end(self, reason: str) -> None:
+        """Hang up."""
+        _logger.debug("hung up on a caller: %s", reason)
+        self._leave()
+        self._socket.close()
+
+    def _leave(self) -> None:
+        self._deadline.cancel()
+        self._visits.pop(id(self), None)
+        self._loop.unwatch(self._socket.fileno())
+
+    def _on_readable(self, _events: int) -> None:
+        try:
+            data = self._socket.recv(self.listener.needed_bytes)
+            if not data:
+                self.end("it went away")
+                return
+            reply = self.listener.receive(data)
+            if self.listener.done:
+                self._welcome(reply)
+            elif reply:
+                self._socket.send(reply)
+        except BlockingIOError:
+            return
+        except AuthenticationError as error:
+            self.end(str(error))
+        except OSError as error:
+            self.end(error.strerror or "broken")
+
+    def _welcome(self, welcome: bytes) -> None:
+        self._leave()
+        if not self._admit(self.listener.peer, self._socket):
+            self._socket.close()
+            return
+        # If it went away meanwhile, whoever has the socket now is going to notice.
+        with contextlib.suppress(OSError):
+            self._socket.send(welcome)

@@ -1,0 +1,171 @@
+"""The io thread: one epoll loop with thread-safe callbacks and timers.
+
+It sleeps without a timeout when no timer is pending, so an idle process costs nothing. Callbacks from other threads
+wake it through an eventfd, written only while the loop sleeps: both sides first publish (the callback, or the intent to
+sleep) and look second, so no wake-up is missed and a busy loop costs no system call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+_logger = logging.getLogger(__name__)
+_COMPACT_TIMERS: Final = 64
+READ: Final = select.EPOLLIN
+WRITE: Final = select.EPOLLOUT
+
+
+class Timer:
+    """A callback due at ``due_s`` on the monotonic clock."""
+
+    __slots__ = ("callback", "due_s")
+
+    def __init__(self, due_s: float, callback: Callable[[], None]) -> None:
+        self.due_s = due_s
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        """Do not run the callback any more."""
+        self.callback = None
+
+
+class EventLoop:
+    """Watches file descriptors and runs callbacks and timers, all on one thread.
+
+    A handler of a file descriptor must tolerate an event that is not there (a number can be reused within one batch of
+    events). An exception of a handler or callback is logged, and the loop goes on.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.wakeups = 0
+        self._epoll = select.epoll()
+        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll.register(self._wake_fd, READ)
+        self._handlers: dict[int, Callable[[int], None]] = {self._wake_fd: self._woken}
+        self._ready: deque[Callable[[], None]] = deque()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._sequence = itertools.count()
+        self._sleeping = False
+        self._running = True
+        self._closed = False
+        self._wake_lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def in_thread(self) -> bool:
+        """Tell whether the caller runs on the loop's thread."""
+        return threading.current_thread() is self._thread
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run ``callback`` on the loop's thread; first in, first out. Without effect after ``stop``."""
+        self._ready.append(callback)
+        if self._sleeping:
+            self._wake()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Run ``callback`` on the loop's thread in ``delay_s`` seconds. Any thread."""
+        timer = Timer(time.monotonic() + delay_s, callback)
+        entry = (timer.due_s, next(self._sequence), timer)
+        if self.in_thread():
+            self._add_timer(entry)
+        else:
+            self.call_soon(lambda: self._add_timer(entry))
+        return timer
+
+    def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
+        """Call ``handler(events)`` whenever ``fd`` is ready for ``events``, or in error."""
+        self._handlers[fd] = handler
+        self._epoll.register(fd, events)
+
+    def rewatch(self, fd: int, events: int) -> None:
+        """Change what ``fd`` is watched for. Any thread, as long as ``fd`` is watched."""
+        self._epoll.modify(fd, events)
+
+    def unwatch(self, fd: int) -> None:
+        """Stop to watch ``fd``; to be called before it is closed. Without effect if it is not watched."""
+        if self._handlers.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def stop(self) -> None:
+        """End the thread after the callbacks that are due, wait for it, and free its resources. Idempotent."""
+        if self._thread.ident is not None:
+            self.call_soon(self._end)
+            self._thread.join()
+        with self._wake_lock:
+            if not self._closed:
+                self._closed = True
+                self._epoll.close()
+                os.close(self._wake_fd)
+
+    def _end(self) -> None:
+        self._running = False
+
+    def _wake(self) -> None:
+        with self._wake_lock:
+            if not self._closed:
+                os.eventfd_write(self._wake_fd, 1)
+
+    def _woken(self, _events: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+
+    def _add_timer(self, entry: tuple[float, int, Timer]) -> None:
+        if len(self._timers) >= _COMPACT_TIMERS and len(self._timers).bit_count() == 1:
+            self._timers = [kept for kept in self._timers if kept[2].callback is not None]
+            heapq.heapify(self._timers)
+        heapq.heappush(self._timers, entry)
+
+    def _run(self) -> None:
+        while self._running:
+            self._sleeping = True
+            timeout_s = 0.0 if self._ready else self._until_next_timer()
+            events = self._epoll.poll(timeout_s)
+            self._sleeping = False
+            self.wakeups += 1
+            for fd, what in events:
+                handler = self._handlers.get(fd)
+                if handler is not None:
+                    try:
+                        handler(what)
+                    except Exception:
+                        _logger.exception("handler of file descriptor %d failed", fd)
+            if self._timers:
+                self._run_timers()
+            for _ in range(len(self._ready)):
+                self._call(self._ready.popleft())
+
+    def _until_next_timer(self) -> float | None:
+        while self._timers and self._timers[0][2].callback is None:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return None
+        return max(0.0, self._timers[0][0] - time.monotonic())
+
+    def _run_timers(self) -> None:
+        now_s = time.monotonic()
+        due: list[Timer] = []
+        while self._timers and self._timers[0][0] <= now_s:
+            due.append(heapq.heappop(self._timers)[2])
+        for timer in due:
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                self._call(callback)
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception:
+            _logger.exception("callback %r failed", callback)

@@ -1,0 +1,280 @@
+"""Frames over TCP: one connection for each ordered pair of places, opened when first needed."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from apgas.errors import UsageError
+from apgas.transport.auth import Caller, Listener, check_token
+from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
+from apgas.transport.channel import Channel
+from apgas.transport.connector import Connector
+from apgas.transport.door import Door
+from apgas.transport.incoming import Incoming
+from apgas.transport.loop import EventLoop, Timer
+from apgas.transport.peers import PeerBook
+from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, encode
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TcpConfig:
+    """Bounds of a TCP transport."""
+
+    connect_deadline_s: float = 10.0
+    handshake_deadline_s: float = 5.0
+    max_callers: int = 64
+    high_water_bytes: int = 64 * 2**20
+    patience_s: float = 60.0
+    limits: Limits = DEFAULT_LIMITS
+
+
+class _Outgoing(NamedTuple):
+    channel: Channel
+    connector: Connector
+
+    def close(self) -> None:
+        self.connector.cancel()
+        self.channel.close()
+
+
+class TcpTransport:
+    """A transport over TCP; keeps the contract of ``apgas.transport.base``.
+
+    It listens from construction on, and accepts from ``start`` on.
+
+    Args:
+        token: The job's secret (``auth.new_token``).
+        bind_host: Numeric address to listen on. Loopback will do when all places are on this host.
+        config: Bounds and deadlines.
+
+    Raises:
+        ValueError: The token has the wrong length.
+        OSError: It cannot listen there.
+    """
+
+    def __init__(self, token: bytes, bind_host: str = "127.0.0.1", config: TcpConfig | None = None) -> None:
+        self._token = check_token(token)
+        self._config = config or TcpConfig()
+        self._place = -1
+        self._receiver: Receiver | None = None
+        self._peers = PeerBook()
+        self._lock = threading.Lock()
+        self._close_lock = threading.Lock()
+        self._outgoing: dict[int, _Outgoing] = {}
+        self._incoming: dict[int, Incoming] = {}
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._closing = False
+        self._closed = False
+        self._drained = threading.Event()
+        self._loop = EventLoop("apgas-io")
+        self._door = Door(self._loop, bind_host, self._config.handshake_deadline_s, self._config.max_callers)
+
+    @property
+    def address(self) -> Address:
+        """Where this transport listens."""
+        return self._door.address
+
+    @property
+    def wakeups(self) -> int:
+        """How often the io thread has woken up so far."""
+        return self._loop.wakeups
+
+    def start(self, place: int, receiver: Receiver) -> None:
+        """Become ``place`` and begin to deliver to ``receiver``.
+
+        Raises:
+            UsageError: It was started or closed before, or ``place`` is no id.
+        """
+        if not 0 <= place <= MAX_PLACE:
+            raise UsageError(f"{place} is no place id: it must be from 0 to {MAX_PLACE}")
+        with self._lock:
+            if self._receiver is not None or self._closing:
+                raise UsageError("a transport is started once, and before it is closed")
+            self._place, self._receiver = place, receiver
+        self._loop.call_soon(lambda: self._door.open(lambda: Listener(self._token, place), self._admit))
+        self._loop.start()
+
+    def learn(self, peers: Mapping[int, Address]) -> None:
+        """Allow frames to ``peers``; those forgotten or lost stay so."""
+        self._peers.learn(peers)
+
+    def connect(self, place: int) -> None:
+        """Open the connection to ``place`` now; see ``Transport``."""
+        if place != self._place and place not in self._outgoing:
+            self._open(place)
+
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:
+        """Send one frame; see ``Transport``."""
+        if self._closing or self._receiver is None:
+            raise TransportClosedError("the transport is not running")
+        if dst == self._place:
+            frame = Frame(dst, bytes(head), [bytearray(buffer) for buffer in buffers])
+            self._loop.call_soon(partial(self._deliver, frame))
+            return
+        outgoing = self._outgoing.get(dst) or self._open(dst)
+        outgoing.channel.submit(encode(self._place, head, buffers, self._config.limits))
+
+    def forget(self, place: int) -> None:
+        """Flush, then close the connection to ``place``; see ``Transport``."""
+        if place == self._place:
+            return
+        self._peers.forget(place)
+        with self._lock:
+            outgoing = self._outgoing.get(place)
+        if outgoing is not None:
+            outgoing.channel.finish()
+
+    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
+        """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
+
+        def look() -> None:
+            if place in self._incoming:
+                self._peers.await_gone(place, callback)
+            else:
+                callback()
+
+        self._loop.call_soon(look)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run ``callback`` on the io thread; see ``Transport``."""
+        self._loop.call_soon(callback)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""
+        return self._loop.call_later(delay_s, callback)
+
+    def in_io_thread(self) -> bool:
+        """Tell whether the caller runs on the io thread."""
+        return self._loop.in_thread()
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``.
+
+        Raises:
+            UsageError: It was called on the io thread.
+        """
+        if self.in_io_thread():
+            raise UsageError("the io thread cannot close its own transport")
+        with self._close_lock:
+            if self._closed:
+                return
+            self._closed = True
+            with self._lock:
+                self._closing = True
+                running = self._receiver is not None
+            if running:
+                self._loop.call_soon(self._flush_all)
+                self._drained.wait(timeout_s)
+                self._loop.call_soon(self._end_all)
+            else:
+                self._end_all()
+            self._loop.stop()
+
+    # the rest runs on the io thread, except _open --------------------------------------------------------------------
+
+    def _open(self, place: int) -> _Outgoing:
+        with self._lock:
+            if self._closing or self._receiver is None:
+                raise TransportClosedError("the transport is not running")
+            address = self._peers.address_of(place)
+            outgoing = self._outgoing.get(place)
+            if outgoing is None:
+                outgoing = self._outgoing[place] = self._new_outgoing(place, address)
+                self._loop.call_soon(outgoing.connector.start)
+            return outgoing
+
+    def _new_outgoing(self, place: int, address: Address) -> _Outgoing:
+        config = self._config
+        channel = Channel(
+            place,
+            self._loop,
+            config.high_water_bytes,
+            config.patience_s,
+            on_broken=partial(self._on_broken, place),
+            on_drained=partial(self._drop_outgoing, place),
+        )
+        connector = Connector(
+            self._loop,
+            address,
+            lambda: Caller(self._token, self._place, place),
+            config.connect_deadline_s,
+            on_open=channel.attach,
+            on_failed=partial(self._on_broken, place),
+        )
+        return _Outgoing(channel, connector)
+
+    def _admit(self, place: int, sock: socket.socket) -> bool:
+        if place == self._place or place in self._incoming or self._peers.is_lost(place):
+            _logger.warning("refused a second connection of place %d", place)
+            return False
+        decoder = Decoder(place, self._scratch, self._config.limits)
+        self._incoming[place] = Incoming(self._loop, sock, decoder, self._deliver, partial(self._on_end, place))
+        return True
+
+    def _deliver(self, frame: Frame) -> None:
+        assert self._receiver is not None
+        try:
+            self._receiver.on_frame(frame.src, frame.head, frame.buffers)
+        except Exception:
+            _logger.exception("the receiver failed on a frame of place %d", frame.src)
+
+    def _on_broken(self, place: int, reason: str) -> None:
+        """Our connection to ``place`` failed: deliver what it had sent already, then report."""
+        incoming = self._incoming.get(place)
+        if incoming is not None and not self._peers.is_forgotten(place):
+            incoming.drain()
+        self._drop_outgoing(place)
+        self._lose(place, reason)
+
+    def _on_end(self, place: int, reason: str) -> None:
+        """The connection from ``place`` has ended."""
+        del self._incoming[place]
+        self._lose(place, reason)
+        self._tell_gone(place)
+
+    def _lose(self, place: int, reason: str) -> None:
+        if not self._peers.lose(place):
+            return
+        self._drop_outgoing(place)
+        incoming = self._incoming.pop(place, None)
+        if incoming is not None:
+            incoming.close()
+        if not self._closing and self._receiver is not None:
+            self._receiver.on_lost(place, reason)
+        if incoming is not None:
+            self._tell_gone(place)
+
+    def _tell_gone(self, place: int) -> None:
+        for callback in self._peers.take_gone(place):
+            self._loop.call_soon(callback)
+
+    def _drop_outgoing(self, place: int) -> None:
+        with self._lock:
+            outgoing = self._outgoing.pop(place, None)
+        if outgoing is not None:
+            outgoing.close()
+        if self._closing and not self._outgoing:
+            self._drained.set()
+
+    def _flush_all(self) -> None:
+        if not self._outgoing:
+            self._drained.set()
+        for outgoing in list(self._outgoing.values()):
+            outgoing.channel.finish()
+
+    def _end_all(self) -> None:
+        self._door.close()
+        for outgoing in self._outgoing.values():
+            outgoing.close()
+        for incoming in self._incoming.values():
+            incoming.close()
+        self._outgoing.clear()
+        self._incoming.clear()

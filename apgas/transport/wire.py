@@ -1,0 +1,214 @@
+"""How a frame looks as bytes: a fixed header, the lengths of its buffers, the head, the buffers.
+
+``encode`` makes a list of pieces for ``sendmsg`` that shares big buffers with the caller. ``Decoder`` does no I/O: it
+says where the next bytes belong (``get_buffer``) and what came of them (``buffer_updated``). Small frames are cut out
+of a shared scratch buffer; a section that did not arrive in one piece gets its own memory and is received right there.
+
+Header, big-endian: magic and version (4 bytes), sender's place id (u32), length of the head (u32), number of buffers
+(u32), sum of the buffers' lengths (u64); then one u64 per buffer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from apgas.errors import ProtocolError, UsageError
+from apgas.transport.base import Buffer
+
+MAGIC: Final = b"APG\x02"
+HEADER: Final = struct.Struct("!4sIIIQ")
+SCRATCH_BYTES: Final = 256 * 1024
+MAX_PLACE: Final = 2**32 - 1
+_JOIN_BYTES: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one frame may hold; both ends refuse more."""
+
+    head_bytes: int = 64 * 2**20
+    buffers: int = 4096
+    total_bytes: int = 16 * 2**30
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class Frame(NamedTuple):
+    """One received frame; its memory belongs to whoever takes it."""
+
+    src: int
+    head: bytes | bytearray
+    buffers: list[bytearray]
+
+
+def encode(src: int, head: bytes, buffers: Sequence[Buffer] = (), limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
+    """Return the pieces of a frame, in order; small neighbours are joined, big buffers are not copied.
+
+    Raises:
+        UsageError: The frame exceeds ``limits``, or a buffer is not contiguous.
+    """
+    if not buffers and len(head) <= _JOIN_BYTES:
+        return [HEADER.pack(MAGIC, src, len(head), 0, 0) + head]
+    views = [_as_bytes(buffer) for buffer in buffers]
+    lengths = [len(view) for view in views]
+    total_bytes = sum(lengths)
+    problem = _excess(len(head), len(views), total_bytes, limits)
+    if problem:
+        raise UsageError(f"frame too large: {problem}")
+    first = HEADER.pack(MAGIC, src, len(head), len(views), total_bytes) + struct.pack(f"!{len(views)}Q", *lengths)
+    return _join([first, head, *views])
+
+
+def _as_bytes(buffer: Buffer) -> Buffer:
+    if not isinstance(buffer, memoryview):
+        return buffer
+    if buffer.nbytes == 0:
+        return b""
+    if not buffer.c_contiguous:
+        raise UsageError("a buffer to send must be contiguous")
+    return buffer.cast("B")
+
+
+def _join(pieces: list[Buffer]) -> list[Buffer]:
+    joined: list[Buffer] = []
+    small: list[Buffer] = []
+    small_bytes = 0
+    for piece in pieces:
+        if len(piece) > _JOIN_BYTES or small_bytes > _JOIN_BYTES:
+            if small:
+                joined.append(b"".join(small))
+            small, small_bytes = [], 0
+        if len(piece) > _JOIN_BYTES:
+            joined.append(piece)
+        else:
+            small.append(piece)
+            small_bytes += len(piece)
+    if small_bytes:
+        joined.append(b"".join(small))
+    return joined
+
+
+def _excess(head_bytes: int, buffers: int, total_bytes: int, limits: Limits) -> str:
+    if head_bytes > limits.head_bytes:
+        return f"head of {head_bytes} bytes, at most {limits.head_bytes}"
+    if buffers > limits.buffers:
+        return f"{buffers} buffers, at most {limits.buffers}"
+    if head_bytes + total_bytes > limits.total_bytes:
+        return f"{head_bytes + total_bytes} bytes in all, at most {limits.total_bytes}"
+    return ""
+
+
+class Decoder:
+    """Turns a stream of bytes into frames.
+
+    Args:
+        src: The place that the peer proved to be; a frame of another one is an error. None: any.
+        scratch: Where small frames are received; decoders used by one thread may share it.
+        limits: What one frame may hold.
+    """
+
+    def __init__(
+        self, src: int | None = None, scratch: bytearray | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._src = src
+        self._limits = limits
+        self._scratch = memoryview(scratch if scratch is not None else bytearray(SCRATCH_BYTES))
+        self._partial = b""
+        self._frame_src = 0
+        self._sections: list[bytearray] = []
+        self._lengths: tuple[int, ...] = ()
+        self._target: memoryview | None = None
+        self._filled = 0
+
+    def get_buffer(self) -> memoryview:
+        """Return where the next bytes are to be received; never empty. Valid until ``buffer_updated``."""
+        return self._scratch if self._target is None else self._target[self._filled :]
+
+    def buffer_updated(self, received_bytes: int) -> list[Frame]:
+        """Take note of bytes put at the start of ``get_buffer()``; return the frames that they complete.
+
+        Raises:
+            ProtocolError: The bytes are not a frame within the limits. The decoder is unusable from then on.
+        """
+        frames: list[Frame] = []
+        if self._target is not None:
+            self._filled += received_bytes
+            if self._filled == len(self._target):
+                self._target = None
+                self._fill_sections(memoryview(b""), 0, frames)
+            return frames
+        data = self._scratch[:received_bytes]
+        if self._partial:
+            data = memoryview(b"".join((self._partial, data)))
+        used = self._parse(data, frames)
+        self._partial = bytes(data[used:])
+        return frames
+
+    def at_boundary(self) -> bool:
+        """Tell whether no frame is incomplete: the stream may end here."""
+        return self._target is None and not self._partial
+
+    def _parse(self, data: memoryview, frames: list[Frame]) -> int:
+        """Cut frames out of ``data``; return how many bytes are used up: the rest is an incomplete header."""
+        at = 0
+        while len(data) - at >= HEADER.size:
+            magic, src, head_bytes, count, total_bytes = HEADER.unpack_from(data, at)
+            self._check(magic, src, head_bytes, count, total_bytes)
+            body = at + HEADER.size
+            if not count:
+                end = body + head_bytes
+                if end <= len(data):
+                    frames.append(Frame(src, bytes(data[body:end]), []))
+                    at = end
+                    continue
+                lengths: tuple[int, ...] = ()
+            else:
+                if len(data) - body < 8 * count:
+                    break
+                lengths = struct.unpack_from(f"!{count}Q", data, body)
+                if sum(lengths) != total_bytes:
+                    raise ProtocolError(f"buffers of {sum(lengths)} bytes announced as {total_bytes}")
+                body += 8 * count
+            self._frame_src, self._lengths, self._sections = src, (head_bytes, *lengths), []
+            at = self._fill_sections(data, body, frames)
+        return at
+
+    def _check(self, magic: bytes, src: int, head_bytes: int, count: int, total_bytes: int) -> None:
+        if magic != MAGIC:
+            raise ProtocolError(f"not a frame of this version: starts with {magic!r}")
+        if self._src is not None and src != self._src:
+            raise ProtocolError(f"place {self._src} sent a frame in the name of place {src}")
+        problem = _excess(head_bytes, count, total_bytes, self._limits)
+        if problem:
+            raise ProtocolError(f"frame too large: {problem}")
+        if not count and total_bytes:
+            raise ProtocolError(f"{total_bytes} bytes announced in no buffer")
+
+    def _fill_sections(self, data: memoryview, at: int, frames: list[Frame]) -> int:
+        """Go on with the current frame from ``data[at:]``; return where the frame, or the data, ends."""
+        while len(self._sections) < len(self._lengths):
+            length = self._lengths[len(self._sections)]
+            here = data[at : at + length]
+            if len(here) == length:
+                self._sections.append(bytearray(here))
+                at += length
+                continue
+            section = _allocate(length)
+            section[: len(here)] = here
+            self._sections.append(section)
+            self._target, self._filled = memoryview(section), len(here)
+            return len(data)
+        frames.append(Frame(self._frame_src, self._sections[0], self._sections[1:]))
+        self._sections, self._lengths = [], ()
+        return at
+
+
+def _allocate(length_bytes: int) -> bytearray:
+    try:
+        return bytearray(length_bytes)
+    except MemoryError:
+        raise ProtocolError(f"no memory for a section of {length_bytes} bytes") from None

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias, cast, get_type_hints
 
 import typer
+import typer.main
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.options import CommonOptions, parse_hosts
 from benchmarks.harness.spec import Benchmark
 
 Parsed: TypeAlias = tuple[Benchmark[Any], CommonOptions]
-_USAGE_ERROR = typer.BadParameter.__bases__[0]
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError, whichever click typer brings along."""
 _PANEL = "Common options"
 
@@ -27,7 +28,9 @@ def _common(
     ] = None,
     granularity: Annotated[
         int | None,
-        typer.Option(help="Tasks between two looks at the work of others.", show_default="auto", rich_help_panel=_PANEL),
+        typer.Option(
+            help="Tasks between two looks at the work of others.", show_default="auto", rich_help_panel=_PANEL
+        ),
     ] = None,
     orders: Annotated[
         str,
@@ -51,9 +54,7 @@ def _common(
         typer.Option(help="Tasks/s that a worker is held to.", show_default="no limit", rich_help_panel=_PANEL),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.", rich_help_panel=_PANEL)] = False,
-    on_scheduler_loss: Annotated[
-        str, typer.Option(help="end, or reconnect:SECONDS.", rich_help_panel=_PANEL)
-    ] = "end",
+    on_scheduler_loss: Annotated[str, typer.Option(help="end, or reconnect:SECONDS.", rich_help_panel=_PANEL)] = "end",
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)] = False,
 ) -> CommonOptions:
     """Gather the common options; their order here is that of the help."""

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+
+
+class Folding(Protocol):
+    """A result that takes in another one."""
+
+    def merge(self, other: Any, /) -> None:
+        """Fold ``other`` in."""
+
+
+R = TypeVar("R", bound=Folding)
 
 Span: TypeAlias = tuple[int, int]
 """The numbers from the first, inclusive, to the second, exclusive."""
@@ -69,3 +80,70 @@ class Ranges:
         grains = -(-self._size // self._grain)
         shares = [grains * (part + 1) // parts - grains * part // parts for part in range(parts)]
         return [Ranges(self.take(share * self._grain) if share else [], self._grain) for share in shares]
+
+
+class RangeBag(ABC, Generic[R]):
+    """A bag whose tasks are numbers; a benchmark says what a span of them computes.
+
+    Args:
+        tasks: The numbers held.
+
+    Attributes:
+        work: Numbers processed by this instance.
+    """
+
+    def __init__(self, tasks: Ranges) -> None:
+        self.work = 0
+        self._tasks = tasks
+        self._partial = self._neutral()
+
+    @abstractmethod
+    def _neutral(self) -> R:
+        """Return a result that nothing went into."""
+
+    @abstractmethod
+    def _with(self, tasks: Ranges) -> Self:
+        """Return a bag for the same problem that holds ``tasks`` and a neutral partial result."""
+
+    @abstractmethod
+    def _compute(self, first: int, last: int, partial: R) -> None:
+        """Fold the tasks [first, last) into ``partial``."""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def process(self, n: int) -> bool:
+        """Process about ``n`` tasks; True while some remain."""
+        for first, last in self._tasks.take(n):
+            self._compute(first, last, self._partial)
+            self.work += last - first
+        return bool(self._tasks)
+
+    def split(self, all: bool) -> Self | None:  # noqa: A002 (the protocol's name)
+        """Give half of the tasks, or all of them; None if there is nothing to give."""
+        given = self._tasks.take_all() if all else self._tasks.take_half()
+        return self._with(given) if given else None
+
+    def partition(self, k: int) -> list[Self]:
+        """Give everything as ``k`` bags of the same size; the first carries the partial result."""
+        bags = [self._with(tasks) for tasks in self._tasks.partition(k)]
+        bags[0].merge(self)
+        return bags
+
+    def merge(self, other: Self) -> None:
+        """Take the tasks and the partial result of ``other``."""
+        self._tasks.add(other._tasks)
+        other.submit(self._partial)
+
+    def is_empty(self) -> bool:
+        """Tell whether no task is left."""
+        return not self._tasks
+
+    def is_splittable(self) -> bool:
+        """Tell whether ``split(False)`` would give something."""
+        return self._tasks.is_splittable()
+
+    def submit(self, result: R) -> None:
+        """Move the partial result into ``result``."""
+        result.merge(self._partial)
+        self._partial = self._neutral()

@@ -28,7 +28,7 @@ class Benchmark(Generic[R]):
             the harness calls it only when the user asks to verify, unless ``known`` answers.
         unit: What ``tasks`` counts, in the plural: "nodes", "solutions", "sources", "samples".
         static: Whether the bag starts divided over all places (it then has ``partition``).
-        default_granularity: Tasks per call of ``process`` unless the user sets it.
+        default_granularity: Tasks per call of ``process`` unless the user sets it; None: GLB tunes it.
         warm_up: Compiles or loads the kernel on the place where it runs; picklable, it is sent to every place.
         agrees: Compares ``value`` with what is expected.
         known: The expected value where it is recorded, without any computation; None otherwise.
@@ -43,7 +43,7 @@ class Benchmark(Generic[R]):
     expected: Callable[[], object | None]
     unit: str
     static: bool
-    default_granularity: int
+    default_granularity: int | None
     warm_up: Callable[[], None]
     agrees: Callable[[object, object], bool] = operator.eq
     known: Callable[[], object | None] = lambda: None

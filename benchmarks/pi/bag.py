@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.harness.jit import has_numba, setup_cache
-from benchmarks.harness.ranges import Ranges
+from benchmarks.harness.ranges import RangeBag, Ranges
 from benchmarks.pi import reference
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def load_kernel() -> Callable[[int, int, int], int]:
     setup_cache()
     from benchmarks.pi.kernel import count_hits
 
-    return count_hits  # type: ignore[no-any-return]
+    return count_hits
 
 
 def count_span(first: int, last: int, seed: int) -> int:
@@ -52,63 +52,28 @@ class Hits:
         return 4 * self.hits / self.samples
 
 
-class PiBag:
+class PiBag(RangeBag[Hits]):
     """A bag of samples.
 
     Args:
         samples: The samples held.
         seed: Key of the generator, 64 bits.
-
-    Attributes:
-        work: Samples drawn by this instance.
     """
 
     def __init__(self, samples: Ranges, seed: int) -> None:
-        self.work = 0
-        self._samples = samples
+        super().__init__(samples)
         self._seed = seed
-        self._partial = Hits()
 
     @classmethod
     def whole(cls, samples: int, seed: int) -> PiBag:
         """Return the bag of all ``samples``."""
         return cls(Ranges([(0, samples)], GRAIN_SAMPLES), seed)
 
-    def __len__(self) -> int:
-        return len(self._samples)
+    def _neutral(self) -> Hits:
+        return Hits()
 
-    def process(self, n: int) -> bool:
-        """Draw about ``n`` samples; True while some remain."""
-        for first, last in self._samples.take(n):
-            self._partial.merge(Hits(count_span(first, last, self._seed), last - first))
-            self.work += last - first
-        return bool(self._samples)
+    def _with(self, tasks: Ranges) -> PiBag:
+        return PiBag(tasks, self._seed)
 
-    def split(self, all: bool) -> PiBag | None:  # noqa: A002 (the protocol's name)
-        """Give half of the samples, or all of them; None if there is nothing to give."""
-        given = self._samples.take_all() if all else self._samples.take_half()
-        return PiBag(given, self._seed) if given else None
-
-    def partition(self, k: int) -> list[PiBag]:
-        """Give everything as ``k`` bags of the same size; the first carries what was drawn so far."""
-        bags = [PiBag(samples, self._seed) for samples in self._samples.partition(k)]
-        self.submit(bags[0]._partial)
-        return bags
-
-    def merge(self, other: PiBag) -> None:
-        """Take the samples and the partial result of ``other``."""
-        self._samples.add(other._samples)
-        other.submit(self._partial)
-
-    def is_empty(self) -> bool:
-        """Tell whether no sample is left."""
-        return not self._samples
-
-    def is_splittable(self) -> bool:
-        """Tell whether ``split(False)`` would give something."""
-        return self._samples.is_splittable()
-
-    def submit(self, result: Hits) -> None:
-        """Move the partial result into ``result``."""
-        result.merge(self._partial)
-        self._partial = Hits()
+    def _compute(self, first: int, last: int, partial: Hits) -> None:
+        partial.merge(Hits(count_span(first, last, self._seed), last - first))

@@ -49,7 +49,7 @@ def build(samples: int, seed: int) -> Benchmark[Hits]:
         expected=lambda: Hits(count_span(0, samples, seed), samples).pi,
         unit="samples",
         static=True,
-        default_granularity=1 << 22,
+        default_granularity=1 << 21,
         warm_up=warm_up,
         known=recorded,
         rule="two points per Philox counter",

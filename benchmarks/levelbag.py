@@ -1,0 +1,151 @@
+"""What the bags of the tree-shaped benchmarks (UTS, N-Queens) have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.levelqueue import LevelQueue, shares
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from benchmarks.levelqueue import Words
+
+
+@dataclass(slots=True)
+class Count:
+    """A number of things found, which folds by addition."""
+
+    value: int = 0
+
+    def merge(self, other: Count) -> None:
+        """Add ``other``."""
+        self.value += other.value
+
+
+class LevelBag(ABC):
+    """Subtrees still to be searched, in a level queue, and what was counted so far.
+
+    An entry stands for a parent with some of its children pending; a child and all below it is a whole subtree, the
+    unit in which work is given away. Only the live entries are pickled, as one buffer (out of band with protocol 5).
+
+    Args:
+        queue: The pending entries; the bag owns it.
+        weights: Expected number of tasks in one subtree, per level.
+        count: What was counted already.
+        packed: Entries to add to the queue, as ``LevelQueue.packed`` returned them.
+
+    Attributes:
+        work: Tasks that this instance processed; neither ``split`` nor ``merge`` nor pickling carries it over.
+        count: The partial result.
+    """
+
+    __slots__ = ("_queue", "_weights", "count", "work")
+
+    MIN_GIFT_TASKS = 256
+    """A subtree that is expected to be smaller is not worth a message."""
+
+    def __init__(self, queue: LevelQueue, weights: Sequence[float], count: int, packed: Words | None) -> None:
+        self._queue = queue
+        self._weights = weights
+        self.count = count
+        self.work = 0
+        if packed is not None:
+            queue.unpack(packed)
+
+    @abstractmethod
+    def process(self, n: int) -> bool:
+        """Process about ``n`` tasks, a vector's worth at least; tell whether tasks remain."""
+
+    @abstractmethod
+    def _empty(self) -> Self:
+        """Return a bag of the same problem with neither tasks nor result."""
+
+    @staticmethod
+    @abstractmethod
+    def _subtrees(rows: Words) -> list[int]:
+        """Return the pending subtrees of each of ``rows``, at least 1 each."""
+
+    @staticmethod
+    @abstractmethod
+    def _divide(row: Words, subtrees: int) -> Words:
+        """Remove some, not all, of the subtrees of an entry, in place, and return an entry with those removed."""
+
+    def __len__(self) -> int:
+        """Return the number of pending subtrees; ``split`` and ``merge`` conserve it."""
+        return sum(sum(self._subtrees(self._queue.rows(level))) for level in self._queue.occupied())
+
+    def is_empty(self) -> bool:
+        """Tell whether no task is left."""
+        return self._queue.is_empty()
+
+    def is_splittable(self) -> bool:
+        """Tell whether there are two subtrees worth a message."""
+        found = 0
+        for level in self._queue.occupied():
+            if self._weights[level] < self.MIN_GIFT_TASKS:
+                return False
+            found += sum(self._subtrees(self._queue.rows(level)))
+            if found > 1:
+                return True
+        return False
+
+    def split(self, all: bool) -> Self | None:  # noqa: A002 - the name is the protocol's
+        """Give away half of the expected work in whole subtrees, those nearest to the root first; or everything.
+
+        The partial result stays here.
+
+        Args:
+            all: Whether to give everything.
+
+        Returns:
+            The given tasks, or None if there is nothing to give.
+        """
+        if all:
+            return self._split_all()
+        if not self.is_splittable():
+            return None
+        worthy = [level for level in self._queue.occupied() if self._weights[level] >= self.MIN_GIFT_TASKS]
+        worthy.reverse()
+        subtrees = [self._subtrees(self._queue.rows(level)) for level in worthy]
+        given = self._empty()
+        wanted = shares([sum(level) for level in subtrees], [self._weights[level] for level in worthy])
+        for level, counts, share in zip(worthy, subtrees, wanted, strict=True):
+            self._give(given, level, counts, share)
+        return given
+
+    def _split_all(self) -> Self | None:
+        if self.is_empty():
+            return None
+        given = self._empty()
+        kept, self.count = self.count, 0
+        given.merge(self)
+        self.count = kept
+        return given
+
+    def _give(self, given: Self, level: int, counts: list[int], share: int) -> None:
+        """Move ``share`` subtrees of ``level``, whose entries have ``counts`` of them, the oldest entries first."""
+        whole = 0
+        while whole < len(counts) and counts[whole] <= share:
+            share -= counts[whole]
+            whole += 1
+        if share:
+            part = self._divide(self._queue.rows(level)[whole], share)
+            given._queue.append(level, part.reshape(1, -1))
+        if whole:
+            given._queue.append(level, self._queue.rows(level)[:whole])
+            self._queue.drop_first(level, whole)
+
+    def merge(self, other: Self) -> None:
+        """Take over the tasks and the partial result of ``other``, which has neither afterwards."""
+        self._queue.extend(other._queue)
+        self.count += other.count
+        other.count = 0
+
+    def submit(self, result: Count) -> None:
+        """Fold the partial result into ``result`` and clear it here."""
+        result.value += self.count
+        self.count = 0

@@ -1,0 +1,67 @@
+"""The command line of N-Queens and what the harness needs to know."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from benchmarks.harness.errors import BadUsage
+from benchmarks.harness.spec import Benchmark
+from benchmarks.levelbag import Count
+from benchmarks.nqueens import kernel
+from benchmarks.nqueens.bag import QueensBag
+from benchmarks.nqueens.board import check_size, known_solutions
+from benchmarks.nqueens.reference import run_kernel
+
+GRANULARITY_PLACEMENTS = 300_000
+"""About 0.3 ms of the compiled kernel: short beside a steal, long beside a call."""
+
+
+def command(
+    size: Annotated[int, typer.Option("-n", "--size", help="Rows and columns of the board.")] = 15,
+) -> Benchmark[Count]:
+    """Count the ways to put N queens on an N x N board so that none attacks another.
+
+    Example: mpiexec -n 4 python -m benchmarks.nqueens -n 17
+    """
+    try:
+        check_size(size)
+    except ValueError as error:
+        raise BadUsage(f"-n {size}", str(error), "give another -n") from None
+    return benchmark_of(size)
+
+
+def benchmark_of(size: int) -> Benchmark[Count]:
+    """Return the benchmark that counts the solutions on a board of ``size`` rows."""
+    return Benchmark(
+        name="nqueens",
+        parameters={"n": size, "kernel": kernel.NAME},
+        make_bag=partial(QueensBag.of_board, size),
+        make_result=Count,
+        value=solution_count,
+        expected=partial(expected_solutions, size),
+        known=partial(known_solutions, size),
+        unit="placements",
+        static=False,
+        default_granularity=GRANULARITY_PLACEMENTS,
+        warm_up=warm_up,
+        rule="queens put on rows with two or more open rows below; one of each mirror pair",
+    )
+
+
+def solution_count(result: Count) -> int:
+    """Return the JSON result."""
+    return result.value
+
+
+def expected_solutions(size: int) -> int:
+    """Return the recorded number of solutions, or else that of a sequential run."""
+    known = known_solutions(size)
+    return run_kernel(size) if known is None else known
+
+
+def warm_up() -> None:
+    """Load the kernel, or compile it the first time on a machine, and run it once."""
+    run_kernel(6)

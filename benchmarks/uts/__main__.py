@@ -1,0 +1,8 @@
+"""Start Unbalanced Tree Search: ``mpiexec -n 4 python -m benchmarks.uts --depth 15``."""
+
+from __future__ import annotations
+
+from benchmarks.harness.app import main
+
+if __name__ == "__main__":
+    main("benchmarks.uts.command")

@@ -1,0 +1,21 @@
+"""The kernel of UTS that this machine can run: compiled if numba is there, else NumPy.
+
+Importing this module loads it (about 0.5 s with numba, several seconds once per machine to compile).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.harness.jit import has_numba, setup_cache
+from benchmarks.uts import plain
+
+NAME = plain.NAME
+CAPACITY = plain.CAPACITY
+expand: Callable[..., tuple[int, int, bool]] = plain.expand
+
+if has_numba():
+    setup_cache()
+    from benchmarks.uts import vector
+
+    NAME, CAPACITY, expand = vector.NAME, vector.CAPACITY, vector.expand

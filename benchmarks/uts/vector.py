@@ -1,0 +1,199 @@
+"""The compiled UTS kernel: SHA-1 of 16 children at once; importing this module needs numba.
+
+It compiles on import, or loads what an earlier process compiled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+
+from benchmarks import simd
+from benchmarks.simd import LANES, intrinsic
+
+if TYPE_CHECKING:
+    from benchmarks.simd import Builder, Value
+
+NAME = "numba, 16 lanes"
+CAPACITY = 3 * LANES
+"""Entries that the kernel may put on a level which it found empty, with room to spare (it needs 2 * LANES)."""
+
+_INITIAL = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
+_ROUND = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
+_MESSAGE_BITS = 192
+_STATE = 5  # words of a hash
+_LOW, _HIGH = 5, 6  # fields of an entry: its pending children are [low, high)
+_STRIDE = 2 * LANES  # words between inputs: filling lanes from m on may write LANES words
+_OUTPUT = (_STATE + 1) * _STRIDE
+_SCRATCH = _OUTPUT + _STATE * LANES
+_WORD_BYTES = 4
+_LINE_WORDS = 16  # a cache line
+
+
+@intrinsic
+def _fill(_typing: Any, _address: Any, _word: Any) -> Any:
+    """Store ``word`` LANES times from ``address`` on."""
+
+    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+        address, word = arguments
+        simd.store(builder, simd.splat(builder, word), simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
+        return _context.get_dummy_value()
+
+    return types.void(types.uintp, types.uint32), emit
+
+
+@intrinsic
+def _count_down(_typing: Any, _address: Any, _word: Any) -> Any:
+    """Store ``word``, ``word`` - 1, ... at LANES places from ``address`` on."""
+
+    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+        address, word = arguments
+        ramp = builder.sub(simd.splat(builder, word), simd.constant(range(LANES)))
+        simd.store(builder, ramp, simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
+        return _context.get_dummy_value()
+
+    return types.void(types.uintp, types.uint32), emit
+
+
+@intrinsic
+def _hash(_typing: Any, _source: Any, _target: Any) -> Any:
+    """Write the SHA-1 of LANES messages of 6 words: source[i * _STRIDE + lane] to target[i * LANES + lane]."""
+
+    def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
+        source, target = (simd.pointer(builder, address) for address in arguments)
+        message = [simd.load(builder, source, ir.Constant(simd.WORD, _STRIDE * i)) for i in range(_STATE + 1)]
+        padding = [0x80000000, *[0] * 8, _MESSAGE_BITS]
+        digest = _sha1(builder, message + [simd.constant(word) for word in padding])
+        for i, word in enumerate(digest):
+            simd.store(builder, word, target, ir.Constant(simd.WORD, LANES * i))
+        return _context.get_dummy_value()
+
+    return types.void(types.uintp, types.uintp), emit
+
+
+def _sha1(builder: Builder, words: list[Value]) -> list[Value]:
+    """Emit SHA-1 of one block (FIPS 180-4, 6.1.2), each word a vector, and return the five words of the digest."""
+    a, b, c, d, e = initial = [simd.constant(word) for word in _INITIAL]
+    for i in range(80):
+        word = words[i & 15]
+        if i >= 16:
+            word = builder.xor(
+                builder.xor(words[(i - 3) & 15], words[(i - 8) & 15]), builder.xor(words[(i - 14) & 15], word)
+            )
+            word = words[i & 15] = simd.rotate_left(builder, word, 1)
+        if i < 20:
+            mixed = builder.xor(d, builder.and_(b, builder.xor(c, d)))
+        elif 40 <= i < 60:
+            mixed = builder.or_(builder.and_(b, c), builder.and_(d, builder.or_(b, c)))
+        else:
+            mixed = builder.xor(builder.xor(b, c), d)
+        total = builder.add(builder.add(e, simd.constant(_ROUND[i // 20])), word)
+        total = builder.add(builder.add(simd.rotate_left(builder, a, 5), mixed), total)
+        a, b, c, d, e = total, a, simd.rotate_left(builder, b, 30), c, d
+    return [builder.add(word, start) for word, start in zip((a, b, c, d, e), initial, strict=True)]
+
+
+@njit(inline="always")
+def _choose_level(pending):  # type: ignore[no-untyped-def]
+    """Return the deepest level that fills all lanes, else the highest that has anything, else 0.
+
+    Either way the level below has fewer than LANES entries, so that no level outgrows 2 * LANES.
+    """
+    highest = 0
+    for level in range(1, len(pending)):
+        if pending[level] >= LANES:
+            return level
+        if pending[level] > 0:
+            highest = level
+    return highest
+
+
+@njit(inline="always")
+def _load_lanes(rows, count, source):  # type: ignore[no-untyped-def]
+    """Move up to LANES pending children of the last entries to the lanes; return how many, and the entries left."""
+    lanes = 0
+    while lanes < LANES and count > 0:
+        row = rows[count - 1]
+        low = np.int64(row[_LOW])
+        high = np.int64(row[_HIGH])
+        taken: Any = min(high - low, LANES - lanes)
+        lane = source + np.uintp(_WORD_BYTES * lanes)
+        for i in range(_STATE):
+            _fill(lane + np.uintp(_WORD_BYTES * _STRIDE * i), row[i])
+        _count_down(lane + np.uintp(_WORD_BYTES * _STRIDE * _STATE), np.uint32(high - 1))
+        lanes += taken
+        row[_HIGH] = high - taken
+        count -= taken == high - low
+    return lanes, count
+
+
+@njit(inline="always")
+def _children(word, thresholds, guess):  # type: ignore[no-untyped-def]
+    """Return the number of children that the last word of a hash gives."""
+    value = word & np.uint32(0x7FFFFFFF)
+    children = np.int64(guess[value >> np.uint32(20)])
+    while value >= thresholds[children + 1]:
+        children += 1
+    return children
+
+
+@njit(
+    "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], uint32[::1], uint8[::1], int64)",
+    nogil=True,
+    cache=True,
+)
+def expand(queue, entries, thresholds, guess, budget):  # type: ignore[no-untyped-def]
+    """Search until about ``budget`` nodes are counted or nothing is left.
+
+    Args:
+        queue: Entries by remaining levels, [level, entry, field]; the children of level 1 are leaves, which are counted
+            when their parent is made, so that level 1 stays empty.
+        entries: Entries per level.
+        thresholds: See ``tree.Law``.
+        guess: See ``tree.Law``.
+        budget: Nodes; overshot by a vector of nodes and their children.
+
+    Returns:
+        Nodes counted, nodes hashed, and whether anything is left.
+    """
+    scratch = np.empty(_SCRATCH + _LINE_WORDS, np.uint32)
+    skip = (-(np.int64(scratch.ctypes.data) // _WORD_BYTES)) % _LINE_WORDS
+    hashes = scratch[skip + _OUTPUT :]
+    source = np.uintp(scratch.ctypes.data) + np.uintp(_WORD_BYTES * skip)
+    pending = np.zeros(len(entries), np.int64)
+    for level in range(len(entries)):
+        for i in range(entries[level]):
+            pending[level] += np.int64(queue[level, i, _HIGH]) - np.int64(queue[level, i, _LOW])
+    nodes = np.int64(0)
+    hashed = np.int64(0)
+    level = _choose_level(pending)
+    while level > 0 and nodes < budget:
+        lanes, entries[level] = _load_lanes(queue[level], entries[level], source)
+        pending[level] -= lanes
+        _hash(source, source + np.uintp(_WORD_BYTES * _OUTPUT))
+        hashed += lanes
+        made = np.int64(0)
+        if level == 2:  # the new nodes are the parents of leaves
+            for lane in range(lanes):
+                made += _children(hashes[(_STATE - 1) * LANES + lane], thresholds, guess)
+            nodes += made
+        else:
+            below = queue[level - 1]
+            end = entries[level - 1]
+            for lane in range(lanes):
+                children = _children(hashes[(_STATE - 1) * LANES + lane], thresholds, guess)
+                row = below[end]
+                for i in range(_STATE):
+                    row[i] = hashes[i * LANES + lane]
+                row[_LOW] = 0
+                row[_HIGH] = children
+                end += children > 0
+                made += children
+            entries[level - 1] = end
+            pending[level - 1] += made
+        nodes += lanes
+        level = _choose_level(pending)
+    return nodes, hashed, level > 0

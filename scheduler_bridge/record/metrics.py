@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from scheduler_bridge.record.model import JobRecord, RunRecord
 
-UTILIZATION_DENOMINATOR = "all nodes x makespan (first submission to last end)"
+UTILIZATION_DENOMINATOR = "nodes x makespan"
 
 
 class Metrics(msgspec.Struct, frozen=True):

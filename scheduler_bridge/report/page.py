@@ -124,8 +124,8 @@ def _class(names: str) -> str:
 
 def _jobs(records: Sequence[RunRecord]) -> str:
     timed = ("Submitted", "Wait", "Runtime", "Turnaround")
-    heads = ("Policy", "Job", "Name", "Class", "Accepts", "Nodes over time", *timed)
-    heads += ("Grows", "Shrinks", "State", "Verified", "Result")
+    ending = ("Grows", "Shrinks", "State", "Verified", "Result")
+    heads = ("Policy", "Job", "Name", "Class", "Accepts", "Nodes over time", *timed, *ending)
     rows = [_job_row(record.policy, job) for record in records for job in record.jobs]
     return _table("job-table", "Times in seconds; accepts: nodes that the job can run on.", heads, rows)
 

@@ -129,7 +129,7 @@ def five_numbers(records: Sequence[RunRecord]) -> list[Number]:
 
     meanings = (
         ("Makespan", "first submission to last end"),
-        ("Utilization", f"node-seconds held by jobs, of {UTILIZATION_DENOMINATOR}"),
+        ("Utilization", f"held by jobs, of {UTILIZATION_DENOMINATOR}"),
         ("Mean wait", "submission to start"),
         ("Mean turnaround", "submission to end"),
         ("Resizes carried out", "grows + shrinks of running jobs"),

@@ -1,0 +1,139 @@
+"""The batch: jobs drawn from the mix of the 2024 paper's table, scaled to four slow nodes and one minute.
+
+The table lists configurations of four benchmarks, the sizes at which they run as rigid jobs with weights, and the
+bounds within which they run as malleable ones. Here the 32 nodes of the paper become 4, its 8 node-hours about 3
+node-minutes, and its ten minutes of submissions a quarter of a minute. Source: the batches of the published malleable
+APGAS runs (2024); the scaled sizes are ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+NODES: Final = 4
+SUBMIT_WINDOW_S: Final = 15.0
+AT_ONCE: Final = 4
+"""Jobs that are submitted at the beginning; the others follow, uniform in the window."""
+MALLEABLE_SHARE: Final = 0.6
+BENCHMARKS: Final = ("uts", "nqueens", "bc", "pi")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A problem of the mix.
+
+    Attributes:
+        benchmark: Module name below ``benchmarks``.
+        arguments: Its problem, as on the command line.
+        label: The problem in a word, part of the jobs' names.
+        work_node_s: Node-seconds of work at the reference speed of an emulated node.
+        rigid: Sizes as a rigid job with their weights.
+        bounds: Least and most nodes as a malleable job.
+    """
+
+    benchmark: str
+    arguments: tuple[str, ...]
+    label: str
+    work_node_s: float
+    rigid: tuple[tuple[int, float], ...]
+    bounds: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """One job of a batch; ``nodes`` is the size asked for, ``work_node_s`` as in ``Configuration``."""
+
+    name: str
+    benchmark: str
+    arguments: tuple[str, ...]
+    job_class: Literal["rigid", "malleable"]
+    nodes: int
+    min_nodes: int
+    max_nodes: int
+    work_node_s: float
+    submit_s: float
+
+    def walltime_s(self, slowdown: float = 1.0, start_up_s: float = 10.0) -> float:
+        """The bound that a careful user would name: half more than the job needs at its least size.
+
+        Args:
+            slowdown: How much longer the work takes here than at the reference speed.
+            start_up_s: Allowance for starting, checking and ending.
+        """
+        return round(1.5 * slowdown * self.work_node_s / self.min_nodes + start_up_s, 1)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What every batch of a kind has in common: number of jobs, total work, number of malleable jobs."""
+
+    mix: tuple[Configuration, ...]
+    jobs: tuple[int, int]
+    work_node_s: tuple[float, float]
+    malleable: int
+    window_s: float = SUBMIT_WINDOW_S
+    at_once: int = AT_ONCE
+
+
+def draw(random: Random, shape: Shape, *, attempts: int = 10_000) -> list[BatchJob]:
+    """Draw a batch: all four benchmarks, both classes, total work within the bounds of ``shape``.
+
+    Batches that do not fit are thrown away and drawn anew, so that those that fit keep their relative odds.
+
+    Raises:
+        ValueError: No batch fitted in so many ``attempts``.
+    """
+    for _ in range(attempts):
+        jobs = _draw_once(random, shape)
+        if fits(jobs, shape):
+            return jobs
+    message = f"no batch of {shape.jobs} jobs with {shape.work_node_s} node-seconds in {attempts} attempts"
+    raise ValueError(message)
+
+
+def fits(jobs: Sequence[BatchJob], shape: Shape) -> bool:
+    """Tell whether ``jobs`` are a batch of this ``shape``."""
+    classes = Counter(job.job_class for job in jobs)
+    least, most = shape.work_node_s
+    return (
+        {job.benchmark for job in jobs} == set(BENCHMARKS)
+        and classes["malleable"] >= shape.malleable
+        and classes["rigid"] >= 2
+        and least <= sum(job.work_node_s for job in jobs) <= most
+    )
+
+
+def _draw_once(random: Random, shape: Shape) -> list[BatchJob]:
+    count = random.randint(*shape.jobs)
+    choices = [(configuration, size, weight) for configuration in shape.mix for size, weight in configuration.rigid]
+    drawn = random.choices(choices, weights=[weight for _, _, weight in choices], k=count)
+    later = sorted(round(random.uniform(0.5, shape.window_s), 1) for _ in range(count - shape.at_once))
+    submissions = [0.0] * shape.at_once + later
+    malleable = [random.random() < MALLEABLE_SHARE for _ in range(count)]
+    return [
+        _job(index, configuration, size, elastic, submit_s)
+        for index, ((configuration, size, _), elastic, submit_s) in enumerate(
+            zip(drawn, malleable, submissions, strict=True), start=1
+        )
+    ]
+
+
+def _job(index: int, configuration: Configuration, size: int, elastic: bool, submit_s: float) -> BatchJob:
+    least, most = configuration.bounds if elastic else (size, size)
+    return BatchJob(
+        name=f"{configuration.benchmark}{configuration.label}-{index}",
+        benchmark=configuration.benchmark,
+        arguments=configuration.arguments,
+        job_class="malleable" if elastic else "rigid",
+        nodes=min(max(size, least), most),
+        min_nodes=least,
+        max_nodes=most,
+        work_node_s=configuration.work_node_s,
+        submit_s=submit_s,
+    )

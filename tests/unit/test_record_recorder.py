@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.record import Recorder, Segment, decode_record, encode_record, nodes_over_time
+
+NODES = ("a", "b", "c")
+
+
+def spec(job_id: int = 1, *, malleable: bool = True, submit_s: float = 100.0) -> JobSpec:
+    return JobSpec(
+        job_id=job_id,
+        name=f"job-{job_id}",
+        user="me",
+        job_class="malleable" if malleable else "rigid",
+        nodes=1,
+        min_nodes=1,
+        max_nodes=3 if malleable else 1,
+        walltime_s=60.0,
+        submit_s=submit_s,
+    )
+
+
+def started(origin_s: float = 100.0) -> Recorder:
+    recorder = Recorder(NODES, "malleable", origin_s=origin_s)
+    recorder.observe(100.0, ev.JobSubmitted(spec()), [fx.StartJob(1, ("a",))])
+    recorder.observe(101.0, ev.JobStarted(1))
+    return recorder
+
+
+def test_a_job_that_grows_and_shrinks() -> None:
+    recorder = started()
+    recorder.observe(103.0, ev.MalleableReady(1), [fx.SendOrder(1, 7, "grow", ("b", "c"), 2)])
+    recorder.note_measured(1, 7, 0.9, {"spawn": 0.5})
+    recorder.observe(104.0, ev.GrowCompleted(1, 7, ("b", "c")), [fx.SendOrder(1, 8, "shrink", ("b",), 1)])
+    recorder.observe(106.0, ev.ShrinkCompleted(1, 8, ("c",)))
+    recorder.observe(110.0, ev.JobEnded(1, "completed"))
+    recorder.note_result(1, {"result": 5, "verified": True})
+    record = recorder.record()
+    job = record.jobs[0]
+    assert (job.submit_s, job.start_s, job.end_s, job.state, job.verified) == (0.0, 1.0, 10.0, "completed", True)
+    assert job.segments == [
+        Segment(1.0, 4.0, ("a",)),
+        Segment(4.0, 6.0, ("a", "b", "c")),
+        Segment(6.0, 10.0, ("a", "b")),
+    ]
+    assert nodes_over_time(job) == [(1.0, 1), (4.0, 3), (6.0, 2)]
+    grow, shrink = job.resizes
+    assert (grow.kind, grow.ordered_s, grow.done_s, grow.outcome, grow.seconds) == ("grow", 3.0, 4.0, "done", 0.9)
+    assert grow.phases == {"spawn": 0.5}
+    assert (shrink.kind, shrink.nodes, shrink.outcome) == ("shrink", ("c",), "done"), "the job chooses what it gives"
+    assert {(item.node, item.from_s, item.to_s) for item in record.reserved} == {
+        ("a", 0.0, 1.0),
+        ("b", 3.0, 4.0),
+        ("c", 3.0, 4.0),
+    }
+
+
+def test_a_failed_grow_gives_the_nodes_back() -> None:
+    recorder = started()
+    recorder.observe(102.0, ev.WakeUp(), [fx.SendOrder(1, 7, "grow", ("b",), 1)])
+    recorder.observe(105.0, ev.ResizeFailed(1, 7, "no such host"))
+    recorder.note_outcome(1, 7, "refused")
+    job = recorder.record().jobs[0]
+    assert (job.resizes[0].outcome, job.resizes[0].reason, job.resizes[0].done_s) == ("refused", "no such host", 5.0)
+    assert job.segments == [Segment(1.0, 5.0, ("a",))]
+    assert [(item.node, item.from_s, item.to_s) for item in recorder.record().reserved if item.node == "b"] == [
+        ("b", 2.0, 5.0)
+    ]
+
+
+def test_a_grow_may_bring_fewer_nodes_than_ordered() -> None:
+    recorder = started()
+    recorder.observe(102.0, ev.WakeUp(), [fx.SendOrder(1, 7, "grow", ("b", "c"), 2)])
+    recorder.observe(103.0, ev.GrowCompleted(1, 7, ("c",)))
+    recorder.observe(104.0, ev.WakeUp())
+    record = recorder.record()
+    assert record.jobs[0].segments[-1] == Segment(3.0, 4.0, ("a", "c"))
+    assert all(item.to_s <= 3.0 for item in record.reserved)
+
+
+def test_an_order_that_the_jobs_end_overtook_is_aborted() -> None:
+    recorder = started()
+    recorder.observe(102.0, ev.WakeUp(), [fx.SendOrder(1, 7, "shrink", ("b",), 1)])
+    recorder.observe(103.0, ev.ResizeDeferred(1, 7, "reducing"))
+    assert recorder.record().jobs[0].resizes[0].reason == "deferred: reducing"
+    recorder.observe(104.0, ev.JobEnded(1, "failed", "exit 1"))
+    job = recorder.record().jobs[0]
+    assert (job.state, job.reason, job.resizes[0].outcome) == ("failed", "exit 1", "aborted")
+
+
+def test_a_snapshot_closes_what_is_open_and_stays_as_it_was() -> None:
+    recorder = started()
+    recorder.observe(105.0, ev.WakeUp())
+    early = recorder.record()
+    assert early.jobs[0].segments == [Segment(1.0, 5.0, ("a",))]
+    assert (early.jobs[0].state, early.jobs[0].end_s, early.end_s) == ("running", None, 5.0)
+    recorder.observe(109.0, ev.JobEnded(1, "completed"))
+    assert early.jobs[0].segments == [Segment(1.0, 5.0, ("a",))]
+    assert recorder.record().jobs[0].segments == [Segment(1.0, 9.0, ("a",))]
+
+
+def test_a_refused_submission_and_a_cancelled_waiting_job() -> None:
+    recorder = Recorder(NODES, "easy")
+    recorder.observe(0.0, ev.JobSubmitted(spec(1)), [fx.Refuse(1, "wants 9 nodes, there are 3")])
+    recorder.observe(1.0, ev.JobSubmitted(spec(2)))
+    recorder.observe(2.0, ev.JobEnded(2, "cancelled"))
+    refused, cancelled = recorder.record().jobs
+    assert (refused.state, refused.reason) == ("refused", "wants 9 nodes, there are 3")
+    assert (cancelled.state, cancelled.start_s, cancelled.end_s) == ("cancelled", None, 2.0)
+
+
+def test_nodes_that_are_down_show() -> None:
+    recorder = Recorder(NODES, "easy")
+    recorder.observe(1.0, ev.NodeDown("b"))
+    recorder.observe(3.0, ev.NodeUp("b"))
+    recorder.observe(4.0, ev.NodeDown("c"))
+    recorder.observe(6.0, ev.WakeUp())
+    assert {(item.node, item.from_s, item.to_s, item.job_id) for item in recorder.record().reserved} == {
+        ("b", 1.0, 3.0, None),
+        ("c", 4.0, 6.0, None),
+    }
+
+
+def test_results_that_do_not_say_whether_they_are_right_are_not_verified() -> None:
+    recorder = started()
+    recorder.note_result(1, {"result": 5, "verified": None})
+    assert recorder.record().jobs[0].verified is None
+    recorder.note_result(1, {"result": 5, "verified": "yes"})
+    assert recorder.record().jobs[0].verified is None
+
+
+def test_a_record_survives_its_file() -> None:
+    recorder = started()
+    recorder.note("emulated")
+    recorder.note("emulated")
+    record = recorder.record()
+    assert record.notes == ["emulated"]
+    assert decode_record(encode_record(record)) == record
+
+
+@pytest.mark.parametrize("call", ["measured", "outcome", "result"])
+def test_notes_about_unknown_jobs_and_orders_change_nothing(call: str) -> None:
+    recorder = started()
+    before = recorder.record()
+    match call:
+        case "measured":
+            recorder.note_measured(1, 99, 1.0, {})
+        case "outcome":
+            recorder.note_outcome(99, 7, "refused")
+        case _:
+            recorder.note_result(99, {"verified": True})
+    assert recorder.record() == before

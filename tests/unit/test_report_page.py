@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
+from scheduler_bridge.report import page, tables, words
+
+HOSTILE = "<script>alert(1)</script>&\"'"
+
+
+def run(policy: str, end_s: float, *, name: str = "uts-1") -> RunRecord:
+    resize = ResizeRecord(
+        order=1,
+        kind="grow",
+        count=1,
+        ordered_s=9,
+        done_s=10,
+        seconds=0.5,
+        phases={"spawn": 0.25},
+        outcome="done",
+        nodes=("b",),
+    )
+    job = JobRecord(
+        job_id=1,
+        name=name,
+        user="me",
+        job_class="malleable",
+        nodes=1,
+        min_nodes=1,
+        max_nodes=2,
+        walltime_s=60.0,
+        submit_s=0.0,
+        command=("python", "-m", "benchmarks.uts", HOSTILE),
+        start_s=1.0,
+        end_s=end_s,
+        state="completed",
+        segments=[Segment(1, 10, ("a",)), Segment(10, end_s, ("a", "b"))],
+        resizes=[resize] if policy == "malleable" else [],
+        result={"result": 4230646601, "verified": True},
+        verified=True,
+    )
+    return RunRecord(
+        policy=policy,
+        nodes=["a", "b"],
+        end_s=end_s,
+        jobs=[job],
+        notes=["emulated"],
+        provenance={"cpu": HOSTILE, "seed": 42},
+    )
+
+
+class Outline(HTMLParser):
+    """Collects tags with their attributes, and fails on tags that are closed out of order."""
+
+    VOID = {"meta", "input", "br", "path", "use", "rect", "stop", "line"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def outline(text: str) -> Outline:
+    parsed = Outline()
+    parsed.feed(text)
+    assert parsed.open == []
+    return parsed
+
+
+def test_the_page_is_well_formed_and_fetches_nothing() -> None:
+    text = page.render([run("easy", 40), run("malleable", 30)], reproduce=["./launch/demo --seed 42"])
+    parsed = outline(text)
+    assert [tag for tag, _ in parsed.tags].count("h1") == 1
+    for tag, attributes in parsed.tags:
+        for name in ("src", "href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
+    assert not re.search(r"url\((?!#)", text)
+    assert "@import" not in text
+    assert "./launch/demo --seed 42" in text
+
+
+def test_the_page_can_be_read_without_seeing_it() -> None:
+    parsed = outline(page.render([run("easy", 40), run("malleable", 30)]))
+    pictures = [attributes for tag, attributes in parsed.tags if tag == "svg"]
+    assert len(pictures) == 1
+    assert pictures[0]["role"] == "img"
+    assert "malleable took 30 s, 25 % less time than easy (40 s)" in (pictures[0]["aria-label"] or "")
+    assert all(attributes.get("scope") == "col" for tag, attributes in parsed.tags if tag == "th")
+    assert ("html", {"lang": "en"}) in parsed.tags
+
+
+def test_what_jobs_say_is_escaped() -> None:
+    record = run("malleable", 30, name=HOSTILE)
+    record.jobs[0].reason = HOSTILE
+    record.jobs[0].resizes[0].reason = HOSTILE
+    record.notes = [HOSTILE]
+    text = page.render([record], reproduce=[HOSTILE])
+    assert "<script>alert" not in text
+    assert text.count("<script>") == 1
+    outline(text)
+
+
+def test_five_numbers_and_the_claim_compare_the_policies() -> None:
+    records = [run("easy", 40), run("malleable", 30)]
+    numbers = words.five_numbers(records)
+    assert [number.label for number in numbers][:2] == ["Makespan", "Utilization"]
+    assert (numbers[0].value, numbers[0].before) == ("30 s", "easy: 40 s")
+    assert (numbers[4].value, numbers[4].before) == ("1 + 0", "easy: 0 + 0")
+    assert len(numbers) == 5
+    assert "25 % less time than easy" in words.claim(records)
+    assert "33 % more time than malleable" in words.claim(records[::-1])
+    assert "as long as" in words.claim([records[0], records[0]])
+
+
+def test_a_page_about_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing to draw"):
+        page.write_page([], tmp_path / "index.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value_s", "text"),
+    [(None, "-"), (0.04, "0.0 s"), (9.96, "10 s"), (61.4, "61 s"), (600, "10.0 min"), (36_000, "10.0 h")],
+)
+def test_durations(value_s: float | None, text: str) -> None:
+    assert words.seconds(value_s) == text
+
+
+def test_allotments_bounds_and_results_in_words() -> None:
+    job = run("malleable", 30).jobs[0]
+    assert words.allotment(job) == "1→2"
+    assert words.bounds(job) == "1-2"
+    assert words.result(job) == "4,230,646,601"
+    job.result = {"result": {"sum": 1.5, "maximum": 2}}
+    assert words.result(job) == "sum 1.5, maximum 2"
+    job.result = {"error": "boom"}
+    assert words.result(job) == "error: boom"
+
+
+def test_tables_show_wrong_results_and_failures() -> None:
+    record = run("malleable", 30)
+    wrong = run("malleable", 30, name="wrong").jobs[0]
+    wrong.verified = False
+    failed = run("malleable", 30, name="failed").jobs[0]
+    failed.state, failed.reason = "failed", "exit status 1"
+    record.jobs += [wrong, failed]
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(tables.job_table(record))
+    console.print(tables.comparison_table([run("easy", 40), record]))
+    text = console.export_text()
+    assert re.search(r"1 uts-1 .* 1→2 .* yes", text)
+    assert re.search(r"1 wrong .* NO", text)
+    assert "failed: exit status 1" in text
+    assert "utilization: node-seconds held by jobs / nodes x makespan" in text

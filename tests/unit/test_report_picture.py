@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
+from scheduler_bridge.report import gantt
+from scheduler_bridge.report.bars import Block, _joined, _parts, _runs
+from scheduler_bridge.report.palette import OKABE_ITO, looks
+
+
+def job(job_id: int, name: str, *segments: Segment, job_class: str = "malleable") -> JobRecord:
+    return JobRecord(
+        job_id=job_id,
+        name=name,
+        user="me",
+        job_class=job_class,
+        nodes=1,
+        min_nodes=1,
+        max_nodes=3,
+        walltime_s=60.0,
+        submit_s=5.0,
+        start_s=segments[0].from_s,
+        end_s=segments[-1].to_s,
+        state="completed",
+        segments=list(segments),
+    )
+
+
+def run(policy: str = "malleable") -> RunRecord:
+    resized = job(1, "uts-1", Segment(5, 10, ("a",)), Segment(10, 20, ("a", "b")), Segment(20, 30, ("a",)))
+    resized.resizes = [
+        ResizeRecord(order=1, kind="grow", count=1, ordered_s=9, done_s=10, outcome="done", nodes=("b",)),
+        ResizeRecord(order=2, kind="shrink", count=1, ordered_s=19, done_s=20, outcome="done", nodes=("b",)),
+        ResizeRecord(order=3, kind="shrink", count=1, ordered_s=25, done_s=26, outcome="refused", nodes=("c",)),
+    ]
+    rigid = job(2, "pi-2", Segment(5, 25, ("c",)), job_class="rigid")
+    return RunRecord(
+        policy=policy,
+        nodes=["a", "b", "c"],
+        end_s=30.0,
+        jobs=[resized, rigid],
+        reserved=[Reserved("b", 9, 10, 1)],
+        notes=["emulated on 2 cores"],
+    )
+
+
+def texts(*records: RunRecord) -> list[str]:
+    figure = gantt.draw(records)
+    found = [text.get_text() for text in figure.texts]
+    for axes in figure.axes:
+        found += [text.get_text() for text in axes.texts]
+        found += [axes.get_title(loc="left")]
+    return found
+
+
+def test_the_title_says_the_finding_and_the_emulation_is_named() -> None:
+    words = texts(run("easy"), run())
+    assert "malleable: 25 s, 73 % busy (easy: 25 s, 73 %)" in words
+    assert "emulated on 2 cores" in words
+    assert "easy: 25 s, 73 % busy" in words
+
+
+def test_bars_carry_names_marks_and_sizes_of_resizes() -> None:
+    words = texts(run())
+    assert "↔ uts-1" in words
+    assert "pi-2" in words
+    assert "+1" in words
+    assert "\N{MINUS SIGN}1" in words
+    assert words.count("\N{MINUS SIGN}1") == 1, "a refused shrink moved no boundary"
+    assert "mean 73 %" in words
+
+
+def test_a_name_that_does_not_fit_is_left_out() -> None:
+    record = run()
+    record.jobs.append(job(3, "a-job-with-a-very-long-name-indeed", Segment(29.9, 30, ("b",))))
+    assert not any("long-name" in word for word in texts(record))
+
+
+def test_two_policies_share_the_time_axis() -> None:
+    longer = run("easy")
+    longer.jobs[1].segments = [Segment(5, 80, ("c",))]
+    longer.jobs[1].end_s = 80
+    axes = gantt.draw([longer, run()]).axes
+    assert len(axes) == 6
+    assert len({one.get_xlim() for one in axes}) == 1
+    assert axes[0].get_xlim()[1] >= 75
+
+
+def test_png_and_svg() -> None:
+    assert gantt.render_png([run()]).startswith(b"\x89PNG")
+    svg = gantt.render_svg([run()])
+    assert svg.startswith("<svg")
+    assert "metadata" not in svg
+    assert not re.search(r"""(?:href|src)=["'](?!#)""", svg), "nothing to fetch"
+    assert gantt.render_svg([run()]) == svg, "the same run gives the same picture"
+
+
+def test_nothing_to_draw_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing to draw"):
+        gantt.draw([])
+    with pytest.raises(ValueError, match="nothing to draw"):
+        gantt.draw([RunRecord(policy="easy", nodes=["a"])])
+
+
+def test_an_unfinished_job_is_drawn_so_far() -> None:
+    record = run()
+    record.jobs[1].end_s, record.jobs[1].state = None, "running"
+    assert "malleable: 25 s, 73 % busy" in texts(record)
+
+
+def test_hundreds_of_nodes_are_drawn() -> None:
+    nodes = [f"n{index}" for index in range(300)]
+    record = RunRecord(
+        policy="easy", nodes=nodes, end_s=9, jobs=[job(1, "wide", Segment(5, 9, tuple(nodes)), job_class="rigid")]
+    )
+    figure = gantt.draw([record])
+    assert len(figure.axes[1].get_yticks()) <= 24
+    assert "wide" in [text.get_text() for text in figure.axes[1].texts]
+
+
+def test_looks_repeat_colours_only_with_hatches() -> None:
+    record = RunRecord(policy="easy", nodes=["a"], jobs=[job(i, "j", Segment(5, 6, ("a",))) for i in range(25)])
+    styles = looks([record, record])
+    assert len(set(styles.values())) == 25
+    assert [styles[index].color for index in range(7)] == list(OKABE_ITO)
+    assert not any(styles[index].hatch for index in range(7))
+
+
+def test_rows_are_grouped_into_runs() -> None:
+    assert _runs([3, 0, 1, 5, 4]) == [(0, 1), (3, 5)]
+    assert _runs([]) == []
+
+
+def test_parts_hang_together_in_time_and_rows() -> None:
+    low, high, far = Block(0, 5, 0, 0), Block(5, 9, 0, 1), Block(5, 9, 3, 3)
+    assert sorted(len(part) for part in _parts([low, high, far])) == [1, 2]
+    assert Block(0, 9, 0, 0) in _joined([low, high]), "the name may run on through the resize"
+    later = Block(7, 9, 1, 1)
+    assert len(_parts([low, later])) == 2, "neighbours in rows, but not in time"

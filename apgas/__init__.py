@@ -1,1 +1,68 @@
-"""Places, async and finish over dynamically spawned processes, with programs that grow and shrink."""
+"""Places, async and finish over dynamically spawned processes, with programs that grow and shrink while they run.
+
+Example:
+    >>> import apgas
+    >>> def main():
+    ...     with apgas.finish():
+    ...         for place in apgas.places():
+    ...             apgas.async_at(place, print, "hello from", place)
+    >>> apgas.run(main)  # doctest: +SKIP
+"""
+
+from apgas.core.identity import Place
+from apgas.core.reshape import ResizeRecord
+from apgas.errors import ApgasError, PlaceGoneError, PlaceLostError, UsageError
+from apgas.malleability.handler import MalleableHandler
+from apgas.runtime.api import (
+    async_,
+    async_at,
+    at,
+    attach,
+    capture,
+    define_malleable_handler,
+    disable_malleable_handler,
+    drain_orders,
+    finish,
+    here,
+    immediate,
+    place,
+    places,
+    progress,
+    resizes,
+    schedule_orders,
+    shrink_wish,
+)
+from apgas.runtime.context import Future
+from apgas.runtime.program import run
+from apgas.runtime.refs import GlobalRef, PlaceLocal
+
+__all__ = [
+    "ApgasError",
+    "Future",
+    "GlobalRef",
+    "MalleableHandler",
+    "Place",
+    "PlaceGoneError",
+    "PlaceLocal",
+    "PlaceLostError",
+    "ResizeRecord",
+    "UsageError",
+    "async_",
+    "async_at",
+    "at",
+    "attach",
+    "capture",
+    "define_malleable_handler",
+    "disable_malleable_handler",
+    "drain_orders",
+    "finish",
+    "here",
+    "immediate",
+    "place",
+    "places",
+    "progress",
+    "resizes",
+    "run",
+    "schedule_orders",
+    "shrink_wish",
+]

@@ -1,0 +1,155 @@
+"""Distributed termination detection: the state machine behind ``finish``.
+
+The opener's place is the *home* of a finish. Every place counts, per finish, the activities that live here, those it
+spawned (per destination) and those that completed here. Whenever the last live one ends, the place is *quiet* and
+reports its counts since the previous report to the home, all in one message. The home keeps one balance per place,
+"spawned there minus completed there", and the finish fires when it holds a report for everything and every balance is
+zero. The body of the finish counts as one activity spawned at home, so a finish cannot fire before its body ended.
+
+Why zero balances mean that all is over. The reports received from a place describe a prefix of its history that ends in
+quietness (reports of one pair arrive in order). Suppose every balance is zero although an activity is unaccounted for.
+Then some reported completion must balance it whose own spawn is not reported; let e be the first such completion in
+real time. Its spawner ran at a place q after q's last report, hence started there after q was quiet; so either the
+spawner's own spawn is unreported too (follow the chain; it ends at the body, whose spawn is always reported), or it is
+reported and was balanced at q by another completion with an unreported spawn, earlier than e: a contradiction.
+
+A report costs one message per quiet period and place: O(places) for the common pattern of one activity per place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from apgas.core.messages import FinishId
+from apgas.errors import InvariantError
+
+
+@dataclass(slots=True)
+class Share:
+    """What one place counts for one finish since its last report."""
+
+    live: int = 0
+    spawned: dict[int, int] = field(default_factory=dict)
+    completed: int = 0
+    errors: list[bytes] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Balance:
+    """What the home knows: per place, activities spawned there minus completed there; zero entries are dropped."""
+
+    open: dict[int, int]
+    errors: list[bytes] = field(default_factory=list)
+
+    def add(self, place: int, delta: int) -> None:
+        """Add ``delta`` to the balance of ``place``."""
+        new = self.open.get(place, 0) + delta
+        if new:
+            self.open[place] = new
+        else:
+            self.open.pop(place, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """A quiet place's report to the home of ``finish``."""
+
+    finish: FinishId
+    spawned: dict[int, int]
+    completed: int
+    errors: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """Every activity of ``finish`` has ended; ``errors`` are those of its activities, encoded."""
+
+    finish: FinishId
+    errors: tuple[bytes, ...]
+
+
+class FinishTable:
+    """All finishes that one place takes part in."""
+
+    def __init__(self, here: int) -> None:
+        self.here = here
+        self._next = 0
+        self._shares: dict[FinishId, Share] = {}
+        self._homed: dict[FinishId, Balance] = {}
+        self.live = 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing runs here and no finish that was opened here is open."""
+        return self.live == 0 and not self._homed
+
+    def open(self) -> FinishId:
+        """Open a finish at this place; its body is its first activity."""
+        finish = FinishId(self.here, self._next)
+        self._next += 1
+        self._homed[finish] = Balance({self.here: 1})
+        self.arrived(finish)
+        return finish
+
+    def spawned(self, finish: FinishId, at: int) -> None:
+        """Count an activity that a live one sends to place ``at`` (which may be this one)."""
+        share = self._live_share(finish, "spawn")
+        share.spawned[at] = share.spawned.get(at, 0) + 1
+
+    def arrived(self, finish: FinishId) -> None:
+        """Count an activity that begins to live here."""
+        self._shares.setdefault(finish, Share()).live += 1
+        self.live += 1
+
+    def ended(self, finish: FinishId, error: bytes | None = None) -> Flush | Fired | None:
+        """Count the end of an activity; the last one makes this place report, or its finish fire."""
+        share = self._live_share(finish, "end")
+        share.live -= 1
+        share.completed += 1
+        self.live -= 1
+        if error is not None:
+            share.errors.append(error)
+        if share.live:
+            return None
+        del self._shares[finish]
+        flush = Flush(finish, share.spawned, share.completed, tuple(share.errors))
+        return self.reported(self.here, flush) if finish.home == self.here else flush
+
+    def reported(self, src: int, report: Flush) -> Fired | None:
+        """Take a report at home.
+
+        Raises:
+            InvariantError: The finish is not open here: somebody counted wrongly.
+        """
+        balance = self._homed.get(report.finish)
+        if balance is None:
+            raise InvariantError(f"place {self.here}: place {src} reports for {report.finish}, which is not open here")
+        for place, count in report.spawned.items():
+            balance.add(place, count)
+        balance.add(src, -report.completed)
+        balance.errors.extend(report.errors)
+        if balance.open:
+            return None
+        del self._homed[report.finish]
+        return Fired(report.finish, tuple(balance.errors))
+
+    def validate(self) -> None:
+        """Check the whole table; for tests.
+
+        Raises:
+            InvariantError: The counts contradict each other.
+        """
+        if self.live != sum(share.live for share in self._shares.values()):
+            raise InvariantError(f"place {self.here}: live {self.live} is not the sum of {self._shares}")
+        for finish, share in self._shares.items():
+            if share.live <= 0:
+                raise InvariantError(f"place {self.here}: {finish} keeps a quiet share {share}")
+        for finish, balance in self._homed.items():
+            if not balance.open or 0 in balance.open.values():
+                raise InvariantError(f"place {self.here}: {finish} has balance {balance.open} and did not fire")
+
+    def _live_share(self, finish: FinishId, act: str) -> Share:
+        share = self._shares.get(finish)
+        if share is None or share.live <= 0:
+            raise InvariantError(f"place {self.here}: {act} under {finish}, where no activity lives")
+        return share

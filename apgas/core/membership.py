@@ -1,0 +1,77 @@
+"""Who belongs to the job, as one place knows it: members, epoch, who is about to leave, who has left.
+
+Place 0 alone changes the membership; the others follow its messages, which arrive in order. Ids are never reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from apgas.core.messages import PlaceInfo
+from apgas.errors import InvariantError, PlaceGoneError
+
+
+class Membership:
+    """The members of one epoch."""
+
+    def __init__(self, members: Iterable[PlaceInfo], epoch: int) -> None:
+        self.members: dict[int, PlaceInfo] = {info.place: info for info in members}
+        self.epoch = epoch
+        self.leaving: set[int] = set()
+        self.next_place = max(self.members) + 1
+
+    @property
+    def staying(self) -> list[PlaceInfo]:
+        """The members that are not about to leave, by id."""
+        return [info for place, info in sorted(self.members.items()) if place not in self.leaving]
+
+    def require(self, place: int) -> None:
+        """Check that new work may be sent to ``place``.
+
+        Raises:
+            PlaceGoneError: It is leaving, has left, or never was.
+        """
+        if place in self.leaving:
+            raise PlaceGoneError(place, self.epoch, "is leaving")
+        if place not in self.members:
+            why = "has left" if 0 <= place < self.next_place else "does not exist"
+            raise PlaceGoneError(place, self.epoch, why)
+
+    def new_ids(self, count: int) -> range:
+        """The ids that the next ``count`` places get if they join."""
+        return range(self.next_place, self.next_place + count)
+
+    def commit(self, epoch: int, added: Iterable[PlaceInfo], removed: Iterable[int]) -> None:
+        """Enter ``epoch``.
+
+        Raises:
+            InvariantError: The change does not follow on this epoch.
+        """
+        if epoch != self.epoch + 1:
+            raise InvariantError(f"epoch {epoch} cannot follow on {self.epoch}")
+        for place in removed:
+            if place not in self.leaving:
+                raise InvariantError(f"place {place} is removed in epoch {epoch} and was not leaving")
+            self.leaving.discard(place)
+            del self.members[place]
+        for info in added:
+            if info.place < self.next_place:
+                raise InvariantError(f"place id {info.place} is used twice (epoch {epoch})")
+            self.members[info.place] = info
+        self.next_place = max([self.next_place, *(place + 1 for place in self.members)])
+        self.epoch = epoch
+
+    def prepare_leave(self, leavers: Iterable[int]) -> None:
+        """Mark members as leaving.
+
+        Raises:
+            InvariantError: One of them is place 0 or no member.
+        """
+        leavers = set(leavers)
+        if 0 in leavers or not leavers <= self.members.keys():
+            raise InvariantError(f"places {sorted(leavers)} cannot leave {sorted(self.members)}")
+        self.leaving |= leavers
+
+    def abort_leave(self) -> None:
+        """The leavers stay after all."""
+        self.leaving.clear()

@@ -1,0 +1,150 @@
+"""The messages between places. A message is small and typed; what a program sends along is an opaque payload.
+
+Every message carries the sender's epoch. A receiver that is still in an earlier epoch holds the message until place 0
+has told it of the change, so nobody ever acts on a place that it does not know yet.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class PlaceInfo(msgspec.Struct, frozen=True, array_like=True):
+    """What the members know of each other: id, where it listens, and for people its node and process id."""
+
+    place: int
+    host: str
+    port: int
+    node: str
+    pid: int
+
+
+class FinishId(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A finish: the place that opened it (its home) and a number unique there."""
+
+    home: int
+    seq: int
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of the messages between places."""
+
+    epoch: int
+
+
+# activities ----------------------------------------------------------------------------------------------------------
+
+
+class Spawn(Message, frozen=True, array_like=True, tag=True):
+    """Run the payload as an activity under ``finish``; answer to the sender's ``call``.
+
+    ``to_caller``: an error goes to the caller alone (``at``), not to the finish (``async_at``).
+    """
+
+    finish: FinishId
+    call: int
+    to_caller: bool
+
+
+class Reply(Message, frozen=True, array_like=True, tag=True):
+    """The value (``ok``) or the error of the activity that answers ``call``; it is in the payload."""
+
+    call: int
+    ok: bool
+
+
+class Report(Message, frozen=True, array_like=True, tag=True):
+    """A place that fell quiet under ``finish`` tells its home what happened since its last report.
+
+    ``spawned``: activities sent, per place; ``completed``: activities ended here. The payload holds the errors.
+    """
+
+    finish: FinishId
+    spawned: dict[int, int]
+    completed: int
+
+
+class Immediate(Message, frozen=True, array_like=True, tag=True):
+    """Run the payload at once on the receiving thread; counted by no finish."""
+
+
+# membership ----------------------------------------------------------------------------------------------------------
+
+
+class Members(Message, frozen=True, array_like=True, tag=True):
+    """Place 0 commits a change: ``epoch`` is the new one."""
+
+    added: tuple[PlaceInfo, ...]
+    removed: tuple[int, ...]
+
+
+class Leave(Message, frozen=True, array_like=True, tag=True):
+    """Place 0 prepares a shrink: send nothing new to ``leavers``, and tell each of them so with a ``Final``."""
+
+    order: int
+    leavers: tuple[int, ...]
+
+
+class Final(Message, frozen=True, array_like=True, tag=True):
+    """The sender will spawn nothing more at the receiver under shrink ``order``."""
+
+    order: int
+
+
+class Drained(Message, frozen=True, array_like=True, tag=True):
+    """A leaver has nothing left to run, to wait for, or to receive."""
+
+    order: int
+
+
+class StayOn(Message, frozen=True, array_like=True, tag=True):
+    """Place 0 aborts shrink ``order``: the leavers stay members."""
+
+    order: int
+
+
+class Release(Message, frozen=True, array_like=True, tag=True):
+    """A drained leaver may go: its process ends."""
+
+    order: int
+
+
+# the end -------------------------------------------------------------------------------------------------------------
+
+
+class Lost(Message, frozen=True, array_like=True, tag=True):
+    """A place tells place 0 that it lost the connection to ``place``, or that it failed itself."""
+
+    place: int
+    reason: str
+
+
+class End(Message, frozen=True, array_like=True, tag=True):
+    """The program is over on every place; ``reason`` says why if it did not end well."""
+
+    reason: str
+
+
+AnyMessage: TypeAlias = (
+    Spawn | Reply | Report | Immediate | Members | Leave | Final | Drained | StayOn | Release | Lost | End
+)
+FROM_PLACE_0_ONLY = (Members, Leave, StayOn, Release, End)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def encode(message: Message) -> bytes:
+    """Encode a message for the wire."""
+    return _ENCODER.encode(message)
+
+
+def decode(head: bytes | bytearray | memoryview) -> AnyMessage:
+    """Decode a message, strictly.
+
+    Raises:
+        msgspec.DecodeError: The bytes are not a message between places.
+    """
+    return _DECODER.decode(head)

@@ -1,0 +1,265 @@
+"""One place without its threads and sockets: composes finish, membership and the drain of a leaver.
+
+Every method takes what happened and returns the effects, in order. The driver (or a simulation) carries them out.
+
+How a place leaves (``order`` numbers the shrink):
+
+    place 0        Leave ------> everyone (leavers too)
+    every member   marks the leavers, sends Final to each of them; spawns nothing there from now on
+    leaver         has every Final, runs nothing, opened no finish, waits for no call  -> Drained to place 0
+    place 0        has every Drained -> commit: Members(removed) to those who stay, Release to the leavers
+                   or, at the deadline -> StayOn to everyone: nothing has happened
+
+Connections keep the order of messages, so a Final is behind every spawn that its sender made. Replies and reports still
+travel to a leaver after the Final: it waits for those it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from apgas.core import messages as m
+from apgas.core.effects import (
+    Effect,
+    Ends,
+    FinishFired,
+    LeaverDrained,
+    Leaves,
+    MembersChanged,
+    Payload,
+    PlaceLost,
+    ResolveCall,
+    RunActivity,
+    RunImmediate,
+    Send,
+)
+from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.membership import Membership
+from apgas.errors import InvariantError, ProtocolError
+
+
+class PlaceCore:
+    """The state of one place."""
+
+    def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
+        self.here = here
+        self.membership = Membership(members, epoch)
+        self.finishes = FinishTable(here)
+        self.calls: set[int] = set()
+        self.over = False
+        self._next_call = 0
+        self._held: list[tuple[int, m.AnyMessage, Payload]] = []
+        self._leave: int | None = None
+        self._awaited_finals: set[int] = set()
+        self._early_finals: set[tuple[int, int]] = set()
+        self._drained = False
+
+    # what the program does -------------------------------------------------------------------------------------------
+
+    def open_finish(self) -> m.FinishId:
+        """Open a finish; its body is a live activity until ``ended``."""
+        return self.finishes.open()
+
+    def spawn(self, finish: m.FinishId, dst: int, payload: Payload, *, to_caller: bool) -> tuple[int, list[Effect]]:
+        """Send an activity to another place; returns the number of the call that its value will answer.
+
+        Raises:
+            PlaceGoneError: ``dst`` is leaving or no member; nothing happened.
+        """
+        self.membership.require(dst)
+        self.finishes.spawned(finish, dst)
+        call = self._next_call
+        self._next_call += 1
+        self.calls.add(call)
+        return call, [Send(dst, m.Spawn(self.epoch, finish, call, to_caller), payload)]
+
+    def spawn_here(self, finish: m.FinishId) -> None:
+        """Count an activity that the driver starts on this place itself."""
+        self.finishes.spawned(finish, self.here)
+        self.finishes.arrived(finish)
+
+    def immediate(self, dst: int, payload: Payload) -> list[Effect]:
+        """Send an immediate; it is dropped if the place is leaving or gone."""
+        if dst not in self.membership.members or dst in self.membership.leaving:
+            return []
+        return [Send(dst, m.Immediate(self.epoch), payload)]
+
+    def reply(self, dst: int, call: int, payload: Payload, *, ok: bool) -> list[Effect]:
+        """Answer a call of place ``dst``."""
+        return [Send(dst, m.Reply(self.epoch, call, ok), payload)]
+
+    def ended(self, finish: m.FinishId, error: bytes | None = None) -> list[Effect]:
+        """An activity here, or the body of a finish, has ended; ``error`` is for the finish."""
+        return [*self._finish_effects(self.finishes.ended(finish, error)), *self._maybe_drained()]
+
+    # what arrives ----------------------------------------------------------------------------------------------------
+
+    def received(self, src: int, message: m.AnyMessage, payload: Payload) -> list[Effect]:
+        """Take a message from place ``src``.
+
+        Raises:
+            ProtocolError: The sender may not send this.
+        """
+        if isinstance(message, m.FROM_PLACE_0_ONLY) and src != 0:
+            raise ProtocolError(f"place {src} sent {type(message).__name__}, which only place 0 may send")
+        if self.over:
+            return []
+        if message.epoch > self.epoch and not isinstance(message, m.Members):
+            self._held.append((src, message, payload))
+            return []
+        return self._take(src, message, payload)
+
+    def _take(self, src: int, message: m.AnyMessage, payload: Payload) -> list[Effect]:  # noqa: C901 - one arm a message
+        match message:
+            case m.Spawn():
+                self.finishes.arrived(message.finish)
+                return [RunActivity(src, message, payload)]
+            case m.Reply():
+                if message.call not in self.calls:
+                    raise ProtocolError(f"place {src} answered call {message.call}, which is not open")
+                self.calls.discard(message.call)
+                return [ResolveCall(message.call, message.ok, payload), *self._maybe_drained()]
+            case m.Report():
+                flush = Flush(message.finish, message.spawned, message.completed, tuple(map(bytes, payload)))
+                return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
+            case m.Immediate():
+                return [RunImmediate(src, payload)]
+            case m.Members():
+                return self._enter(message)
+            case m.Leave():
+                return self._prepare(message)
+            case m.Final():
+                return self._final(src, message.order)
+            case m.StayOn():
+                return self._stay_on(message.order)
+            case m.Drained():
+                return [LeaverDrained(message.order, src)]
+            case m.Release():
+                self.over = True
+                return [Leaves()]
+            case m.Lost():
+                return [PlaceLost(message.place, message.reason)]
+            case m.End():
+                self.over = True
+                return [Ends(message.reason)]
+            case _:
+                assert_never(message)
+
+    def lost(self, place: int, reason: str) -> list[Effect]:
+        """The connection to ``place`` ended; for a leaver or after the end that is how it should be."""
+        if self.over or place in self.membership.leaving or place not in self.membership.members:
+            return []
+        if self.here == 0:
+            return [PlaceLost(place, reason)]
+        if place == 0:
+            self.over = True
+            return [Ends(f"lost place 0: {reason}")]
+        return [Send(0, m.Lost(self.epoch, place, reason), [])]
+
+    # what place 0 decides --------------------------------------------------------------------------------------------
+
+    def commit_grow(self, added: tuple[m.PlaceInfo, ...]) -> list[Effect]:
+        """(place 0) Newcomers are here: tell everyone else and enter the next epoch."""
+        message = m.Members(self.epoch + 1, added, ())
+        old = [place for place in self.membership.members if place != self.here]
+        return [*self._enter(message), *(Send(place, message, []) for place in old)]
+
+    def prepare_shrink(self, order: int, leavers: tuple[int, ...]) -> list[Effect]:
+        """(place 0) Ask everyone to stop sending to the leavers, and the leavers to drain."""
+        message = m.Leave(self.epoch, order, leavers)
+        others = [place for place in self.membership.members if place != self.here]
+        return [*(Send(place, message, []) for place in others), *self._prepare(message)]
+
+    def abort_shrink(self, order: int) -> list[Effect]:
+        """(place 0) The leavers stay."""
+        message = m.StayOn(self.epoch, order)
+        others = [place for place in self.membership.members if place != self.here]
+        return [*(Send(place, message, []) for place in others), *self._stay_on(order)]
+
+    def commit_shrink(self, order: int) -> list[Effect]:
+        """(place 0) Every leaver has drained: release them and enter the next epoch."""
+        leavers = tuple(sorted(self.membership.leaving))
+        message = m.Members(self.epoch + 1, (), leavers)
+        staying = [info.place for info in self.membership.staying if info.place != self.here]
+        releases: list[Effect] = [Send(place, m.Release(self.epoch, order), []) for place in leavers]
+        return [*(Send(place, message, []) for place in staying), *releases, *self._enter(message)]
+
+    def end(self, reason: str = "") -> list[Effect]:
+        """(place 0) The program is over, for every place."""
+        others = [place for place in self.membership.members if place != self.here]
+        self.over = True
+        return [*(Send(place, m.End(self.epoch, reason), []) for place in others), Ends(reason)]
+
+    # inside ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that this place is in."""
+        return self.membership.epoch
+
+    def validate(self) -> None:
+        """Check the whole state; for tests.
+
+        Raises:
+            InvariantError: It contradicts itself.
+        """
+        self.finishes.validate()
+        if self._drained and not (self.finishes.quiet and not self.calls):
+            raise InvariantError(f"place {self.here} said it had drained and is busy again")
+        if any(message.epoch <= self.epoch for _, message, _ in self._held):
+            raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
+
+    def _finish_effects(self, outcome: Flush | Fired | None) -> list[Effect]:
+        match outcome:
+            case None:
+                return []
+            case Fired():
+                return [FinishFired(outcome.finish, outcome.errors)]
+            case Flush():
+                report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed)
+                return [Send(outcome.finish.home, report, list(outcome.errors))]
+
+    def _enter(self, message: m.Members) -> list[Effect]:
+        self.membership.commit(message.epoch, message.added, message.removed)
+        self._early_finals.clear()
+        effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed)]
+        ready = [held for held in self._held if held[1].epoch <= self.epoch]
+        self._held = [held for held in self._held if held[1].epoch > self.epoch]
+        for src, held, payload in ready:
+            effects.extend(self._take(src, held, payload))
+        return effects
+
+    def _prepare(self, message: m.Leave) -> list[Effect]:
+        self.membership.prepare_leave(message.leavers)
+        effects: list[Effect] = [
+            Send(place, m.Final(self.epoch, message.order), []) for place in message.leavers if place != self.here
+        ]
+        if self.here in message.leavers:
+            self._leave = message.order
+            early = {src for src, order in self._early_finals if order == message.order}
+            self._awaited_finals = self.membership.members.keys() - {self.here} - early
+            effects.extend(self._maybe_drained())
+        return effects
+
+    def _final(self, src: int, order: int) -> list[Effect]:
+        if self._leave != order:
+            # another member heard of the shrink before this place did
+            self._early_finals.add((src, order))
+            return []
+        self._awaited_finals.discard(src)
+        return self._maybe_drained()
+
+    def _stay_on(self, order: int) -> list[Effect]:
+        self.membership.abort_leave()
+        self._early_finals = {final for final in self._early_finals if final[1] != order}
+        if self._leave == order:
+            self._leave = None
+            self._drained = False
+        return []
+
+    def _maybe_drained(self) -> list[Effect]:
+        if self._leave is None or self._drained or self._awaited_finals or self.calls or not self.finishes.quiet:
+            return []
+        self._drained = True
+        return [Send(0, m.Drained(self.epoch, self._leave), [])]

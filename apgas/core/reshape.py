@@ -1,0 +1,438 @@
+"""The life of an order: a transaction that place 0 coordinates.
+
+    state      event            next       what happens
+    IDLE       order            PRE        the handler's preGrow/preShrink is called, or the order is refused at once
+    PRE        returned         SPAWN      grow: processes are spawned on the nodes
+                                DRAIN      shrink: the list is checked, the leavers are asked to drain
+               failed, timeout  IDLE       aborted; nothing had changed
+    SPAWN      spawned          POST       newcomers are committed (new epoch everywhere), postGrow is called
+               failed, timeout  IDLE       aborted; the job keeps its size, late newcomers are sent home
+    DRAIN      all drained      RELEASE    the leavers are committed away (new epoch) and released
+               timeout          IDLE       aborted; the leavers stay
+    RELEASE    all gone         POST       their processes have ended; postShrink is called
+               timeout          POST       likewise, the outcome says which process lingers
+    POST       returned         IDLE       done
+               failed, timeout  IDLE       done; the outcome says that the handler's post method failed
+
+Orders wait in line while another is carried out. Calls and timers carry a token, so that an answer that arrives after
+its step was given up is recognised: a preShrink that succeeds too late is told ``shrinkAborted``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from apgas.core.messages import PlaceInfo
+from apgas.errors import InvariantError
+
+Kind: TypeAlias = Literal["grow", "shrink"]
+OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
+Method: TypeAlias = Literal["preGrow", "postGrow", "preShrink", "postShrink", "shrinkAborted"]
+
+
+class Step(Enum):
+    """Where the current order is."""
+
+    IDLE = "idle"
+    PRE = "pre"
+    SPAWN = "spawn"
+    DRAIN = "drain"
+    RELEASE = "release"
+    POST = "post"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long each step of an order may take, in seconds; ``deferred_s``: after which the scheduler hears of it."""
+
+    pre_s: float = 60.0
+    spawn_s: float = 30.0
+    drain_s: float = 30.0
+    release_s: float = 10.0
+    post_s: float = 60.0
+    deferred_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeOrder:
+    """An order as place 0 takes it: ``nodes`` are where to grow, or a wish whom to release."""
+
+    order: int
+    kind: Kind
+    count: int
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRecord:
+    """How an order ended.
+
+    ``at_s``: when it was taken up; ``seconds``: from there to commit (grow) or to the processes' end (shrink);
+    ``phases``: seconds per phase; ``nodes``: gained or released.
+    """
+
+    order: int
+    kind: Kind
+    n: int
+    at_s: float
+    seconds: float
+    phases: dict[str, float]
+    outcome: OutcomeKind
+    reason: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallHandler:
+    """Call a method of the handler; ``first`` and ``second`` are its lists of places, by id."""
+
+    token: int
+    method: Method
+    count: int
+    first: tuple[int, ...] = ()
+    second: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StartSpawn:
+    """Spawn one place on each of ``nodes`` (this host where a name is empty)."""
+
+    token: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGrow:
+    """The newcomers become members."""
+
+    added: tuple[PlaceInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareShrink:
+    """Ask the leavers to drain."""
+
+    order: int
+    leavers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AbortShrink:
+    """The leavers stay."""
+
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitShrink:
+    """Release the leavers."""
+
+    order: int
+    leavers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Call ``timeout(token)`` after ``delay_s``."""
+
+    token: int
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TellDeferred:
+    """The order waits in ``pre*`` for a suitable phase of the program."""
+
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The order has ended."""
+
+    record: ResizeRecord
+
+
+ReshapeEffect: TypeAlias = (
+    CallHandler
+    | StartSpawn
+    | CommitGrow
+    | PrepareShrink
+    | AbortShrink
+    | CommitShrink
+    | SetTimer
+    | TellDeferred
+    | Finished
+)
+
+
+@dataclass(slots=True)
+class Current:
+    """The order that is being carried out."""
+
+    order: ResizeOrder
+    began_s: float
+    phase_began_s: float
+    phases: dict[str, float] = field(default_factory=dict)
+    places: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    pending: set[int] = field(default_factory=set)
+    seconds: float | None = None
+    note: str = ""
+
+
+class Reshape:
+    """Carries out orders one after another; the driver feeds it events and interprets its effects."""
+
+    MAX_WAITING = 64
+
+    def __init__(self, members: dict[int, PlaceInfo], deadlines: Deadlines = Deadlines()) -> None:
+        self._members = members
+        self.deadlines = deadlines
+        self.enabled = False
+        self.step = Step.IDLE
+        self._waiting: deque[ResizeOrder] = deque()
+        self._current: Current | None = None
+        self._token = 0
+        self._deferred_token = -1
+        self._abandoned: dict[int, int] = {}
+
+    # events ----------------------------------------------------------------------------------------------------------
+
+    def enable(self) -> None:
+        """A handler was registered: orders are welcome."""
+        self.enabled = True
+
+    def disable(self, now: float) -> list[ReshapeEffect]:
+        """The handler was given up: what waits is refused or aborted; what has begun to move is carried out."""
+        self.enabled = False
+        effects: list[ReshapeEffect] = []
+        why = "the program gave its handler up"
+        while self._waiting:
+            effects += self._refuse(self._waiting.popleft(), why, now)
+        if self.step is Step.PRE:
+            effects += self._abandon(why, now)
+        return effects
+
+    def note_phase(self, name: str, seconds: float) -> None:
+        """Record a phase that the driver measured itself (``join``, ``commit``)."""
+        if self._current:
+            self._current.phases[name] = seconds
+
+    def ordered(self, order: ResizeOrder, now: float) -> list[ReshapeEffect]:
+        """An order arrived."""
+        if not self.enabled:
+            return self._refuse(order, "no malleable handler is registered", now)
+        if len(self._waiting) >= self.MAX_WAITING:
+            return self._refuse(order, f"{self.MAX_WAITING} orders wait already", now)
+        self._waiting.append(order)
+        return self._next(now) if self.step is Step.IDLE else []
+
+    def withdrawn(self, order: int, now: float) -> list[ReshapeEffect]:
+        """The scheduler takes an order back: granted while it waits in line or in ``pre*``."""
+        for waiting in self._waiting:
+            if waiting.order == order:
+                self._waiting.remove(waiting)
+                return self._refuse(waiting, "withdrawn", now)
+        if self._current and self._current.order.order == order and self.step is Step.PRE:
+            return self._abandon("withdrawn", now)
+        return []
+
+    def returned(self, token: int, value: Sequence[int] | None, now: float) -> list[ReshapeEffect]:
+        """A handler method returned; ``value`` is the list of preShrink."""
+        if token != self._token or self.step not in (Step.PRE, Step.POST):
+            count = self._abandoned.pop(token, 0)
+            return [CallHandler(-1, "shrinkAborted", count, tuple(value))] if value and count else []
+        if self.step is Step.POST:
+            return self._done(now)
+        current = self._now()
+        self._phase("pre", now)
+        if current.order.kind == "grow":
+            nodes = current.order.nodes or ("",) * current.order.count
+            return self._enter(Step.SPAWN, self.deadlines.spawn_s, [StartSpawn(self._token + 1, nodes)])
+        return self._start_drain(current, value)
+
+    def failed(self, token: int, reason: str, now: float) -> list[ReshapeEffect]:
+        """A handler method raised, or the spawn failed."""
+        if token != self._token:
+            self._abandoned.pop(token, None)
+            return []
+        if self.step is Step.POST:
+            self._now().note = reason
+            return self._done(now)
+        return self._abort(reason, now)
+
+    def spawned(
+        self, token: int, added: tuple[PlaceInfo, ...], phases: dict[str, float], now: float
+    ) -> list[ReshapeEffect] | None:
+        """The newcomers are up (``phases``: seconds of spawn and join); None: too late, send them home."""
+        if token != self._token or self.step is not Step.SPAWN:
+            return None
+        current = self._now()
+        current.phases.update(phases)
+        current.phase_began_s = now
+        current.places = tuple(info.place for info in added)
+        current.nodes = tuple(info.node for info in added)
+        before = tuple(sorted(self._members))
+        effects: list[ReshapeEffect] = [CommitGrow(added)]
+        current.seconds = now - current.began_s
+        call = CallHandler(self._token + 1, "postGrow", len(added), before, current.places)
+        return [*effects, *self._enter(Step.POST, self.deadlines.post_s, [call])]
+
+    def drained(self, order: int, place: int, now: float) -> list[ReshapeEffect]:
+        """A leaver is ready to be released."""
+        current = self._current
+        if current is None or self.step is not Step.DRAIN or current.order.order != order:
+            return []
+        current.pending.discard(place)
+        if current.pending:
+            return []
+        self._phase("drain", now)
+        current.pending = set(current.places)
+        return self._enter(Step.RELEASE, self.deadlines.release_s, [CommitShrink(order, current.places)])
+
+    def gone(self, place: int, now: float) -> list[ReshapeEffect]:
+        """A released place's process has ended."""
+        current = self._current
+        if current is None or self.step is not Step.RELEASE or place not in current.pending:
+            return []
+        current.pending.discard(place)
+        return [] if current.pending else self._released(now)
+
+    def timeout(self, token: int, now: float) -> list[ReshapeEffect]:
+        """A timer ran out."""
+        if token == self._deferred_token and self.step is Step.PRE:
+            return [TellDeferred(self._now().order.order)]
+        if token != self._token:
+            return []
+        current, step = self._current, self.step
+        if current is None:
+            return []
+        why = f"{step.value} took longer than its deadline"
+        if step is Step.RELEASE:
+            current.note = f"places {sorted(current.pending)} were released, but their processes linger"
+            return self._released(now)
+        if step is Step.POST:
+            current.note = f"the handler's post method did not return: {why}"
+            return self._done(now)
+        if step is Step.PRE:
+            return self._abandon(why, now)
+        if step is Step.DRAIN:
+            why = f"places {sorted(current.pending)} did not drain: {why}"
+        return self._abort(why, now)
+
+    # inside ----------------------------------------------------------------------------------------------------------
+
+    def _next(self, now: float) -> list[ReshapeEffect]:
+        effects: list[ReshapeEffect] = []
+        while self._waiting and self.step is Step.IDLE:
+            order = self._waiting.popleft()
+            if order.kind == "shrink" and order.count >= len(self._members):
+                size = len(self._members)
+                why = f"cannot release {order.count} of {size} places: place 0 always stays"
+                effects += self._refuse(order, why, now)
+                continue
+            if order.kind == "grow" and order.nodes and len(order.nodes) != order.count:
+                effects += self._refuse(order, f"{order.count} nodes ordered, {len(order.nodes)} named", now)
+                continue
+            self._current = Current(order, now, now)
+            self._deferred_token = self._token + 1
+            timer = SetTimer(self._deferred_token, self.deadlines.deferred_s)
+            self._token += 1
+            method: Method = "preGrow" if order.kind == "grow" else "preShrink"
+            call = CallHandler(self._token + 1, method, order.count)
+            effects += self._enter(Step.PRE, self.deadlines.pre_s, [timer, call])
+        return effects
+
+    def _enter(self, step: Step, deadline_s: float, effects: list[ReshapeEffect]) -> list[ReshapeEffect]:
+        """Begin a step under a fresh token: answers to older ones no longer count."""
+        self.step = step
+        self._token += 1
+        return [*effects, SetTimer(self._token, deadline_s)]
+
+    def _start_drain(self, current: Current, leavers: Sequence[int] | None) -> list[ReshapeEffect]:
+        complaint = self._wrong_list(current.order, leavers)
+        if complaint or leavers is None:
+            return self._abort(complaint, current.phase_began_s)
+        current.places = tuple(sorted(leavers))
+        current.nodes = tuple(self._members[place].node for place in current.places)
+        current.pending = set(current.places)
+        return self._enter(Step.DRAIN, self.deadlines.drain_s, [PrepareShrink(current.order.order, current.places)])
+
+    def _wrong_list(self, order: ResizeOrder, leavers: Sequence[int] | None) -> str:
+        if leavers is None:
+            return "preShrink returned no list of places"
+        if 0 in leavers:
+            return "preShrink named place 0, which always stays"
+        if len(set(leavers)) != len(leavers):
+            return f"preShrink named a place twice: {sorted(leavers)}"
+        unknown = sorted(set(leavers) - self._members.keys())
+        if unknown:
+            return f"preShrink named places that are no members: {unknown}"
+        if len(leavers) != order.count:
+            return f"preShrink named {len(leavers)} places instead of {order.count}"
+        return ""
+
+    def _released(self, now: float) -> list[ReshapeEffect]:
+        current = self._now()
+        self._phase("release", now)
+        current.seconds = now - current.began_s
+        call = CallHandler(self._token + 1, "postShrink", current.order.count, current.places)
+        return self._enter(Step.POST, self.deadlines.post_s, [call])
+
+    def _done(self, now: float) -> list[ReshapeEffect]:
+        self._phase("post", now)
+        return self._finish("done", self._now().note, now)
+
+    def _abandon(self, why: str, now: float) -> list[ReshapeEffect]:
+        """Abort while ``pre*`` still runs: its late answer must be undone."""
+        current = self._now()
+        if current.order.kind == "shrink":
+            self._abandoned[self._token] = current.order.count
+        return self._abort(why, now)
+
+    def _abort(self, why: str, now: float) -> list[ReshapeEffect]:
+        current, step = self._now(), self.step
+        effects: list[ReshapeEffect] = []
+        if step is Step.DRAIN:
+            effects.append(AbortShrink(current.order.order))
+            effects.append(CallHandler(-1, "shrinkAborted", current.order.count, current.places))
+        current.nodes = ()
+        return [*effects, *self._finish("aborted", why, now)]
+
+    def _finish(self, outcome: OutcomeKind, reason: str, now: float) -> list[ReshapeEffect]:
+        current = self._now()
+        seconds = now - current.began_s if current.seconds is None else current.seconds
+        order = current.order
+        record = ResizeRecord(
+            order=order.order,
+            kind=order.kind,
+            n=order.count,
+            at_s=current.began_s,
+            seconds=seconds,
+            phases=current.phases,
+            outcome=outcome,
+            reason=reason,
+            nodes=current.nodes,
+        )
+        self._current = None
+        self.step = Step.IDLE
+        self._token += 1
+        return [Finished(record), *self._next(now)]
+
+    def _refuse(self, order: ResizeOrder, why: str, now: float) -> list[ReshapeEffect]:
+        return [Finished(ResizeRecord(order.order, order.kind, order.count, now, 0.0, {}, "refused", why, ()))]
+
+    def _phase(self, name: str, now: float) -> None:
+        current = self._now()
+        current.phases[name] = now - current.phase_began_s
+        current.phase_began_s = now
+
+    def _now(self) -> Current:
+        if self._current is None:
+            raise InvariantError(f"step {self.step} without an order")
+        return self._current

@@ -1,0 +1,42 @@
+"""What a malleable program registers: four methods that are called around every resize."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from apgas.core.identity import Place
+
+
+class MalleableHandler(ABC):
+    """The program's part in a resize (names as published: malleable APGAS 2024, section "Malleable programming").
+
+    All methods run on place 0, one at a time, in activities of their own: they may use ``at``, ``async_at`` and
+    ``finish``. ``pre*`` may wait until the program reaches a suitable phase; the order is then deferred. A ``pre*``
+    that raises aborts the order, and the program goes on at its size; an error in ``post*`` is reported in the outcome.
+    """
+
+    @abstractmethod
+    def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802 - the published name
+        """Choose ``nb_places`` places to release, never place 0, and move tasks and data off them.
+
+        Returns:
+            The places to release.
+        """
+
+    @abstractmethod
+    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:  # noqa: N802 - the published name
+        """The places are gone."""
+
+    @abstractmethod
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802 - the published name
+        """Prepare for ``nb_places`` newcomers."""
+
+    @abstractmethod
+    def postGrow(  # noqa: N802 - the published name
+        self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]
+    ) -> None:
+        """The newcomers have joined: send them data and work."""
+
+    def shrinkAborted(self, places: Sequence[Place]) -> None:  # noqa: B027, N802 - optional; named like its siblings
+        """A shrink was aborted after ``preShrink`` had chosen ``places``: they stay; put them back to work."""

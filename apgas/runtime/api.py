@@ -1,0 +1,182 @@
+"""The functions that programs call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import ParamSpec, TypeVar
+
+from apgas.core.identity import Place
+from apgas.core.reshape import ResizeRecord
+from apgas.errors import UsageError
+from apgas.malleability.handler import MalleableHandler
+from apgas.runtime import process
+from apgas.runtime.context import Future, Scope, current_scope, entered
+from apgas.runtime.driver import Driver
+from apgas.runtime.program import program
+from apgas.runtime.schedule import parse_orders
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PROGRESS_EVERY_S = 0.25
+_last_progress_s = 0.0
+
+
+def _driver() -> Driver:
+    driver = process.driver()
+    if driver is None:
+        raise UsageError("this works inside of apgas.run only: call apgas.run(main)")
+    return driver
+
+
+def here() -> Place:
+    """The place that this code runs on."""
+    return _driver().here
+
+
+def place(number: int) -> Place:
+    """The place with this id, a member or not."""
+    return _driver().place(number)
+
+
+def places() -> list[Place]:
+    """The places of the program now, by id; ids of places that left stay gaps."""
+    return _driver().places()
+
+
+def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Run ``fn`` as an activity on this place; the enclosing ``finish`` waits for it.
+
+    Returns:
+        A future of its value. Arguments are passed as they are, not copied.
+    """
+    driver = _driver()
+    return driver.spawn(current_scope(), driver.here, (fn, args, kwargs), to_caller=False)
+
+
+def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Run ``fn`` as an activity on place ``where``; the enclosing ``finish`` waits for it and gets its error.
+
+    Returns:
+        A future of its value.
+
+    Raises:
+        PlaceGoneError: The place is leaving or has left.
+        TypeError: The function or an argument cannot be pickled.
+        UsageError: There is no finish around the caller.
+    """
+    return _driver().spawn(current_scope(), where, (fn, args, kwargs), to_caller=False)
+
+
+def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run ``fn`` on place ``where`` and wait for its value.
+
+    Raises:
+        PlaceGoneError: The place is leaving or has left.
+        BaseException: What ``fn`` raised, with the place and its traceback as a note.
+    """
+    result: T = _driver().spawn(current_scope(), where, (fn, args, kwargs), to_caller=True).result()
+    return result
+
+
+def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Run ``fn`` at once on the thread that receives messages at ``where``: for libraries that balance or coordinate.
+
+    No finish counts it; it must not block; those from one place to another run in order; it is dropped if the place
+    is leaving or gone. An error in it ends the job.
+    """
+    _driver().immediate(where, (fn, args, kwargs))
+
+
+@contextmanager
+def finish() -> Iterator[None]:
+    """Wait, at the end of the block, for every activity spawned in it, transitively, wherever it runs.
+
+    Raises:
+        ExceptionGroup: All errors of the activities and of the block; remote tracebacks are notes.
+    """
+    driver = _driver()
+    opened = driver.open_finish()
+    errors: list[BaseException] = []
+    try:
+        with entered(Scope(opened)):
+            yield
+    except GeneratorExit:
+        raise
+    except Exception as error:  # noqa: BLE001 - joins the errors of the activities
+        errors.append(error)
+    errors += driver.close_finish(opened)
+    if errors:
+        raise BaseExceptionGroup(f"{len(errors)} error(s) under a finish at {driver.here}", errors)
+
+
+def capture() -> Scope:
+    """The finish of the running activity, for ``attach`` on another thread while this activity still runs.
+
+    Raises:
+        UsageError: The caller runs in no activity.
+    """
+    scope = current_scope()
+    if scope is None:
+        raise UsageError("capture works in activities only")
+    return scope
+
+
+def attach(scope: Scope) -> AbstractContextManager[None]:
+    """Spawn under a captured finish; only while an activity of it is known to run on this place."""
+    return entered(scope)
+
+
+def define_malleable_handler(handler: MalleableHandler) -> None:
+    """(place 0) Register the program's handler: from now on it may grow and shrink. Once per program.
+
+    Raises:
+        UsageError: Not on place 0, or a handler is or was registered.
+    """
+    if not isinstance(handler, MalleableHandler):
+        raise UsageError(f"a MalleableHandler is needed, not {type(handler).__name__}")
+    program().resizing.define(handler)
+
+
+def disable_malleable_handler() -> None:
+    """(place 0) Give the handler up; waits until an order that is being carried out has ended."""
+    program().resizing.disable()
+
+
+def shrink_wish() -> list[Place]:
+    """(place 0, in preShrink) The places that the scheduler would like to be released."""
+    return program().resizing.shrink_wish()
+
+
+def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:
+    """(place 0) Order resizes without a scheduler: ``"1.5:+2,3:-1"``, seconds from now.
+
+    Args:
+        orders: The schedule.
+        hosts: The nodes that newcomers are placed on in turn; this host by default.
+
+    Raises:
+        UsageError: The text is not a schedule.
+    """
+    program().resizing.schedule(parse_orders(orders, tuple(hosts)))
+
+
+def drain_orders() -> None:
+    """(place 0) Withdraw the scheduled orders that are not due yet (outcome ``not_due``)."""
+    program().resizing.drain_scheduled()
+
+
+def resizes() -> list[ResizeRecord]:
+    """(place 0) Every order so far and how it ended."""
+    return list(program().resizing.records)
+
+
+def progress(done: float, total: float | None = None, unit: str = "tasks") -> None:
+    """(place 0) Tell the scheduler how far the program is; at most four messages a second are sent."""
+    global _last_progress_s  # noqa: PLW0603 - one program a process
+    now = time.monotonic()
+    if now - _last_progress_s >= _PROGRESS_EVERY_S:
+        _last_progress_s = now
+        program().resizing.progress(done, total, unit)

@@ -1,0 +1,80 @@
+"""Which activity a thread is running, and futures whose waiting gives the thread's turn away."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from apgas.core.messages import FinishId
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The finish that a thread spawns under."""
+
+    finish: FinishId
+
+
+class _Thread(threading.local):
+    scope: Scope | None = None
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+_thread = _Thread()
+
+
+def current_scope() -> Scope | None:
+    """The finish of the activity that this thread runs; None outside of activities."""
+    return _thread.scope
+
+
+def wait_context() -> AbstractContextManager[None]:
+    """What to wrap a wait in on this thread."""
+    return _thread.waiting()
+
+
+@contextmanager
+def entered(scope: Scope | None) -> Iterator[None]:
+    """Run the block as part of an activity of ``scope``."""
+    before = _thread.scope
+    _thread.scope = scope
+    try:
+        yield
+    finally:
+        _thread.scope = before
+
+
+@contextmanager
+def pooled(waiting: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Mark this thread as one of a pool: its waits give its turn away."""
+    before = _thread.waiting
+    _thread.waiting = waiting
+    try:
+        yield
+    finally:
+        _thread.waiting = before
+
+
+class Future(concurrent.futures.Future[T], Generic[T]):
+    """The value of an activity, to be had by ``result``."""
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the value.
+
+        Args:
+            timeout: Seconds to wait; None waits without a limit.
+
+        Raises:
+            TimeoutError: The value did not come in time.
+            BaseException: What the activity raised.
+        """
+        if self.done():
+            return super().result()
+        with wait_context():
+            return super().result(timeout)

@@ -1,0 +1,270 @@
+"""Interprets the effects of a place's core: sends, threads, futures, timers.
+
+Locking: the core is touched under one lock, and the sends that it asks for are handed to the transport under the same
+lock, because their order matters (a ``Final`` must stay behind the spawns before it). Everything else is done after the
+lock is released.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from apgas.core import effects as e
+from apgas.core import messages as m
+from apgas.core.identity import Place
+from apgas.core.place import PlaceCore
+from apgas.errors import ApgasError, UsageError
+from apgas.runtime import codec
+from apgas.runtime.context import Future, Scope, entered, pooled
+from apgas.runtime.executor import Executor
+from apgas.transport.base import Transport, UnknownPeerError
+
+_log = logging.getLogger("apgas")
+
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+"""A function and its arguments."""
+
+
+def _ignore(*_: object) -> None:
+    """What only place 0 reacts to."""
+
+
+class Driver:
+    """One running place. ``coordinator`` is set on place 0."""
+
+    def __init__(self, core: PlaceCore, transport: Transport) -> None:
+        self.core = core
+        self.transport = transport
+        self.lock = threading.RLock()
+        self.executor = Executor(f"apgas-{core.here}")
+        self.over = threading.Event()
+        self.reason = ""
+        self.on_leaver_drained: Callable[[int, int], None] = _ignore
+        self.on_place_lost: Callable[[int, str], None] = _ignore
+        self.on_end: Callable[[str], None] = _ignore
+        self._futures: dict[int, Future[Any]] = {}
+        self._fired: dict[m.FinishId, Future[tuple[bytes, ...]]] = {}
+
+    def start(self) -> None:
+        """Begin to exchange frames with the other members."""
+        others = {i.place: (i.host, i.port) for i in self.core.membership.members.values() if i.place != self.core.here}
+        self.transport.learn(others)
+        self.transport.start(self.core.here, self)
+        if self.core.here != 0:
+            # place 0 notices our death, and we its, even if nothing is ever sent
+            self.transport.connect(0)
+
+    # what the program asks for ---------------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> Place:
+        """This place."""
+        return self.place(self.core.here)
+
+    def place(self, place: int) -> Place:
+        """The place with this id, whether it is still a member or not."""
+        info = self.core.membership.members.get(place)
+        return Place(place, info.node if info else "")
+
+    def places(self) -> list[Place]:
+        """The current members that are not about to leave."""
+        with self.lock:
+            return [Place(info.place, info.node) for info in self.core.membership.staying]
+
+    def open_finish(self) -> m.FinishId:
+        """Open a finish; ``close_finish`` waits for it."""
+        with self.lock:
+            finish = self.core.open_finish()
+            self._fired[finish] = Future()
+            return finish
+
+    def close_finish(self, finish: m.FinishId) -> list[BaseException]:
+        """End the body of a finish and wait until all it spawned has ended; returns the errors of its activities."""
+        self._change(lambda: self.core.ended(finish))
+        errors = self._fired[finish].result()
+        del self._fired[finish]
+        return [codec.load_error(error) for error in errors]
+
+    def spawn(
+        self,
+        scope: Scope | None,
+        dst: Place,
+        call: Call,
+        *,
+        to_caller: bool,
+    ) -> Future[Any]:
+        """Run ``call`` as an activity on ``dst`` under the finish of ``scope``.
+
+        Raises:
+            UsageError: There is no finish around the caller.
+            PlaceGoneError: The place is leaving or gone.
+            TypeError: The call cannot be pickled.
+        """
+        if scope is None:
+            raise UsageError("async_at, async_ and at work inside of apgas.run and inside of activities only")
+        future: Future[Any] = Future()
+        if dst.id == self.core.here:
+            with self.lock:
+                self.core.spawn_here(scope.finish)
+            self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
+            return future
+        payload = codec.dump_call(*call)
+        with self.lock:
+            number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)
+            self._futures[number] = future
+            self._send(effects)
+        return future
+
+    def immediate(self, dst: Place, call: Call) -> None:
+        """Run ``call`` on the io thread of ``dst``, uncounted; dropped if the place is leaving or gone."""
+        payload = codec.dump_call(*call)
+        if dst.id == self.core.here:
+            self.transport.call_soon(lambda: self._run_immediate(payload))
+            return
+        self._change(lambda: self.core.immediate(dst.id, payload))
+
+    # what the transport delivers (io thread) -------------------------------------------------------------------------
+
+    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+        """Take a frame; a frame that makes no sense ends the job, because counts can no longer be trusted."""
+        try:
+            message = m.decode(head)
+            self._change(lambda: self.core.received(src, message, list(buffers)))
+        except (msgspec.DecodeError, ApgasError) as error:
+            _log.exception("place %d: bad message from place %d", self.core.here, src)
+            self.fail(f"place {self.core.here} received a bad message from place {src}: {error}")
+
+    def on_lost(self, place: int, reason: str) -> None:
+        """Take the loss of a connection."""
+        self._change(lambda: self.core.lost(place, reason))
+
+    # effects ---------------------------------------------------------------------------------------------------------
+
+    def fail(self, reason: str) -> None:
+        """Something here went irrecoverably wrong: place 0 ends the job."""
+        if self.core.here == 0:
+            self.on_place_lost(0, reason)
+        else:
+            self._change(lambda: [e.Send(0, m.Lost(self.core.epoch, self.core.here, reason), [])])
+
+    def _change(self, act: Callable[[], Iterable[e.Effect]]) -> None:
+        with self.lock:
+            rest = self._send(act())
+        self.interpret(rest)
+
+    def carry_out(self, effects: Iterable[e.Effect]) -> None:
+        """Interpret effects under the lock, which the caller holds; what needs no lock is done on another thread."""
+        rest = self._send(effects)
+        if rest:
+            self.executor.submit(partial(self.interpret, rest))
+
+    def _send(self, effects: Iterable[e.Effect]) -> list[e.Effect]:
+        rest: list[e.Effect] = []
+        for effect in effects:
+            match effect:
+                case e.Send(dst, message, payload):
+                    try:
+                        self.transport.send(dst, m.encode(message), payload)
+                    except UnknownPeerError:
+                        # lost or gone; whoever watches that place hears of it from the transport
+                        _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
+                case e.MembersChanged(_, added, removed):
+                    self.transport.learn({info.place: (info.host, info.port) for info in added})
+                    for place in removed:
+                        self.transport.forget(place)
+                case _:
+                    rest.append(effect)
+        return rest
+
+    def interpret(self, effects: Sequence[e.Effect]) -> None:
+        """Carry out effects outside of the lock."""
+        for effect in effects:
+            match effect:
+                case e.RunActivity(src, spawn, payload):
+                    self.executor.submit(partial(self._run, src, spawn, payload))
+                case e.RunImmediate(_, payload):
+                    self._run_immediate(payload)
+                case e.ResolveCall(call, ok, payload):
+                    self._resolve(call, payload, ok=ok)
+                case e.FinishFired(finish, errors):
+                    self._fired[finish].set_result(errors)
+                case e.LeaverDrained(order, place):
+                    self.on_leaver_drained(order, place)
+                case e.PlaceLost(place, reason):
+                    self.on_place_lost(place, reason)
+                case e.Leaves():
+                    self.over.set()
+                case e.Ends(reason):
+                    self.reason = reason
+                    self.on_end(reason)
+                    self.over.set()
+                case e.Send() | e.MembersChanged():
+                    raise AssertionError("sends are carried out under the lock")
+                case _:
+                    assert_never(effect)
+
+    def _resolve(self, call: int, payload: e.Payload, *, ok: bool) -> None:
+        with self.lock:
+            future = self._futures.pop(call)
+        try:
+            value = codec.loads(payload) if ok else codec.load_error(payload[0])
+        except Exception as error:  # noqa: BLE001 - whatever unpickling raises belongs to the caller
+            future.set_exception(error)
+            return
+        if ok:
+            future.set_result(value)
+        else:
+            future.set_exception(value)
+
+    def _run(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
+        """An activity that another place sent."""
+        error: bytes | None = None
+        ok = True
+        with entered(Scope(spawn.finish)), pooled(self.executor.waiting):
+            try:
+                fn, args, kwargs = codec.loads(payload)
+                answer = codec.dumps(fn(*args, **kwargs))
+            except BaseException as raised:  # noqa: BLE001 - an activity's error travels, whatever it is
+                ok = False
+                error = codec.dump_error(raised, self.core.here, self.here.node)
+                answer = [error]
+        to_finish = None if spawn.to_caller else error
+        self._change(
+            lambda: [*self.core.reply(src, spawn.call, answer, ok=ok), *self.core.ended(spawn.finish, to_finish)]
+        )
+
+    def _run_local(
+        self,
+        scope: Scope,
+        call: Call,
+        future: Future[Any],
+        *,
+        to_caller: bool,
+    ) -> None:
+        """An activity that this place sent itself: nothing is pickled but an error for the finish."""
+        fn, args, kwargs = call
+        error: bytes | None = None
+        try:
+            with entered(scope), pooled(self.executor.waiting):
+                value = fn(*args, **kwargs)
+        except BaseException as raised:  # noqa: BLE001 - an activity's error goes to its finish, whatever it is
+            if not to_caller:
+                error = codec.dump_error(raised, self.core.here, self.here.node)
+            future.set_exception(raised)
+        else:
+            future.set_result(value)
+        self._change(lambda: self.core.ended(scope.finish, error))
+
+    def _run_immediate(self, payload: e.Payload) -> None:
+        try:
+            fn, args, kwargs = codec.loads(payload)
+            fn(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the job ends with it
+            _log.exception("place %d: an immediate failed", self.core.here)
+            self.fail(f"an immediate failed on place {self.core.here}: {type(error).__name__}: {error}")

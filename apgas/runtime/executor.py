@@ -1,0 +1,77 @@
+"""Threads for activities: as many as can run, kept for reuse; a thread that waits does not count."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+MAX_RUNNING: Final = 64
+
+
+class Executor:
+    """Runs every submitted call on a thread of its own; at most ``limit`` run at a time.
+
+    A call that waits for others inside ``waiting()`` gives its turn away, so that waiting activities can never keep
+    those from running that they wait for.
+    """
+
+    def __init__(self, name: str, limit: int = MAX_RUNNING) -> None:
+        self._name = name
+        self._limit = limit
+        self._ready = threading.Condition(threading.Lock())
+        self._queue: deque[Callable[[], None]] = deque()
+        self._idle = 0
+        self._running = 0
+        self._started = 0
+        self._closed = False
+
+    def submit(self, call: Callable[[], None]) -> None:
+        """Run ``call``; it must not raise."""
+        with self._ready:
+            self._queue.append(call)
+            self._wake()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around a wait in a submitted call."""
+        with self._ready:
+            self._running -= 1
+            self._wake()
+        try:
+            yield
+        finally:
+            with self._ready:
+                self._running += 1
+
+    def close(self) -> None:
+        """Let idle threads end; calls that still run are not waited for."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify_all()
+
+    def _wake(self) -> None:
+        if not self._queue or self._running >= self._limit:
+            return
+        if self._idle >= len(self._queue):
+            self._ready.notify()
+            return
+        self._started += 1
+        threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+        self._running += 1
+
+    def _work(self) -> None:
+        while True:
+            with self._ready:
+                while not self._queue or self._running > self._limit:
+                    if self._closed:
+                        return
+                    self._running -= 1
+                    self._idle += 1
+                    self._ready.wait()
+                    self._idle -= 1
+                    self._running += 1
+                call = self._queue.popleft()
+            call()

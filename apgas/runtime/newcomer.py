@@ -1,0 +1,17 @@
+"""The program of a place that joins a running job; imports no more than it must, for joining is waited for."""
+
+from __future__ import annotations
+
+import sys
+
+from apgas.runtime import lifetime, process
+
+
+def main() -> None:
+    """Join, serve until released or until the program ends, and exit."""
+    listener = process.Listener()
+    identity = lifetime.join_job(listener)
+    if identity is not None:
+        process.serve(process.build(identity, listener))
+    lifetime.finalize()
+    sys.exit(0)

@@ -1,0 +1,78 @@
+"""One place as a process: builds the driver, serves, and ends in good order or in bad."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import Final
+
+from apgas.core.place import PlaceCore
+from apgas.runtime.driver import Driver
+from apgas.runtime.lifetime import Identity
+from apgas.transport.base import Address
+from apgas.transport.tcp import TcpTransport
+
+FAILURE_GRACE_S: Final = 1.0
+"""How long a job that has failed may try to end its processes in good order."""
+
+
+class Listener:
+    """Makes the transport as soon as host and token are known."""
+
+    def __init__(self) -> None:
+        self.transport: TcpTransport | None = None
+        self.token = b""
+
+    def __call__(self, host: str, token: bytes) -> Address:
+        """Listen on ``host``; returns the address."""
+        self.token = token
+        self.transport = TcpTransport(token, host)
+        return self.transport.address
+
+
+_driver: Driver | None = None
+
+
+def driver() -> Driver | None:
+    """The place that this process is; None outside of ``apgas.run``."""
+    return _driver
+
+
+def build(identity: Identity, listener: Listener) -> Driver:
+    """Make this process a place and connect it."""
+    global _driver  # noqa: PLW0603 - one place a process
+    assert listener.transport is not None
+    _driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), listener.transport)
+    _driver.start()
+    return _driver
+
+
+def serve(place: Driver) -> None:
+    """Work for the others until this place is released or the program ends."""
+    # Ctrl-C reaches every process of the job; place 0 alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    place.on_end = lambda reason: end_hard_soon() if reason else None
+    place.over.wait()
+    close(place)
+
+
+def close(place: Driver) -> None:
+    """End threads and connections in good order."""
+    place.executor.close()
+    place.transport.close()
+
+
+def end_hard_soon() -> None:
+    """End this process even if its main thread does not get to it, for the job has failed."""
+    timer = threading.Timer(FAILURE_GRACE_S, leave_failed)
+    timer.daemon = True
+    timer.start()
+
+
+def leave_failed(code: int = 1) -> None:
+    """End this process at once, without MPI's consent: mpiexec then ends what is left of the job."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,262 @@
+"""Place 0's part in resizes: interprets the effects of ``core.reshape`` with handler, MPI and scheduler."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import assert_never
+
+from apgas.core import reshape as r
+from apgas.core.effects import Effect
+from apgas.core.identity import Place
+from apgas.core.messages import PlaceInfo, Release, encode
+from apgas.errors import UsageError
+from apgas.malleability import orders as o
+from apgas.malleability.communicator import Communicator
+from apgas.malleability.handler import MalleableHandler
+from apgas.runtime import lifetime
+from apgas.runtime.context import Scope, entered, pooled
+from apgas.runtime.driver import Driver
+from apgas.runtime.handlers import SerialCalls, call_handler
+from apgas.runtime.schedule import ScheduledOrder
+from apgas.transport.base import TimerHandle
+
+_log = logging.getLogger("apgas.resize")
+_FIRST_OWN_ORDER = 1 << 40
+"""Orders of ``schedule_orders`` get numbers that no scheduler uses."""
+
+
+class Resizing:
+    """Everything about orders on place 0."""
+
+    def __init__(self, driver: Driver, token: bytes, communicator: Communicator | None = None) -> None:
+        self.driver = driver
+        self.communicator = communicator
+        self.records: list[r.ResizeRecord] = []
+        self.idle = threading.Condition(driver.lock)
+        self._token = token
+        self._reshape = r.Reshape(driver.core.membership.members)
+        self._handler: MalleableHandler | None = None
+        self._was_registered = False
+        self._wish: tuple[str, ...] = ()
+        self._calls = SerialCalls(driver.executor.submit)
+        self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
+        self._next_own = _FIRST_OWN_ORDER
+        self._zero_s = time.monotonic()
+        driver.on_leaver_drained = self._leaver_drained
+
+    # the program's side ----------------------------------------------------------------------------------------------
+
+    def define(self, handler: MalleableHandler) -> None:
+        """Register the program's handler and tell the scheduler that orders are welcome.
+
+        Raises:
+            UsageError: A handler is, or was, registered already.
+        """
+        if self._was_registered:
+            raise UsageError(
+                "a malleable handler can be registered once per program, and not again after it was given up"
+            )
+        self._was_registered = True
+        with self.driver.lock:
+            self._handler = handler
+            self._reshape.enable()
+            nodes = tuple(info.node for info in self.driver.core.membership.staying)
+        self._tell(o.Ready(nodes))
+
+    def disable(self, timeout_s: float = 60.0) -> None:
+        """Give the handler up, and wait until an order that is being carried out has ended."""
+        if self._handler is None:
+            return
+        self.drain_scheduled()
+        self._event(self._reshape.disable)
+        with self.idle:
+            self.idle.wait_for(lambda: self._reshape.step is r.Step.IDLE, timeout_s)
+            self._handler = None
+        self._tell(o.Disable())
+
+    def shrink_wish(self) -> list[Place]:
+        """The places on the nodes that the scheduler would like back in the current shrink."""
+        return [place for place in self.driver.places() if place.node in self._wish and place.id != 0]
+
+    def schedule(self, due: Iterable[ScheduledOrder]) -> None:
+        """Give ourselves orders at their times, counted from now."""
+        for item in due:
+            number = self._next_own
+            self._next_own += 1
+            handle = self.driver.transport.call_later(item.at_s, partial(self._due, number))
+            self._scheduled[number] = (item, handle)
+
+    def drain_scheduled(self) -> None:
+        """Withdraw the scheduled orders that are not due yet."""
+        for number, (item, handle) in sorted(self._scheduled.items()):
+            handle.cancel()
+            reason = f"the computation ended before {item.at_s:g} s"
+            self.records.append(
+                r.ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ())
+            )
+        self._scheduled.clear()
+
+    def _due(self, number: int) -> None:
+        item, _ = self._scheduled.pop(number, (None, None))
+        if item is not None:
+            order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
+            self._event(lambda now: self._reshape.ordered(order, now))
+
+    # the scheduler's side (OrderListener) ----------------------------------------------------------------------------
+
+    def order(self, order: o.Grow | o.Shrink) -> None:
+        """Take an order of the scheduler."""
+        kind: r.Kind = "grow" if isinstance(order, o.Grow) else "shrink"
+        taken = r.ResizeOrder(order.order, kind, order.count, order.nodes)
+        self._event(lambda now: self._reshape.ordered(taken, now))
+
+    def withdraw(self, order: o.Withdraw) -> None:
+        """Take an order back."""
+        self._event(lambda now: self._reshape.withdrawn(order.order, now))
+
+    def answer(self, answer: o.Answer) -> None:
+        """Take the answer to an evolving request; this program makes none."""
+        _log.info("the scheduler answered request %d: %+d nodes %s", answer.request, answer.granted, answer.reason)
+
+    def scheduler_lost(self, reason: str) -> None:
+        """End the job, for its scheduler is gone."""
+        self.driver.on_place_lost(0, f"the scheduler is lost: {reason}")
+
+    def progress(self, done: float, total: float | None, unit: str) -> None:
+        """Tell the scheduler how far the program is."""
+        self._tell(o.Progress(done, total, unit))
+
+    def _tell(self, message: o.Message) -> None:
+        if self.communicator is not None:
+            self.communicator.send(message)
+
+    # effects ---------------------------------------------------------------------------------------------------------
+
+    def _event(self, act: Callable[[float], list[r.ReshapeEffect] | None]) -> bool:
+        """Let the machine take an event; False if it had no use for it (None)."""
+        with self.driver.lock:
+            effects = act(time.monotonic() - self._zero_s)
+            for effect in effects or ():
+                self._interpret(effect)
+            self.idle.notify_all()
+        return effects is not None
+
+    def _interpret(self, effect: r.ReshapeEffect) -> None:
+        core = self.driver.core
+        match effect:
+            case r.CallHandler():
+                self._calls.add(lambda: self._call(effect))
+            case r.StartSpawn():
+                self.driver.executor.submit(lambda: self._spawn(effect))
+            case r.CommitGrow(added):
+                self._commit(lambda: core.commit_grow(added))
+            case r.PrepareShrink(order, leavers):
+                self.driver.carry_out(core.prepare_shrink(order, leavers))
+            case r.AbortShrink(order):
+                self.driver.carry_out(core.abort_shrink(order))
+            case r.CommitShrink(order, leavers):
+                self._commit(lambda: core.commit_shrink(order))
+                for place in leavers:
+                    self.driver.transport.on_gone(place, partial(self._gone, place))
+            case r.SetTimer(token, delay_s):
+                self.driver.transport.call_later(delay_s, partial(self._timeout, token))
+            case r.TellDeferred(order):
+                if order < _FIRST_OWN_ORDER:
+                    self._tell(o.Deferred(order, "waiting for a suitable phase of the program"))
+            case r.Finished(record):
+                self._finished(record)
+            case _:
+                assert_never(effect)
+
+    def _leaver_drained(self, order: int, place: int) -> None:
+        self._event(lambda now: self._reshape.drained(order, place, now))
+
+    def _timeout(self, token: int) -> None:
+        self._event(lambda now: self._reshape.timeout(token, now))
+
+    def _gone(self, place: int) -> None:
+        self._event(lambda now: self._reshape.gone(place, now))
+
+    def _commit(self, act: Callable[[], list[Effect]]) -> None:
+        began = time.monotonic()
+        self.driver.carry_out(act())
+        self._reshape.note_phase("commit", time.monotonic() - began)
+
+    def _finished(self, record: r.ResizeRecord) -> None:
+        self.records.append(record)
+        _log.info("%s of %d places: %s %s", record.kind, record.n, record.outcome, record.reason)
+        if record.order < _FIRST_OWN_ORDER:
+            self._tell(
+                o.Outcome(
+                    order=record.order,
+                    kind=record.kind,
+                    outcome=record.outcome,
+                    reason=record.reason[:4000],
+                    nodes=record.nodes,
+                    seconds=record.seconds,
+                    phases=record.phases,
+                )
+            )
+
+    def _call(self, call: r.CallHandler) -> None:
+        """Run a handler method as an activity under a finish of its own."""
+        handler = self._handler
+        if handler is None:
+            self._event(lambda now: self._reshape.failed(call.token, "the program gave its handler up", now))
+            return
+        finish = self.driver.open_finish()
+        chosen = None
+        error: BaseException | None = None
+        with entered(Scope(finish)), pooled(self.driver.executor.waiting):
+            try:
+                chosen = call_handler(handler, call, self.driver.place)
+            except Exception as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
+                _log.warning("%s raised", call.method, exc_info=True)
+                error = raised
+            failures = self.driver.close_finish(finish)
+        error = error or (failures[0] if failures else None)
+        if error is None:
+            self._event(lambda now: self._reshape.returned(call.token, chosen, now))
+        else:
+            text = f"{call.method} raised {type(error).__name__}: {error}"
+            self._event(lambda now: self._reshape.failed(call.token, text, now))
+
+    def _spawn(self, effect: r.StartSpawn) -> None:
+        began = time.monotonic()
+        marks: dict[str, float] = {}
+        try:
+            added = lifetime.spawn_places(
+                effect.nodes, self._token, self._admit, lambda phase: marks.update({phase: time.monotonic()})
+            )
+        except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
+            text = str(error)
+            self._event(lambda now: self._reshape.failed(effect.token, text, now))
+            return
+        if added is None:
+            return
+        phases = {"spawn": marks["spawn"] - began, "join": marks["join"] - marks["spawn"]}
+        if not self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now)):
+            self._send_home(added)
+
+    def _admit(self, newcomers: list[PlaceInfo]) -> lifetime.Admission:
+        """Number the newcomers; nothing else can change the membership while they are being spawned."""
+        with self.driver.lock:
+            membership = self.driver.core.membership
+            ids = membership.new_ids(len(newcomers))
+            added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
+            members = (*membership.members.values(), *added)
+            return lifetime.Admission(members, membership.epoch + 1, tuple(sys.path), os.getcwd())  # noqa: PTH109 - str
+
+    def _send_home(self, newcomers: tuple[PlaceInfo, ...]) -> None:
+        """Newcomers that came too late are released before they ever were members."""
+        transport = self.driver.transport
+        transport.learn({info.place: (info.host, info.port) for info in newcomers})
+        for info in newcomers:
+            transport.send(info.place, encode(Release(0, 0)))
+            transport.forget(info.place)

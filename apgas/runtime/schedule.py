@@ -1,0 +1,52 @@
+"""Orders without a scheduler: ``"1.5:+2,3:-1"`` grows by two after 1.5 s and shrinks by one after 3 s."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+from apgas.core.reshape import Kind
+from apgas.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledOrder:
+    """An order that falls due ``at_s`` seconds after the schedule was set."""
+
+    at_s: float
+    kind: Kind
+    count: int
+    nodes: tuple[str, ...] = ()
+
+
+def parse_orders(text: str, hosts: tuple[str, ...] = ()) -> list[ScheduledOrder]:
+    """Read a schedule; newcomers are placed on ``hosts`` in turn, on this host if there are none.
+
+    Raises:
+        UsageError: The text is not a schedule; names the culprit.
+    """
+    orders = []
+    names = cycle(hosts)
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        at_s, kind, count = _parse_item(item)
+        nodes = tuple(islice(names, count)) if hosts and kind == "grow" else ()
+        orders.append(ScheduledOrder(at_s, kind, count, nodes))
+    if not orders:
+        raise UsageError(f"orders {text!r}: expected SECONDS:+N or SECONDS:-N, separated by commas")
+    return sorted(orders, key=lambda order: order.at_s)
+
+
+def _parse_item(item: str) -> tuple[float, Kind, int]:
+    when, colon, change = item.partition(":")
+    try:
+        at_s, count = float(when), int(change)
+    except ValueError:
+        at_s, count = math.nan, 0
+    if not colon or not math.isfinite(at_s) or change.strip()[:1] not in ("+", "-"):
+        raise UsageError(f"order {item!r}: expected SECONDS:+N or SECONDS:-N, for example 1.5:+2")
+    if at_s < 0:
+        raise UsageError(f"order {item!r}: the time must not be negative")
+    if count == 0:
+        raise UsageError(f"order {item!r}: an order changes the number of places by at least 1")
+    return at_s, "grow" if count > 0 else "shrink", abs(count)

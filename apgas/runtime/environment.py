@@ -1,0 +1,152 @@
+"""The process environment that MPI needs, arranged before MPI is loaded.
+
+Standard library only: a place imports this first, calls `prepare`, and then imports mpi4py.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from apgas.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
+
+# Each spawned place costs place 0's hydra proxy one file descriptor for ever, and each pair of places one socket.
+WANTED_OPEN_FILES = 65_536
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Who started this process, as its environment tells.
+
+    Attributes:
+        kind: the process manager: hydra (MPICH, Intel MPI), Open MPI's, another PMIx one, srun without PMI, or none.
+        size: how many processes it says it started together; None if it does not say.
+    """
+
+    kind: LauncherKind
+    size: int | None = None
+
+
+def launched_by(environ: Mapping[str, str]) -> Launch:
+    """Reads from the environment which process manager started this process.
+
+    The marks of an outer launcher are inherited by what it starts, so the most specific ones are looked at first.
+    """
+    if "PMI_FD" in environ or "PMI_PORT" in environ or "PMI_RANK" in environ:
+        return Launch("hydra", _number(environ.get("PMI_SIZE")))
+    if "OMPI_COMM_WORLD_SIZE" in environ:
+        return Launch("openmpi", _number(environ["OMPI_COMM_WORLD_SIZE"]))
+    if "PMIX_RANK" in environ:
+        return Launch("pmix")
+    if "SLURM_STEP_NUM_TASKS" in environ:
+        return Launch("slurm", _number(environ["SLURM_STEP_NUM_TASKS"]))
+    return Launch("none")
+
+
+def prepare() -> Launch:
+    """Sets up this process for MPI; call it before `from mpi4py import MPI`. Calling it again changes nothing.
+
+    Returns:
+        Who started this process.
+
+    Raises:
+        UsageError: an mpiexec of another MPI started this process, so that its places would not find each other.
+    """
+    launch = launched_by(os.environ)
+    if launch.kind == "openmpi" and _bundled("mpich") and not _bundled("openmpi"):
+        raise _foreign_launcher(launch, "MPICH")
+    # Lets every place finalize and exit alone, whichever world it came from.
+    os.environ.setdefault("MPIR_CVAR_NO_COLLECTIVE_FINALIZE", "1")
+    if launch.kind not in ("hydra", "openmpi", "pmix"):
+        _prepare_singleton()
+    raise_open_files_limit()
+    return launch
+
+
+def check_world(launch: Launch, world_size: int, library: str) -> None:
+    """Refuses the silent trap of K separate worlds of size 1; call it after MPI is initialised.
+
+    Args:
+        launch: what `prepare` returned.
+        world_size: the size of MPI.COMM_WORLD.
+        library: name of the loaded MPI, for the message.
+
+    Raises:
+        UsageError: the launcher started several processes, and this one sees only itself.
+    """
+    if launch.size is not None and launch.size > 1 and world_size == 1:
+        raise _foreign_launcher(launch, library)
+
+
+def node_name() -> str:
+    """Returns the name of the node that this place runs on: the launcher's name for it, else the host name.
+
+    Nodes emulated on one machine (`mpiexec -launcher fork -hosts nodeA,nodeB`) differ in the launcher's name only.
+    """
+    return os.environ.get("PMI_HOSTNAME") or socket.gethostname()
+
+
+def right_mpiexec() -> Path | None:
+    """Returns the mpiexec installed beside this interpreter, or None if its MPI came from elsewhere."""
+    path = Path(sys.prefix) / "bin" / "mpiexec"
+    return path if path.exists() else None
+
+
+def raise_open_files_limit(wanted: int = WANTED_OPEN_FILES) -> int:
+    """Raises the soft limit of open files as far as allowed and useful, and returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ceiling = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < ceiling:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))
+        return ceiling
+    return soft
+
+
+def _prepare_singleton() -> None:
+    """A program started without mpiexec looks its own one up at the first spawn: it must be ours, and not use ssh."""
+    if "SLURM_JOB_ID" not in os.environ:
+        os.environ.setdefault("HYDRA_LAUNCHER", "fork")
+    mpiexec = right_mpiexec()
+    if mpiexec is None:
+        return
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    if folders[0] != str(mpiexec.parent):
+        os.environ["PATH"] = os.pathsep.join([str(mpiexec.parent), *folders])
+
+
+def _foreign_launcher(launch: Launch, library: str) -> UsageError:
+    names = {"openmpi": "the mpiexec of Open MPI", "slurm": "srun without PMI support", "pmix": "a PMIx launcher"}
+    culprit = names.get(launch.kind, "an mpiexec that does not fit")
+    count = "" if launch.size is None else f" of {launch.size} processes"
+    mpiexec = right_mpiexec()
+    remedy = f"start it with {mpiexec}" if mpiexec else f"start it with the mpiexec that belongs to {library}"
+    return UsageError(
+        f"this program was started by {culprit}, but Python's MPI here is {library}\n"
+        f"each process{count} would be alone in a world of size 1\n"
+        f"{remedy}, or activate the virtual environment first: source {sys.prefix}/bin/activate"
+    )
+
+
+def _bundled(distribution: str) -> bool:
+    """Whether the MPI of this name was installed from PyPI beside this interpreter."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None

@@ -1,0 +1,75 @@
+"""Removes the names of files that MPICH would leave behind if the job ended abnormally.
+
+MPICH keeps a shared-memory segment per world in /dev/shm, and hydra's proxy of each node a topology file in /tmp. Both
+are opened or mapped once, at initialisation; a name that is unlinked after that cannot be left behind by a kill -9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+_SEGMENT = "/dev/shm/mpich_shm_"
+_TOPOLOGY = "/hydra_hwloc_xmlfile_"
+_DELETED = " (deleted)"
+_PROXY = "hydra_pmi_proxy"
+_ANCESTORS = 4  # a place may be wrapped by a shell or two
+
+
+def unlink_leftovers() -> list[str]:
+    """Unlinks the MPI files of this process that have served their purpose; returns the names that went.
+
+    Call it after MPI_Init and a barrier of this process's MPI.COMM_WORLD, so that every process of the world on this
+    node has opened them. Every place may call it; the first one of a node does the work. Never raises.
+    """
+    gone = []
+    for name in sorted(_mapped_segments() | _topology_files()):
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+            gone.append(name)
+    return gone
+
+
+def _mapped_segments() -> set[str]:
+    """Names of the MPICH segments that this process has mapped."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    names = (line[line.find(_SEGMENT) :] for line in lines if _SEGMENT in line)
+    return {name for name in names if not name.endswith(_DELETED)}
+
+
+def _topology_files() -> set[str]:
+    """Names of the topology files that the hydra proxy above this process holds open."""
+    found: set[str] = set()
+    pid = os.getppid()
+    for _ in range(_ANCESTORS):
+        if pid <= 1:
+            break
+        try:
+            command, parent = _command_and_parent(pid)
+            if command.startswith(_PROXY[:15]):  # the kernel keeps 15 characters
+                found |= _open_files(pid)
+                break
+        except (OSError, ValueError):
+            break
+        pid = parent
+    return found
+
+
+def _command_and_parent(pid: int) -> tuple[str, int]:
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    command, rest = stat[stat.index("(") + 1 :].rsplit(")", 1)
+    return command, int(rest.split()[1])
+
+
+def _open_files(pid: int) -> set[str]:
+    names = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = str(descriptor.readlink())
+            if _TOPOLOGY in target and not target.endswith(_DELETED):
+                names.add(target)
+    return names

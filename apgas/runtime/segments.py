@@ -17,7 +17,7 @@ _PROXY = "hydra_pmi_proxy"
 _ANCESTORS = 4  # a place may be wrapped by a shell or two
 
 
-def unlink_own() -> list[str]:
+def unlink_leftovers() -> list[str]:
     """Unlinks the MPI files of this process that have served their purpose; returns the names that went.
 
     Call it after MPI_Init and a barrier of this process's MPI.COMM_WORLD, so that every process of the world on this

@@ -43,12 +43,13 @@ class Admission:
 
 
 def _mpi() -> Any:
-    environment.prepare()
+    launch = environment.prepare()
     import mpi4py
 
     mpi4py.rc.finalize = False
     from mpi4py import MPI
 
+    environment.check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])
     return MPI
 
 
@@ -75,7 +76,7 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     host, port = listen(bind_host(world), token)
     me = PlaceInfo(world.rank, host, port, environment.node_name(), os.getpid())
     members = tuple(world.allgather(me))
-    segments.unlink_own()
+    segments.unlink_leftovers()
     return Identity(world.rank, members, 0)
 
 
@@ -136,7 +137,7 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
         parent.send(everyone, dest=0, tag=0)
     admission: Admission | None = parent.bcast(None, root=0)
     parent.Disconnect()
-    segments.unlink_own()
+    segments.unlink_leftovers()
     if admission is None:
         return None
     os.chdir(admission.cwd)

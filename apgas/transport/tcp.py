@@ -19,7 +19,7 @@ from apgas.transport.door import Door
 from apgas.transport.incoming import Incoming
 from apgas.transport.loop import EventLoop, Timer
 from apgas.transport.peers import PeerBook
-from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, encode
+from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
 
 _logger = logging.getLogger(__name__)
 
@@ -116,7 +116,8 @@ class TcpTransport:
         if self._closing or self._receiver is None:
             raise TransportClosedError("the transport is not running")
         if dst == self._place:
-            frame = Frame(dst, bytes(head), [bytearray(buffer) for buffer in buffers])
+            views = checked(head, buffers, self._config.limits)
+            frame = Frame(dst, bytes(head), [bytearray(view) for view in views])
             self._loop.call_soon(partial(self._deliver, frame))
             return
         outgoing = self._outgoing.get(dst) or self._open(dst)
@@ -243,7 +244,11 @@ class TcpTransport:
     def _lose(self, place: int, reason: str) -> None:
         if not self._peers.lose(place):
             return
-        self._drop_outgoing(place)
+        with self._lock:
+            outgoing = self._outgoing.get(place)
+        if outgoing is not None:
+            # Perhaps it only stopped sending: it still gets what was queued for it before.
+            outgoing.channel.finish()
         incoming = self._incoming.pop(place, None)
         if incoming is not None:
             incoming.close()

@@ -53,14 +53,24 @@ def encode(src: int, head: bytes, buffers: Sequence[Buffer] = (), limits: Limits
     """
     if not buffers and len(head) <= _JOIN_BYTES:
         return [HEADER.pack(MAGIC, src, len(head), 0, 0) + head]
-    views = [_as_bytes(buffer) for buffer in buffers]
+    views = checked(head, buffers, limits)
     lengths = [len(view) for view in views]
     total_bytes = sum(lengths)
-    problem = _excess(len(head), len(views), total_bytes, limits)
-    if problem:
-        raise UsageError(f"frame too large: {problem}")
     first = HEADER.pack(MAGIC, src, len(head), len(views), total_bytes) + struct.pack(f"!{len(views)}Q", *lengths)
     return _join([first, head, *views])
+
+
+def checked(head: bytes, buffers: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
+    """Return ``buffers`` as flat bytes, not copied, if a frame of ``head`` and them may be sent.
+
+    Raises:
+        UsageError: The frame exceeds ``limits``, or a buffer is not contiguous.
+    """
+    views = [_as_bytes(buffer) for buffer in buffers]
+    problem = _excess(len(head), len(views), sum(map(len, views)), limits)
+    if problem:
+        raise UsageError(f"frame too large: {problem}")
+    return views
 
 
 def _as_bytes(buffer: Buffer) -> Buffer:

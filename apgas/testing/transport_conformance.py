@@ -1,0 +1,419 @@
+"""What every transport must do: run ``check_transport`` on yours, or each of ``CHECKS`` as a test of its own.
+
+A check builds its own transports with the factory it is given, and closes them. It fails with ``AssertionError``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+from apgas.errors import UsageError
+from apgas.testing.transport_recorder import (
+    PATIENCE_S,
+    Received,
+    Recorder,
+    TransportFactory,
+    WatchedTransport,
+    expect,
+    group,
+    pass_through,
+    wait,
+)
+from apgas.transport.base import TransportClosedError, UnknownPeerError
+
+Check: TypeAlias = Callable[[TransportFactory], None]
+_QUIET_S: Final = 0.2
+
+# delivery -----------------------------------------------------------------------------------------------------------
+
+
+def fifo_per_pair_under_concurrency(new: TransportFactory) -> None:
+    """Several threads of every place send to every place, itself included: all arrives once, each thread's in order."""
+    places, threads, count = 3, 3, 200
+
+    def talk(source: WatchedTransport, name: int) -> None:
+        for number in range(count):
+            body = bytes(20_000) if number % 50 == 49 else b"x" * (number % 7)
+            for dst in range(places):
+                source.send(dst, b"%d %d" % (name, number), [body] if number % 3 else ())
+
+    with group(new, places) as made:
+        talkers = [
+            threading.Thread(target=talk, args=(source, name)) for source in made.transports for name in range(threads)
+        ]
+        for talker in talkers:
+            talker.start()
+        for talker in talkers:
+            talker.join()
+        for recorder in made.recorders:
+            recorder.wait_frames(places * threads * count)
+            for src in range(places):
+                for name in range(threads):
+                    mine = [head for head in recorder.heads(src) if head.startswith(b"%d " % name)]
+                    assert mine == [b"%d %d" % (name, number) for number in range(count)], "frames out of order"
+            assert len(recorder.frames) == places * threads * count, "frames came twice"
+            assert recorder.lost == [], "a loss without a reason"
+
+
+def contents_arrive_unchanged(new: TransportFactory) -> None:
+    """Heads and buffers of every size arrive as they were sent, also several large ones at once."""
+    large = bytes(range(256)) * 40_000
+    sent: list[tuple[bytes, list[bytes | bytearray | memoryview]]] = [
+        (b"", []),
+        (b"", [b""]),
+        (b"h", [b"", b"1", b""]),
+        (large, []),
+        (b"large", [large, b"small", bytearray(large), memoryview(large)[1:]]),
+        (b"many", [b"%d" % i for i in range(2000)]),
+        (b"middle", [large[:50_000]] * 50),
+        (b"view", [memoryview(bytearray(12)).cast("I")]),
+        (b"end", []),
+    ]
+    with group(new, 2) as made:
+        for dst in (0, 1):
+            for head, buffers in sent:
+                made.transports[0].send(dst, head, buffers)
+            frames = made.recorders[dst].wait_frames(len(sent))
+            for frame, (head, buffers) in zip(frames, sent, strict=True):
+                assert frame.src == 0, "wrong sender"
+                assert frame.head == head, "a head changed"
+                assert frame.buffers == [bytes(buffer) for buffer in buffers], "a buffer changed"
+
+
+def sent_buffers_may_change(new: TransportFactory) -> None:
+    """After ``send`` the caller may write to its buffers; the receiver may write to what it got."""
+    with group(new, 2) as made:
+        for dst in (0, 1):
+            buffer = bytearray(b"\x01" * 12_000_000)
+            made.transports[0].send(dst, b"", [buffer])
+            buffer[:] = bytes(len(buffer))
+            (frame,) = made.recorders[dst].wait_frames(1)
+            assert frame.buffers[0].count(1) == len(buffer), "a buffer changed after it was sent"
+            frame.buffers[0][0] = 7
+            assert buffer[0] == 0, "sender and receiver share memory"
+
+
+def io_threads_never_wait_for_each_other(new: TransportFactory) -> None:
+    """Two io threads that send each other more than the network holds do not block."""
+    count, body = 40, bytes(2**20)
+    recorders: list[Recorder] = []
+    transports: list[WatchedTransport] = []
+
+    def answer(frame: Received) -> None:
+        if frame.head == b"go":
+            for _ in range(count):
+                transports[1 - frame.src].send(frame.src, b"load", [body])
+
+    recorders = [Recorder(answer), Recorder(answer)]
+    with group(new, recorders) as made:
+        transports += made.transports
+        made.transports[0].send(1, b"go")
+        made.transports[1].send(0, b"go")
+        for recorder in recorders:
+            recorder.wait_frames(count + 1)
+
+
+def frames_may_come_early(new: TransportFactory) -> None:
+    """Frames sent before the receiver was started, or by a place that it has not learned, are delivered."""
+    sender, receiver = new(), new()
+    recorder = Recorder()
+    try:
+        sender.start(7, Recorder())
+        sender.learn({3: receiver.address})
+        sender.send(3, b"early")
+        receiver.start(3, recorder)
+        sender.send(3, b"late")
+        recorder.wait_frames(2)
+        assert recorder.heads(7) == [b"early", b"late"], "early frames were lost or reordered"
+        expect(UnknownPeerError, lambda: receiver.send(7, b"nobody told me"))
+    finally:
+        sender.close()
+        receiver.close()
+
+
+def self_send_is_asynchronous(new: TransportFactory) -> None:
+    """A frame to oneself is delivered later, also when it is sent on the io thread."""
+    order: list[bytes] = []
+    done = threading.Event()
+    transports: list[WatchedTransport] = []
+
+    def react(frame: Received) -> None:
+        order.append(b"begin " + frame.head)
+        if frame.head == b"1":
+            transports[0].send(0, b"2")
+        order.append(b"end " + frame.head)
+        if frame.head == b"2":
+            done.set()
+
+    with group(new, [Recorder(react)]) as made:
+        transports += made.transports
+        made.transports[0].send(0, b"1")
+        wait(done, "a frame to oneself")
+    assert order == [b"begin 1", b"end 1", b"begin 2", b"end 2"], "delivered within send"
+
+
+def receiver_errors_are_contained(new: TransportFactory) -> None:
+    """An exception in the receiver costs the frame that caused it, and nothing else."""
+
+    def react(frame: Received) -> None:
+        if frame.head == b"bad":
+            raise ValueError("the receiver fails on purpose")
+
+    with group(new, [Recorder(), Recorder(react)]) as made:
+        for head in (b"good", b"bad", b"good"):
+            made.transports[0].send(1, head)
+        made.recorders[1].wait_frames(3)
+        assert made.recorders[1].lost == [], "an error of the receiver cost the connection"
+
+
+# peers ---------------------------------------------------------------------------------------------------------------
+
+
+def unknown_peers_are_refused(new: TransportFactory) -> None:
+    """Frames to places that were never learned, or were forgotten, raise; learning them again changes nothing."""
+    with group(new, 2) as made:
+        sender = made.transports[0]
+        expect(UnknownPeerError, lambda: sender.send(9, b""))
+        expect(UnknownPeerError, lambda: sender.connect(9))
+        sender.forget(1)
+        sender.forget(1)
+        expect(UnknownPeerError, lambda: sender.send(1, b""))
+        sender.learn(made.addresses)
+        expect(UnknownPeerError, lambda: sender.send(1, b""))
+
+
+def forget_flushes(new: TransportFactory) -> None:
+    """What was sent before ``forget`` arrives, then the connection ends: the other side sees a loss."""
+    count, body = 30, bytes(500_000)
+    with group(new, 2) as made:
+        for number in range(count):
+            made.transports[0].send(1, b"%d" % number, [body])
+        made.transports[0].forget(1)
+        assert made.recorders[1].wait_lost() == [0], "the wrong place was lost"
+        assert made.recorders[1].heads(0) == [b"%d" % number for number in range(count)], "not flushed"
+        assert made.recorders[0].lost == [], "a forgotten place was reported as lost"
+
+
+def forgotten_places_may_finish(new: TransportFactory) -> None:
+    """What a forgotten place has sent is delivered before it is reported as gone, and its end is no loss."""
+    count, body = 30, bytes(500_000)
+    with group(new, 2) as made:
+        stays, leaves = made.transports
+        stays.send(1, b"")
+        made.recorders[1].wait_frames(1)
+        for number in range(count):
+            leaves.send(0, b"%d" % number, [body])
+        stays.forget(1)
+        gone = threading.Event()
+        made.recorders[0].wait_frames(1)
+        stays.on_gone(1, lambda: made.recorders[0].log.append("gone"))
+        stays.on_gone(1, gone.set)
+        leaves.close(PATIENCE_S)
+        wait(gone, "on_gone of a place that closed")
+        assert made.recorders[0].heads(1) == [b"%d" % number for number in range(count)], "not delivered"
+        assert made.recorders[0].log[-1] == "gone", "gone before its last frames"
+        assert made.recorders[0].lost == [], "a forgotten place was reported as lost"
+
+
+def gone_is_told_where_nothing_was(new: TransportFactory) -> None:
+    """``on_gone`` of a place that never connected, or has ended before, is told soon, and on the io thread."""
+    with group(new, 2) as made:
+        watcher = made.transports[0]
+        made.transports[1].send(0, b"")
+        made.recorders[0].wait_frames(1)
+        watcher.forget(1)
+        made.transports[1].close()
+        there: list[bool] = []
+        for place in (1, 1, 5):
+            told = threading.Event()
+            watcher.on_gone(place, lambda: there.append(watcher.in_io_thread()))
+            watcher.on_gone(place, told.set)
+            wait(told, "on_gone without a connection")
+        assert there == [True] * 3, "on_gone was told twice, or on another thread"
+
+
+def losses_come_once_and_last(new: TransportFactory) -> None:
+    """A place that closes without being forgotten is lost: once, after its last frames, whatever still went to it."""
+    count, body = 20, bytes(300_000)
+    with group(new, 2) as made:
+        stays, dies = made.transports
+        stays.send(1, b"hello")
+        made.recorders[1].wait_frames(1)
+        for number in range(count):
+            dies.send(0, b"%d" % number, [body])
+        dies.close(PATIENCE_S)
+        assert made.recorders[0].wait_lost() == [1], "the wrong place was lost"
+        expect(UnknownPeerError, lambda: stays.send(1, b"too late"))
+        expect(UnknownPeerError, lambda: stays.connect(1))
+        stays.forget(1)
+        pass_through(stays)
+        assert made.recorders[0].log == ["frame 1"] * count + ["lost 1"], "frames or losses missing, doubled or late"
+
+
+def idle_connections_notice_losses(new: TransportFactory) -> None:
+    """A place that only connected, or only was connected to, notices that the other is lost."""
+    for dies in (0, 1):
+        with group(new, 2) as made:
+            made.transports[1].connect(0)
+            made.transports[1].send(0, b"")
+            made.recorders[0].wait_frames(1)
+            made.transports[dies].close()
+            assert made.recorders[1 - dies].wait_lost() == [dies], "the wrong place was lost"
+            assert made.recorders[dies].lost == [], "a closed transport reported a loss"
+
+
+def unreachable_places_are_lost(new: TransportFactory) -> None:
+    """A place whose address nobody listens at is reported as lost."""
+    dead = new()
+    address = dead.address
+    dead.close()
+    with group(new, 1) as made:
+        made.transports[0].learn({1: address})
+        made.transports[0].send(1, b"")
+        assert made.recorders[0].wait_lost() == [1], "the wrong place was lost"
+        made.transports[0].send(0, b"still here")
+        made.recorders[0].wait_frames(1)
+
+
+# io thread ----------------------------------------------------------------------------------------------------------
+
+
+def callbacks_run_in_order_on_the_io_thread(new: TransportFactory) -> None:
+    """``call_soon`` keeps the order, also from the io thread; an exception in a callback does no harm."""
+    with group(new, 1) as made:
+        transport = made.transports[0]
+        seen: list[object] = []
+        assert not transport.in_io_thread(), "this is no io thread"
+        transport.call_soon(lambda: seen.append(transport.in_io_thread()))
+        transport.call_soon(lambda: seen.append(1 // 0))
+        for number in range(100):
+            transport.call_soon(partial(seen.append, number))
+        pass_through(transport)
+        assert seen == [True, *range(100)], "callbacks of one thread out of order"
+        seen.clear()
+
+        def post() -> None:
+            transport.call_soon(lambda: transport.call_soon(lambda: seen.append("inner")))
+            for number in range(100):
+                transport.call_soon(partial(seen.append, number))
+            seen.append("post")
+
+        transport.call_soon(post)
+        for _ in range(3):
+            pass_through(transport)
+        assert seen == ["post", *range(100), "inner"], "callbacks of the io thread out of order"
+
+
+def timers_run_in_order(new: TransportFactory) -> None:
+    """Timers run by due time, equal ones in the order of the calls, on the io thread, and not after ``cancel``."""
+    with group(new, 1) as made:
+        transport = made.transports[0]
+        seen: list[object] = []
+        done = threading.Event()
+
+        def set_timers() -> None:
+            transport.call_later(0.06, done.set)
+            transport.call_later(0.05, lambda: seen.append("late"))
+            cancelled = [transport.call_later(0.01, lambda: seen.append("cancelled")) for _ in range(200)]
+            transport.call_later(0.02, lambda: seen.append(transport.in_io_thread()))
+            for number in range(3):
+                transport.call_later(0.0, partial(seen.append, number))
+            for timer in (*cancelled, cancelled[0]):
+                timer.cancel()
+
+        start_s = time.monotonic()
+        transport.call_soon(set_timers)
+        wait(done, "a timer")
+        assert time.monotonic() - start_s >= 0.06, "a timer ran early"
+        assert seen == [0, 1, 2, True, "late"], "timers out of order"
+        from_here = threading.Event()
+        transport.call_later(0.0, from_here.set)
+        wait(from_here, "a timer set on another thread")
+
+
+def idle_costs_nothing(new: TransportFactory) -> None:
+    """Connected places without traffic and timers do not wake up."""
+    with group(new, 2) as made:
+        for src in (0, 1):
+            made.transports[src].send(1 - src, b"")
+            made.transports[src].call_later(60, lambda: None).cancel()
+        for recorder in made.recorders:
+            recorder.wait_frames(1)
+        for transport in made.transports:
+            pass_through(transport)
+        before = [transport.wakeups for transport in made.transports]
+        threading.Event().wait(_QUIET_S)
+        # One each may still be on its way: the other side's answer to the last frame, say.
+        woken = [transport.wakeups - count for transport, count in zip(made.transports, before, strict=True)]
+        assert max(woken) <= 2, f"io threads woke {woken} times in {_QUIET_S} s without a reason"
+
+
+def close_flushes(new: TransportFactory) -> None:
+    """Frames sent just before ``close`` arrive, even those that opened the connection."""
+    body = bytes(8_000_000)
+    with group(new, 2) as made:
+        made.transports[0].send(1, b"last", [body])
+        made.transports[0].close(PATIENCE_S)
+        made.recorders[1].wait_frames(1)
+        assert made.recorders[1].wait_lost() == [0], "the wrong place was lost"
+
+
+def closed_means_closed(new: TransportFactory) -> None:
+    """``close`` can be repeated, works without ``start``, not on the io thread; afterwards nothing can be sent."""
+    unused = new()
+    expect(TransportClosedError, lambda: unused.send(1, b""))
+    unused.close()
+    unused.close()
+    with group(new, 2) as made:
+        transport = made.transports[0]
+        refused = threading.Event()
+
+        def close_here() -> None:
+            expect(UsageError, transport.close)
+            refused.set()
+
+        transport.call_soon(close_here)
+        wait(refused, "close on the io thread was not refused")
+        transport.close()
+        transport.close()
+        for dst in (0, 1):
+            expect(TransportClosedError, partial(transport.send, dst, b""))
+        transport.call_soon(lambda: None)
+        expect(UsageError, lambda: transport.start(5, Recorder()))
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    fifo_per_pair_under_concurrency,
+    contents_arrive_unchanged,
+    sent_buffers_may_change,
+    io_threads_never_wait_for_each_other,
+    frames_may_come_early,
+    self_send_is_asynchronous,
+    receiver_errors_are_contained,
+    unknown_peers_are_refused,
+    forget_flushes,
+    forgotten_places_may_finish,
+    gone_is_told_where_nothing_was,
+    losses_come_once_and_last,
+    idle_connections_notice_losses,
+    unreachable_places_are_lost,
+    callbacks_run_in_order_on_the_io_thread,
+    timers_run_in_order,
+    idle_costs_nothing,
+    close_flushes,
+    closed_means_closed,
+)
+
+
+def check_transport(new: TransportFactory) -> None:
+    """Run every check on transports that ``new`` makes; they must be able to reach one another.
+
+    Raises:
+        AssertionError: The transport breaks its contract; the text says how.
+    """
+    for check in CHECKS:
+        check(new)

@@ -1,0 +1,230 @@
+"""Frames between places of one process, for tests and for programs that simulate several places."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from apgas.errors import UsageError
+from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
+from apgas.transport.loop import EventLoop, Timer
+from apgas.transport.peers import PeerBook
+from apgas.transport.wire import Frame, checked
+
+_logger = logging.getLogger(__name__)
+
+
+class LocalNetwork:
+    """Where local transports find one another. Transports of different networks do not meet."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._transports: dict[Address, LocalTransport] = {}
+
+    def transport(self) -> LocalTransport:
+        """Return a new transport of this network, with an address of its own."""
+        with self._lock:
+            address = ("local", next(self._numbers))
+            return self._transports.setdefault(address, LocalTransport(self, address))
+
+    def connect(self, address: Address, place: int, caller: LocalTransport) -> LocalTransport | None:
+        """Tell who listens at ``address`` that ``place`` has connected, and return them; None if nobody does."""
+        with self._lock:
+            listener = self._transports.get(address)
+            if listener is not None:
+                listener.call_soon(partial(listener.post_connected, place, caller))
+            return listener
+
+    def leave(self, address: Address) -> None:
+        """Free ``address``: nobody connects to it from now on."""
+        with self._lock:
+            self._transports.pop(address, None)
+
+
+class LocalTransport:
+    """A transport inside one process; keeps the contract of ``apgas.transport.base``, each place on its own io thread.
+
+    A connection is an entry on both sides: ``_outgoing`` of the sender, ``_incoming`` of the receiver. Whatever happens
+    to it is posted to the io thread of the other side, which keeps the order. Queues are bounded by memory only.
+    """
+
+    def __init__(self, network: LocalNetwork, address: Address) -> None:
+        self._network = network
+        self._address = address
+        self._place = -1
+        self._receiver: Receiver | None = None
+        self._peers = PeerBook()
+        self._lock = threading.Lock()
+        self._outgoing: dict[int, LocalTransport] = {}
+        self._incoming: dict[int, LocalTransport] = {}
+        self._closing = False
+        self._loop = EventLoop(f"apgas-io-{address[1]}")
+
+    @property
+    def address(self) -> Address:
+        """Where the network knows this transport."""
+        return self._address
+
+    @property
+    def wakeups(self) -> int:
+        """How often the io thread has woken up so far."""
+        return self._loop.wakeups
+
+    def start(self, place: int, receiver: Receiver) -> None:
+        """Become ``place`` and begin to deliver; see ``Transport``."""
+        with self._lock:
+            if self._receiver is not None or self._closing:
+                raise UsageError("a transport is started once, and before it is closed")
+            self._place, self._receiver = place, receiver
+        self._loop.start()
+
+    def learn(self, peers: Mapping[int, Address]) -> None:
+        """Allow frames to ``peers``; see ``Transport``."""
+        self._peers.learn(peers)
+
+    def connect(self, place: int) -> None:
+        """Open the connection to ``place`` now; see ``Transport``."""
+        if place != self._place:
+            with self._lock:
+                self._link(place)
+
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:
+        """Send one frame; see ``Transport``."""
+        frame = Frame(self._place, bytes(head), [bytearray(view) for view in checked(head, buffers)])
+        with self._lock:
+            if dst == self._place and self._running():
+                self._loop.call_soon(partial(self._deliver, frame))
+                return
+            peer = self._link(dst)
+            if peer is not None:
+                peer.call_soon(partial(peer.post_take, frame))
+
+    def forget(self, place: int) -> None:
+        """Close the connection to ``place``; see ``Transport``."""
+        if place == self._place:
+            return
+        self._peers.forget(place)
+        with self._lock:
+            peer = self._outgoing.pop(place, None)
+            if peer is not None:
+                peer.call_soon(partial(peer.post_end, self._place))
+
+    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
+        """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
+
+        def look() -> None:
+            if place in self._incoming:
+                self._peers.await_gone(place, callback)
+            else:
+                callback()
+
+        self._loop.call_soon(look)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run ``callback`` on the io thread; see ``Transport``."""
+        self._loop.call_soon(callback)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""
+        return self._loop.call_later(delay_s, callback)
+
+    def in_io_thread(self) -> bool:
+        """Tell whether the caller runs on the io thread."""
+        return self._loop.in_thread()
+
+    def close(self, timeout_s: float = 1.0) -> None:  # noqa: ARG002 - nothing here takes time to flush
+        """End everything; see ``Transport``.
+
+        Raises:
+            UsageError: It was called on the io thread.
+        """
+        if self.in_io_thread():
+            raise UsageError("the io thread cannot close its own transport")
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            outgoing, self._outgoing = self._outgoing, {}
+        self._network.leave(self._address)
+        for peer in outgoing.values():
+            peer.call_soon(partial(peer.post_end, self._place))
+        if self._receiver is None:
+            # Those who have connected to a transport that was never started are to be told, too.
+            self._loop.start()
+        self._loop.stop()
+        for peer in self._incoming.values():
+            peer.call_soon(partial(peer.post_broken, self._place))
+
+    def _running(self) -> bool:
+        if self._closing or self._receiver is None:
+            raise TransportClosedError("the transport is not running")
+        return True
+
+    def _link(self, place: int) -> LocalTransport | None:
+        """Return the peer, connecting if need be, with ``_lock`` held; None if nobody is there: a loss follows."""
+        self._running()
+        address = self._peers.address_of(place)
+        peer = self._outgoing.get(place)
+        if peer is None:
+            peer = self._network.connect(address, self._place, self)
+            if peer is None:
+                self._loop.call_soon(partial(self._lose, place, "cannot connect: nobody listens"))
+                return None
+            self._outgoing[place] = peer
+        return peer
+
+    # what peers post to our io thread -------------------------------------------------------------------------------
+
+    def post_connected(self, place: int, peer: LocalTransport) -> None:
+        """Learn that ``place`` has connected to us."""
+        if self._peers.is_lost(place):
+            peer.call_soon(partial(peer.post_broken, self._place))
+            return
+        self._incoming[place] = peer
+
+    def post_take(self, frame: Frame) -> None:
+        """Take a frame of a connected place."""
+        if frame.src in self._incoming:
+            self._deliver(frame)
+
+    def _deliver(self, frame: Frame) -> None:
+        try:
+            if self._receiver is not None:
+                self._receiver.on_frame(frame.src, frame.head, frame.buffers)
+        except Exception:
+            _logger.exception("the receiver failed on a frame of place %d", frame.src)
+
+    def post_end(self, place: int) -> None:
+        """Learn that the connection from ``place`` has ended."""
+        if self._incoming.pop(place, None) is not None:
+            self._lose(place, "it closed its connection")
+            self._tell_gone(place)
+
+    def post_broken(self, place: int) -> None:
+        """Learn that ``place`` has ended our connection to it."""
+        with self._lock:
+            self._outgoing.pop(place, None)
+        self._lose(place, "it closed our connection")
+
+    def _lose(self, place: int, reason: str) -> None:
+        if not self._peers.lose(place):
+            return
+        with self._lock:
+            outgoing = self._outgoing.pop(place, None)
+        if outgoing is not None:
+            outgoing.call_soon(partial(outgoing.post_end, self._place))
+        incoming = self._incoming.pop(place, None)
+        if incoming is not None:
+            incoming.call_soon(partial(incoming.post_broken, self._place))
+        if not self._closing and self._receiver is not None:
+            self._receiver.on_lost(place, reason)
+        if incoming is not None:
+            self._tell_gone(place)
+
+    def _tell_gone(self, place: int) -> None:
+        for callback in self._peers.take_gone(place):
+            self._loop.call_soon(callback)

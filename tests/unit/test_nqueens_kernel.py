@@ -1,0 +1,92 @@
+"""The kernels of N-Queens against the recorded counts, the oracle, and each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.nqueens import kernel, reference, scalar
+from benchmarks.nqueens.bag import QueensBag
+from benchmarks.nqueens.board import known_solutions
+
+
+@pytest.fixture(params=["loaded", "compiled", "plain"])
+def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "plain":
+        monkeypatch.setattr(kernel, "expand", scalar.expand)
+        monkeypatch.setattr(kernel, "CAPACITY", scalar.CAPACITY)
+    elif request.param == "compiled":
+        pytest.importorskip("numba")
+        from benchmarks.nqueens import compiled
+
+        monkeypatch.setattr(kernel, "expand", compiled.expand)
+        monkeypatch.setattr(kernel, "CAPACITY", compiled.CAPACITY)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_recorded_counts_are_found_by_every_kernel(any_kernel: str, size: int) -> None:
+    assert reference.run_kernel(size) == known_solutions(size)
+
+
+@pytest.mark.parametrize("size", [10, 11, 12])
+def test_recorded_counts_of_larger_boards_are_found(size: int) -> None:
+    assert reference.run_kernel(size) == known_solutions(size)
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_the_oracle_needs_no_symmetry(size: int) -> None:
+    assert reference.count_solutions(size) == known_solutions(size)
+
+
+def test_kernels_agree_on_the_number_of_tasks() -> None:
+    tasks = set()
+    for budget in (1, 7, 1000, 1 << 40):
+        for expand in (kernel.expand, scalar.expand):
+            bag = QueensBag.of_board(8)
+            total = 0
+            while True:
+                done, _, more = expand(bag._queue.data, bag._queue.entries, bag._full, budget)
+                total += done
+                if not more:
+                    break
+            tasks.add(total)
+    assert tasks == {973}
+
+
+@pytest.mark.parametrize("budget", [1, 5, 1 << 40])
+def test_the_largest_board_stays_within_its_words(any_kernel: str, budget: int) -> None:
+    bag = QueensBag.of_board(30)
+    for _ in range(50):
+        assert bag.process(min(budget, 2000))
+    for level in bag._queue.occupied():
+        columns, _, _, free = bag._queue.rows(level).T.tolist()
+        assert {value.bit_count() for value in columns} == {30 - level}
+        assert all(0 < value < 1 << 30 and not value & used for value, used in zip(free, columns, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("numba", "compress", "name"),
+    [(False, True, "plain Python, no numba 92"), (True, False, "numba, scalar 92")],
+)
+def test_the_kernel_falls_back(numba: bool, compress: bool, name: str) -> None:
+    if numba:
+        pytest.importorskip("numba")
+    code = (
+        f"import benchmarks.harness.jit as jit; jit.has_numba = lambda: {numba}\n"
+        + (f"import benchmarks.simd as simd; simd.has_compress = lambda: {compress}\n" if numba else "")
+        + "from benchmarks.nqueens import kernel, reference; print(kernel.NAME, reference.run_kernel(8))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == name
+
+
+def test_an_unknown_intrinsic_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    from benchmarks import simd
+
+    assert simd.has_compress()
+    monkeypatch.setattr(simd, "_COMPRESS", "llvm.experimental.vector.press.v16i32")
+    assert not simd.has_compress()

@@ -1,0 +1,40 @@
+"""What UTS tells the harness."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from benchmarks.harness.errors import BadUsage
+from benchmarks.levelbag import Count
+from benchmarks.uts.command import benchmark_of, command
+from benchmarks.uts.tree import Tree
+
+
+def test_the_benchmark_describes_the_tree() -> None:
+    benchmark = command(6, 19, 4)
+    assert benchmark.parameters.items() >= {"depth": 6, "seed": 19, "branching": 4}.items()
+    assert benchmark.known() == benchmark.expected() == 16000
+    assert benchmark.value(Count(7)) == 7
+
+
+def test_an_unknown_tree_is_counted_for_verification_only() -> None:
+    benchmark = benchmark_of(Tree(6, 21))
+    assert benchmark.known() is None
+    assert benchmark.expected() == 7841
+
+
+def test_what_travels_can_be_pickled() -> None:
+    benchmark = command(6)
+    pickle.loads(pickle.dumps(benchmark.warm_up))()
+    assert pickle.loads(pickle.dumps(benchmark.make_result))() == Count(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"), [((-1, 19, 4), "--depth -1"), ((5, -2, 4), "--seed -2"), ((5, 19, 0), "--branching 0")]
+)
+def test_impossible_options_are_named(arguments: tuple[int, int, int], culprit: str) -> None:
+    with pytest.raises(BadUsage) as caught:
+        command(*arguments)
+    assert caught.value.culprit == culprit

@@ -1,0 +1,98 @@
+"""The kernels of UTS against the recorded counts, the oracle, and each other."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.uts import kernel, plain, reference
+from benchmarks.uts.bag import UtsBag
+from benchmarks.uts.tree import Tree, child_count, law
+
+
+@pytest.fixture(params=["loaded", "plain"])
+def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "plain":
+        monkeypatch.setattr(kernel, "expand", plain.expand)
+        monkeypatch.setattr(kernel, "CAPACITY", plain.CAPACITY)
+    return str(request.param)
+
+
+def test_the_compiled_kernel_is_loaded_where_numba_is() -> None:
+    pytest.importorskip("numba")
+    assert kernel.NAME.startswith("numba")
+    assert kernel.expand is not plain.expand
+
+
+def test_without_numba_the_plain_kernel_is_loaded() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "import benchmarks.harness.jit as jit; jit.has_numba = lambda: False\n"
+        "from benchmarks.uts.command import benchmark_of; from benchmarks.uts.tree import Tree\n"
+        "from benchmarks.uts.reference import run_kernel\n"
+        "print(benchmark_of(Tree(6)).parameters['kernel'], run_kernel(Tree(6)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == f"{plain.NAME} 16000"
+
+
+@pytest.mark.parametrize("depth", range(8))
+def test_recorded_counts_are_found_by_every_kernel(any_kernel: str, depth: int) -> None:
+    assert reference.run_kernel(Tree(depth)) == Tree(depth).known_nodes()
+
+
+@pytest.mark.parametrize("depth", [8, 9, 10])
+def test_recorded_counts_of_larger_trees_are_found(depth: int) -> None:
+    assert reference.run_kernel(Tree(depth)) == Tree(depth).known_nodes()
+
+
+@pytest.mark.slow
+def test_the_tree_t1l_of_the_reference_distribution_is_counted() -> None:
+    assert reference.run_kernel(Tree(13, 29)) == 102181082
+
+
+@pytest.mark.parametrize(
+    "tree", [Tree(6), Tree(5, 1), Tree(7, 29), Tree(7, 3, 2), Tree(30, 5, 1), Tree(3, 7, 20), Tree(2, 11, 100)]
+)
+def test_kernels_agree_with_the_oracle(any_kernel: str, tree: Tree) -> None:
+    assert reference.run_kernel(tree) == reference.count_nodes(tree)
+
+
+def test_most_nodes_are_counted_without_hashing() -> None:
+    bag = UtsBag.of_tree(Tree(8))
+    bag.process(1 << 40)
+    assert 3.9 < bag.work / bag.hashed < 4.1
+
+
+def test_numpy_hashes_as_hashlib_does() -> None:
+    messages = np.random.default_rng(1).integers(0, 1 << 32, (50, 6), np.uint32)
+    expected = [hashlib.sha1(message.astype(">u4").tobytes()).digest() for message in messages]
+    assert [digest.astype(">u4").tobytes() for digest in plain.sha1(messages)] == expected
+
+
+@pytest.mark.parametrize("branching", [1, 4, 50])
+def test_the_integer_law_is_the_logarithm(branching: int) -> None:
+    integer = law(branching)
+    words = [0, 1, (1 << 31) - 1, *np.random.default_rng(2).integers(0, 1 << 31, 500).tolist()]
+    edges = [word for edge in integer.thresholds.tolist() for word in (edge - 1, edge) if 0 <= word < 1 << 31]
+    for word in words + edges:
+        assert integer.children(word) == child_count(word, branching)
+        assert integer.guess[word >> 20] <= integer.children(word)
+
+
+def test_a_second_process_loads_the_kernel_instead_of_compiling_it() -> None:
+    pytest.importorskip("numba")
+    code = (
+        "from benchmarks.uts.vector import expand as uts; from benchmarks.nqueens.vector import expand as queens\n"
+        "print(*(sum(e.stats.cache_misses.values()) + len(e.stats.cache_hits) for e in (uts, queens)))\n"
+        "print(*(len(e.stats.cache_hits) for e in (uts, queens)))"
+    )
+    done = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    ]
+    assert done[1] == ["1", "1", "1", "1"]

@@ -50,7 +50,7 @@ def command(
 ) -> Benchmark[Centrality]:
     """Compute the betweenness centrality of an R-MAT graph, exactly reproducible on any number of places.
 
-    Example: mpiexec -n 4 python -m benchmarks.bc --scale 14 --orders "1:+2,4:-3" --verify
+    Example: mpiexec -n 4 python -m benchmarks.bc --scale 14 --verify
     """
     if not 1 <= scale <= MAX_SCALE:
         raise BadUsage(

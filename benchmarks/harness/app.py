@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 _RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
@@ -36,6 +37,7 @@ def main(module: str) -> None:
 
             show_help(module)
         raise SystemExit(0)
+    _announce_scheduler_loss(arguments)
     import apgas
 
     apgas.run(start, module, arguments)
@@ -59,6 +61,20 @@ def start(module: str, arguments: list[str]) -> None:
         code = 2
     if code:
         raise SystemExit(code)
+
+
+def _announce_scheduler_loss(arguments: list[str]) -> None:
+    """Hand ``--on-scheduler-loss`` to the runtime, which connects before anything else is parsed."""
+    from benchmarks.harness.errors import BadUsage
+    from benchmarks.harness.options import check_scheduler_loss
+
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, equals, joined = option.partition("=")
+        text = joined if equals else value
+        if name == "--on-scheduler-loss":
+            with suppress(BadUsage):  # place 0 refuses it when it parses everything
+                check_scheduler_loss(text)
+                os.environ["APGAS_ON_SCHEDULER_LOSS"] = text
 
 
 def _is_first_process() -> bool:

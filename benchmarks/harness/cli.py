@@ -61,7 +61,7 @@ def _common(
     return CommonOptions(
         workers=workers,
         granularity=granularity,
-        orders=orders,
+        orders=orders.strip(),
         hosts=parse_hosts(hosts, hostfile),
         transport=transport,
         json=json,

@@ -62,7 +62,7 @@ class CommonOptions:
         if self.transport != "tcp":
             raise BadUsage(f"--transport {self.transport}", "places talk over tcp only", "give --transport tcp")
         parse_orders(self.orders)
-        _check_scheduler_loss(self.on_scheduler_loss)
+        check_scheduler_loss(self.on_scheduler_loss)
 
 
 def parse_orders(text: str) -> list[tuple[float, int]]:
@@ -94,7 +94,12 @@ def _parse_order(item: str, text: str) -> tuple[float, int]:
     return at_s, count if match["sign"] == "+" else -count
 
 
-def _check_scheduler_loss(text: str) -> None:
+def check_scheduler_loss(text: str) -> None:
+    """Refuse what is neither ``end`` nor ``reconnect:SECONDS``.
+
+    Raises:
+        BadUsage: It is neither.
+    """
     kind, _, seconds = text.partition(":")
     if text == "end":
         return

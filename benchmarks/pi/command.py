@@ -62,7 +62,7 @@ def command(
 ) -> Benchmark[Hits]:
     """Estimate Pi from random points, exactly reproducible on any number of places.
 
-    Example: mpiexec -n 4 python -m benchmarks.pi --samples 1e10 --orders "1:+2,3:-3"
+    Example: mpiexec -n 4 python -m benchmarks.pi --samples 1e10
     """
     count = parse_count("--samples", samples)
     if count > MAX_SAMPLES:

@@ -1,0 +1,111 @@
+"""What is seen while a benchmark computes: one live line on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final, Self, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLAIN_EVERY_S: Final = 2.0
+LIVE_EVERY_S: Final = 0.2
+_PREFIXES: Final = ("", " k", " M", " G", " T", " P", " E")
+
+
+def scaled(value: float) -> str:
+    """Write a number with three digits and a prefix: 358 M."""
+    power = 0
+    while abs(value) >= 999.5 and power < len(_PREFIXES) - 1:
+        value /= 1000
+        power += 1
+    digits = 0 if power == 0 and value == int(value) else max(0, 2 - len(str(int(abs(value)))) + 1)
+    return f"{value:.{digits}f}{_PREFIXES[power]}"
+
+
+class Progress:
+    """Shows how far a computation is; a context manager.
+
+    Args:
+        label: What is computed.
+        unit: What tasks are, in the plural.
+        total: Number of tasks, where it is known.
+        quiet: Whether to show nothing.
+        stream: Where to; standard error by default.
+        clock: Seconds since any moment.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        unit: str,
+        total: int | None,
+        quiet: bool,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._label, self._unit, self._total, self._quiet = label, unit, total, quiet
+        self._stream = stream or sys.stderr
+        self._clock = clock
+        self._began_s = self._shown_s = clock()
+        self._live: _LiveLine | None = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet and self._stream.isatty():
+            self._live = _LiveLine(self._stream)
+        self._began_s = self._clock()
+        # a short run needs no plain line; the live one shows at once
+        self._shown_s = self._began_s if self._live is None else self._began_s - LIVE_EVERY_S
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.close()
+            self._live = None
+
+    def update(self, done: int, places: int, workers: int) -> None:
+        """Show that ``done`` tasks are processed, on so many places and workers in all."""
+        now = self._clock()
+        if self._quiet or now - self._shown_s < (PLAIN_EVERY_S if self._live is None else LIVE_EVERY_S):
+            return
+        self._shown_s = now
+        line = self.line(done, places, workers, now - self._began_s)
+        if self._live is not None:
+            self._live.show(line)
+        else:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def line(self, done: int, places: int, workers: int, elapsed_s: float) -> str:
+        """Write the line for ``elapsed_s`` seconds after the start."""
+        rate = done / elapsed_s if elapsed_s > 0 else 0.0
+        parts = [
+            f"{self._label}: {elapsed_s:.1f} s",
+            f"{places} {'place' if places == 1 else 'places'}, {workers} {'worker' if workers == 1 else 'workers'}",
+            f"{scaled(done)} {self._unit}",
+            f"{scaled(rate)} {self._unit}/s",
+        ]
+        if self._total and rate > 0:
+            left_s = max(0.0, (self._total - done) / rate)
+            parts.append(f"{100 * done / self._total:.0f} %, {left_s:.0f} s left")
+        return " · ".join(parts)
+
+
+class _LiveLine:
+    """A line on a terminal that is written over."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        self._text = Text
+        self._live = Live(console=Console(file=stream), auto_refresh=False, transient=True)
+        self._live.start()
+
+    def show(self, line: str) -> None:
+        self._live.update(self._text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()

@@ -1,0 +1,171 @@
+"""One run of a benchmark on place 0: warm up, compute, verify, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import traceback
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from benchmarks.harness import provenance, summary
+from benchmarks.harness.errors import first_cause, show_error
+from benchmarks.harness.jit import has_numba
+from benchmarks.harness.measurement import Measurement
+from benchmarks.harness.progress import Progress
+from benchmarks.harness.result_file import ResultFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.harness.options import CommonOptions
+    from benchmarks.harness.spec import Benchmark
+
+R = TypeVar("R")
+
+CALL_S: Final = 0.02
+"""Longest time that a call of ``process`` may stand for when the rate is limited: longer ones come in bursts."""
+
+
+def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
+    """Run ``benchmark`` and report; on place 0, inside ``apgas.run``.
+
+    Returns:
+        The exit code: 0 fine, 1 wrong result or failure.
+
+    Raises:
+        BadUsage: The result file cannot be written.
+    """
+    target = ResultFile(options.json)
+    target.reserve()
+    if not has_numba() and not options.quiet:
+        sys.stderr.write("numba is not installed: this runs on the plain kernel, many times slower\n")
+    try:
+        measurement = _measure(benchmark, options)
+        target.write(measurement.as_json())
+    except Exception as error:  # noqa: BLE001 - whatever failed, the user and the file are told
+        _report_failure(benchmark, options, target, error)
+        return 1
+    if options.quiet:
+        sys.stdout.write(summary.headline(measurement) + "\n")
+    else:
+        summary.show(measurement, options.json)
+    if measurement.verified is False:
+        show_error(f"{benchmark.name}: wrong result", measurement.checked_against, "run again, and report it")
+        return 1
+    return 0
+
+
+def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: ResultFile, error: Exception) -> None:
+    cause = first_cause(error)
+    text = f"{type(cause).__name__}: {cause}"
+    if options.debug:
+        traceback.print_exception(error)
+    remedy = "" if options.debug else "add --debug for the traceback"
+    try:
+        target.write({"error": text, "benchmark": benchmark.name, "parameters": dict(benchmark.parameters)})
+    except OSError as trouble:
+        remedy = f"the result file {options.json} cannot be written either: {trouble.strerror}"
+    show_error(f"{benchmark.name} failed", text, remedy)
+
+
+def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
+    import apgas
+
+    workers = options.workers or _default_workers(_warm_up(benchmark.warm_up))
+    measurement = Measurement(
+        benchmark=benchmark.name,
+        parameters=benchmark.parameters,
+        unit=benchmark.unit,
+        rule=benchmark.rule,
+        workers=workers,
+        places_start=len(apgas.places()),
+    )
+    nodes = {place.node for place in apgas.places()}
+    if options.orders:
+        apgas.schedule_orders(options.orders, hosts=options.hosts)
+    values = [_compute(benchmark, options, measurement) for _ in range(options.repeat)]
+    apgas.drain_orders()
+    measurement.resizes = apgas.resizes()
+    measurement.places_end = len(apgas.places())
+    measurement.result = values[-1]
+    for record in measurement.resizes:
+        nodes.update(record.nodes)
+    measurement.provenance = provenance.gather(nodes, benchmark.parameters.get("seed"))
+    _verify(benchmark, options, measurement, values)
+    return measurement
+
+
+def _warm_up(warm_up: Callable[[], None]) -> list[str]:
+    """Make every place ready; return the machine under each, place 0 first.
+
+    Place 0 goes first, so that the kernel is compiled once and the others load it.
+    """
+    import apgas
+
+    first = _prepare(warm_up)
+    with apgas.finish():
+        others = [apgas.async_at(place, _prepare, warm_up) for place in apgas.places() if place != apgas.here()]
+    return [first, *(machine.result() for machine in others)]
+
+
+def _prepare(warm_up: Callable[[], None]) -> str:
+    warm_up()
+    return provenance.machine_id()
+
+
+def _default_workers(machines: list[str]) -> int:
+    return max(1, provenance.cores() // machines.count(machines[0]))
+
+
+def _granularity(benchmark: Benchmark[R], options: CommonOptions) -> int | None:
+    if options.granularity is not None or benchmark.default_granularity is None or options.rate is None:
+        return options.granularity or benchmark.default_granularity
+    return max(1, min(benchmark.default_granularity, int(options.rate * CALL_S)))
+
+
+def _compute(benchmark: Benchmark[R], options: CommonOptions, measurement: Measurement) -> object:
+    """Compute once, note the numbers in ``measurement``, and return the value."""
+    import apgas
+    import glb
+
+    bag = benchmark.make_bag()
+    total = len(bag) if benchmark.static and isinstance(bag, Sized) else None
+    label = " ".join([benchmark.name, *(f"{name} {value}" for name, value in benchmark.parameters.items())])
+    with Progress(label, benchmark.unit, total, options.quiet) as progress:
+
+        def on_progress(done: int, places: int, workers: int) -> None:
+            progress.update(done, places, workers)
+            apgas.progress(done, total, benchmark.unit)
+
+        config = glb.Config(
+            workers=measurement.workers,
+            granularity=_granularity(benchmark, options),
+            rate=options.rate,
+            static=benchmark.static,
+            on_progress=on_progress,
+            warm_up=benchmark.warm_up,
+        )
+        outcome = glb.compute(bag, benchmark.make_result, config)
+    measurement.runs_s.append(outcome.seconds)
+    measurement.statistics = dataclasses.asdict(outcome.statistics)
+    measurement.tasks = outcome.statistics.tasks
+    measurement.steals = outcome.statistics.steals_won + outcome.statistics.lifeline_deals
+    return benchmark.value(outcome.result)
+
+
+def _verify(benchmark: Benchmark[R], options: CommonOptions, measurement: Measurement, values: list[object]) -> None:
+    """Compare every repetition with the known value, or with a sequential run if that is asked for."""
+    expected, source = benchmark.known(), "the known value"
+    if expected is None and options.verify:
+        if not options.quiet:
+            sys.stderr.write(f"{benchmark.name}: verifying by a sequential run\n")
+        expected, source = benchmark.expected(), "a sequential run"
+    if expected is None:
+        measurement.checked_against = "not checked" if options.verify else "not checked (--verify would)"
+        return
+    wrong = [value for value in values if not benchmark.agrees(value, expected)]
+    measurement.verified = not wrong
+    measurement.checked_against = (
+        f"the result is {summary.spoken(wrong[0])}, but {source} gives {summary.spoken(expected)}" if wrong else source
+    )

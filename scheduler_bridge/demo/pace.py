@@ -1,0 +1,110 @@
+"""How fast this machine's core is, and hence how fast an emulated node may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scheduler_bridge.demo.mix import CALIBRATION, NODE_RATES, SHARE, UNITS
+
+TIMEOUT_S = 180.0
+"""Enough for the first run on a machine, which compiles the kernel."""
+
+
+class CalibrationError(Exception):
+    """A benchmark did not run; the text says which and what it said."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The speed of the emulated nodes for one benchmark.
+
+    Attributes:
+        benchmark: Its name.
+        core_rate: Tasks per second of one core at full speed, measured.
+        rate: Tasks per second of one emulated node.
+        reference: What the calibration computed: the expected result of the same problem.
+    """
+
+    benchmark: str
+    core_rate: float
+    rate: float
+    reference: object = None
+
+    @property
+    def share(self) -> float:
+        """How much of a core a node uses."""
+        return self.rate / self.core_rate
+
+    @property
+    def slowdown(self) -> float:
+        """How much longer work takes than on the nodes that the batch was sized for."""
+        return NODE_RATES[self.benchmark] / self.rate
+
+    def words(self) -> str:
+        """Say the rate with its unit and its share of a core."""
+        return f"{self.benchmark} {_large(self.rate)} {UNITS[self.benchmark]}/s ({100 * self.share:.0f} %)"
+
+
+def pace_of(benchmark: str, core_rate: float, reference: object = None) -> Pace:
+    """Give an emulated node its speed: that which the batch was sized for, but at most ``SHARE`` of a core."""
+    return Pace(benchmark, core_rate, min(NODE_RATES[benchmark], SHARE * core_rate), reference)
+
+
+def calibrate(folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Pace]:
+    """Run every benchmark once at full speed on one place, one after the other.
+
+    Args:
+        folder: Where the results are written.
+        environment: For the runs, in addition to this process's.
+        tell: Called with a line about each benchmark.
+
+    Raises:
+        CalibrationError: One of them failed, or its result is wrong.
+    """
+    paces = {}
+    for benchmark, arguments in CALIBRATION.items():
+        result = _run(benchmark, arguments, folder / f"calibration-{benchmark}.json", environment)
+        paces[benchmark] = pace_of(benchmark, result["tasks"] / result["seconds"], result["result"])
+        tell(
+            f"one core: {benchmark} {_large(paces[benchmark].core_rate)} {UNITS[benchmark]}/s; "
+            f"a node is held to {_large(paces[benchmark].rate)}/s ({100 * paces[benchmark].share:.0f} % of a core)"
+        )
+    return paces
+
+
+def _run(benchmark: str, arguments: tuple[str, ...], path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
+    command += ["--workers", "1", "--verify", "--quiet", "--json", str(path)]
+    try:
+        ended = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CalibrationError(f"benchmarks.{benchmark} did not end within {TIMEOUT_S:.0f} s") from None
+    if ended.returncode:
+        said = (ended.stderr or ended.stdout).strip()[-2000:]
+        raise CalibrationError(f"benchmarks.{benchmark} failed with status {ended.returncode}: {said}")
+    result: dict[str, Any] = json.loads(path.read_bytes())
+    if result.get("verified") is not True or not result.get("seconds") or not result.get("tasks"):
+        raise CalibrationError(f"benchmarks.{benchmark} did not verify its result: see {path}")
+    return result
+
+
+def _large(value: float) -> str:
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.3g} {letter}"
+    return f"{value:.3g}"

@@ -1,0 +1,155 @@
+"""The live view: nodes over time, running jobs with allotment and progress, the queue. Plain lines off a terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from scheduler_bridge.report import words
+from scheduler_bridge.report.palette import Look, looks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler_bridge.live import JobStatus, Snapshot
+    from scheduler_bridge.record import RunRecord
+
+STRIP_CELLS = 60
+ENDED = frozenset({"completed", "failed", "cancelled", "timeout", "lost", "refused"})
+
+
+class Watcher:
+    """Shows one run while it goes on; a context manager.
+
+    Args:
+        console: Where to.
+        batch: Number of jobs that will come.
+    """
+
+    def __init__(self, console: Console, batch: int) -> None:
+        self._console = console
+        self._batch = batch
+        self._seen: dict[int, JobStatus] = {}
+        self._live = (
+            Live(console=console, refresh_per_second=8, transient=True, auto_refresh=False)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, snapshot: Snapshot, record: RunRecord) -> None:
+        """Show the present moment."""
+        if self._live is not None:
+            self._live.update(view(snapshot, record, self._batch), refresh=True)
+        else:
+            for line in changes(self._seen, snapshot):
+                self._console.print(Text(line))
+        self._seen = {job.job: job for job in snapshot.jobs}
+
+
+def changes(before: Mapping[int, JobStatus], snapshot: Snapshot) -> list[str]:
+    """Say in lines what happened since ``before``, the jobs of an earlier snapshot."""
+    lines = []
+    for job in snapshot.jobs:
+        old = before.get(job.job)
+        held = len(job.nodes)
+        where = f"on {words.plural(held, 'node')} ({', '.join(job.nodes)})"
+        if old is None:
+            lines.append(f"{job.name} submitted ({job.job_class}, {_accepts(job)})")
+        if job.state in ENDED:
+            if old is None or old.state not in ENDED:
+                lines.append(f"{job.name} {job.state}" + (f": {job.reason}" if job.reason else ""))
+        elif held and (old is None or not old.nodes):
+            lines.append(f"{job.name} starts {where}")
+        elif old is not None and old.nodes and held != len(old.nodes):
+            lines.append(f"{job.name} {'grew' if held > len(old.nodes) else 'shrank'} to {held}, {where}")
+    return [f"{snapshot.now_s:6.1f} s  {line}" for line in lines]
+
+
+def view(snapshot: Snapshot, record: RunRecord, batch: int) -> Group:
+    """Draw the present moment for a terminal."""
+    styles = looks([record])
+    ended = sum(job.state in ENDED for job in snapshot.jobs)
+    busy = sum(node.job is not None for node in snapshot.nodes)
+    head = Text.assemble(
+        (snapshot.policy, "bold"),
+        f"  {snapshot.now_s:.0f} s   {busy} of {words.plural(len(snapshot.nodes), 'node')} busy"
+        f"   {words.percent(snapshot.utilization)} utilization   {ended} of {batch} jobs done",
+    )
+    waiting = [job for job in snapshot.jobs if job.state not in ENDED and not job.nodes]
+    queue = Text("waiting  ", style="dim")
+    queue.append(", ".join(f"{job.name} ({_accepts(job)})" for job in waiting) or "nobody")
+    return Group(head, Text(), _strips(snapshot, record, styles), Text(), _running(snapshot, styles), Text(), queue)
+
+
+def _strips(snapshot: Snapshot, record: RunRecord, styles: Mapping[int, Look]) -> Table:
+    """One row per node: who held it, a cell for a slice of time, now at the right."""
+    table = Table.grid(padding=(0, 1))
+    slice_s = max(1.0, snapshot.now_s / STRIP_CELLS)
+    cells = max(1, int(snapshot.now_s / slice_s))
+    names = {job.job: job.name for job in snapshot.jobs}
+    for node in snapshot.nodes:
+        strip = Text()
+        for cell in range(cells):
+            holder = _holder(record, node.name, (cell + 0.5) * slice_s)
+            strip.append(
+                "█" if holder is not None else "·", style=styles[holder].color if holder is not None else "dim"
+            )
+        now = names.get(node.job, "") if node.job is not None else node.state
+        table.add_row(Text(node.name, style="bold"), strip, Text(now, style="" if node.job is not None else "dim"))
+    return table
+
+
+def _holder(record: RunRecord, node: str, at_s: float) -> int | None:
+    for job in record.jobs:
+        for segment in job.segments:
+            if segment.from_s <= at_s < segment.to_s and node in segment.nodes:
+                return job.job_id
+    return None
+
+
+def _running(snapshot: Snapshot, styles: Mapping[int, Look]) -> Table:
+    """The running jobs: allotment out of what they could hold, progress, resize under way."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("running", "nodes", "progress", ""):
+        table.add_column(name)
+    for job in snapshot.jobs:
+        if job.state in ENDED or not job.nodes:
+            continue
+        held = len(job.nodes)
+        color = styles[job.job].color
+        table.add_row(
+            Text.assemble(("█ ", color), job.name),
+            Text.assemble(("■" * held, color), ("□" * (job.max_nodes - held), "dim")),
+            _progress(job),
+            Text({"grow": "grows ...", "shrink": "shrinks ..."}.get(job.resizing or "", ""), style="bold"),
+        )
+    return table
+
+
+def _progress(job: JobStatus) -> Text:
+    if job.progress is None or not job.progress_total:
+        return Text("starting" if job.progress is None else f"{job.progress:.3g} {job.progress_unit}", style="dim")
+    share = min(1.0, job.progress / job.progress_total)
+    filled = round(20 * share)
+    return Text("━" * filled + "╌" * (20 - filled) + f" {words.percent(share):>5}")
+
+
+def _accepts(job: JobStatus) -> str:
+    least, most = job.min_nodes, job.max_nodes
+    return words.plural(least, "node") if least == most else f"{least}-{most} nodes"

@@ -150,6 +150,9 @@ class PlaceCore:
         """The connection to ``place`` ended; for a leaver or after the end that is how it should be."""
         if self.over or place in self.membership.leaving or place not in self.membership.members:
             return []
+        if self._drained and place != 0:
+            # it may have heard of the commit already and forgotten us
+            return []
         if self.here == 0:
             return [PlaceLost(place, reason)]
         if place == 0:

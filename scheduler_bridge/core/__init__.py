@@ -1,1 +1,23 @@
 """The scheduler's state machine: events in, effects out, no clock, no I/O."""
+
+from __future__ import annotations
+
+from scheduler_bridge.core.invariants import InvariantError
+from scheduler_bridge.core.lifecycle import JobState
+from scheduler_bridge.core.nodes import NodeState
+from scheduler_bridge.core.orders import InfeasibleDecisionError
+from scheduler_bridge.core.scheduler import SchedulerCore
+from scheduler_bridge.core.snapshot import JobRow, NodeRow, Snapshot
+from scheduler_bridge.core.state import Settings
+
+__all__ = [
+    "InfeasibleDecisionError",
+    "InvariantError",
+    "JobRow",
+    "JobState",
+    "NodeRow",
+    "NodeState",
+    "SchedulerCore",
+    "Settings",
+    "Snapshot",
+]

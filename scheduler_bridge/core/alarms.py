@@ -1,0 +1,46 @@
+"""What is due by time alone: walltimes, ends of pauses, periodic passes; and the wake-ups asked for it."""
+
+from __future__ import annotations
+
+import heapq
+
+from scheduler_bridge.core.effects import Effect, WakeAt
+from scheduler_bridge.core.lifecycle import LIVE
+from scheduler_bridge.core.state import SchedulerState
+
+
+def ring(state: SchedulerState, now: float) -> list[Effect]:
+    """Do what is due at ``now``: end the jobs over their walltime; allow a pass where a pause or interval is over."""
+    effects: list[Effect] = []
+    while state.deadlines and state.deadlines[0][0] <= now:
+        _, job_id = heapq.heappop(state.deadlines)
+        job = state.jobs[job_id]
+        if job.state not in LIVE:
+            continue
+        state.changed = True
+        if job.started_s is not None and job.expected_end_s + state.settings.walltime_grace_s <= now:
+            effects += state.kill(job, "timeout", f"over its walltime of {job.spec.walltime_s:g} s")
+    if state.next_pass_s is not None and state.next_pass_s <= now:
+        state.changed = True
+    if state.armed_s is not None and state.armed_s <= now:
+        state.armed_s = None
+    return effects
+
+
+def passed(state: SchedulerState, now: float) -> None:
+    """Note that a pass took place, and when the next periodic one is due."""
+    interval_s = state.settings.pass_interval_s
+    state.next_pass_s = now + interval_s if interval_s is not None and (state.queue or state.active) else None
+
+
+def arm(state: SchedulerState) -> list[Effect]:
+    """Ask to be woken at the earliest thing due, unless that was asked for already."""
+    while state.deadlines and state.jobs[state.deadlines[0][1]].state not in LIVE:
+        heapq.heappop(state.deadlines)
+    times = [state.deadlines[0][0]] if state.deadlines else []
+    if state.next_pass_s is not None:
+        times.append(state.next_pass_s)
+    if not times or (state.armed_s is not None and state.armed_s <= min(times)):
+        return []
+    state.armed_s = min(times)
+    return [WakeAt(state.armed_s)]

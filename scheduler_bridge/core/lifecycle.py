@@ -1,0 +1,71 @@
+"""The life of a job in the scheduler, as a transition table.
+
+A job waits (queued), is told to start (starting), runs, and takes one order at a time (growing, shrinking). Once it is
+told to end (ending) nothing but its end counts: reports that cross the kill on their way change nothing. ``ready``,
+whether a malleable handler is registered, is a flag beside the state, because handlers come and go during orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    GROWING = "growing"
+    SHRINKING = "shrinking"
+    ENDING = "ending"
+    ENDED = "ended"
+
+
+class Step(StrEnum):
+    """What moves a job on: the scheduler's decisions and the job's reports."""
+
+    START = "start"
+    STARTED = "started"
+    GROW = "grow"
+    SHRINK = "shrink"
+    RESIZED = "resized"
+    KILL = "kill"
+    END = "end"
+
+
+class InvalidTransitionError(RuntimeError):
+    """The scheduler itself tried a step that the table does not have: a defect, never a job's fault."""
+
+
+TRANSITIONS: Final[Mapping[tuple[JobState, Step], JobState]] = {
+    (JobState.QUEUED, Step.START): JobState.STARTING,
+    (JobState.QUEUED, Step.END): JobState.ENDED,  # cancelled while it waited
+    (JobState.STARTING, Step.STARTED): JobState.RUNNING,
+    (JobState.STARTING, Step.KILL): JobState.ENDING,
+    (JobState.STARTING, Step.END): JobState.ENDED,  # the start failed
+    (JobState.RUNNING, Step.GROW): JobState.GROWING,
+    (JobState.RUNNING, Step.SHRINK): JobState.SHRINKING,
+    (JobState.RUNNING, Step.KILL): JobState.ENDING,
+    (JobState.RUNNING, Step.END): JobState.ENDED,
+    (JobState.GROWING, Step.RESIZED): JobState.RUNNING,  # done or failed
+    (JobState.GROWING, Step.KILL): JobState.ENDING,
+    (JobState.GROWING, Step.END): JobState.ENDED,
+    (JobState.SHRINKING, Step.RESIZED): JobState.RUNNING,
+    (JobState.SHRINKING, Step.KILL): JobState.ENDING,
+    (JobState.SHRINKING, Step.END): JobState.ENDED,
+    (JobState.ENDING, Step.END): JobState.ENDED,
+}
+
+HOLDING: Final = frozenset({JobState.STARTING, JobState.RUNNING, JobState.GROWING, JobState.SHRINKING, JobState.ENDING})
+"""The states in which a job holds nodes."""
+
+LIVE: Final = HOLDING - {JobState.ENDING}
+"""The states in which a job holds nodes and is not on its way out."""
+
+
+def allows(state: JobState, step: Step) -> bool:
+    """Whether the table has the step."""
+    return (state, step) in TRANSITIONS

@@ -1,0 +1,97 @@
+"""What the events of a job's life do to the state."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+from scheduler_bridge.core.effects import Effect, Refuse
+from scheduler_bridge.core.events import (
+    CancelJob,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    MalleableEnded,
+    MalleableReady,
+)
+from scheduler_bridge.core.lifecycle import HOLDING, LIVE, JobState, Step
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import TrackedJob
+
+JobEvent: TypeAlias = JobSubmitted | JobStarted | JobEnded | MalleableReady | MalleableEnded | CancelJob
+PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
+"""States in which a job's reports come too late to matter."""
+
+
+def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
+    """Apply one event of a job's life."""
+    if isinstance(event, JobSubmitted):
+        return _submit(state, event)
+    job = state.jobs.get(event.job_id)
+    if job is None:
+        state.anomalies.append(f"{event} is about an unknown job")
+        return []
+    match event:
+        case JobStarted():
+            _started(state, job, now)
+        case JobEnded():
+            if job.state in HOLDING:
+                state.end(job, event.outcome, event.reason, now)
+            else:
+                state.anomalies.append(f"{event}, but the job is {job.state}")
+        case MalleableReady():
+            _set_ready(state, job, ready=True)
+        case MalleableEnded():
+            _set_ready(state, job, ready=False)
+        case CancelJob():
+            return _cancel(state, job, now)
+        case _:
+            assert_never(event)
+    return []
+
+
+def _submit(state: SchedulerState, event: JobSubmitted) -> list[Effect]:
+    spec = event.job
+    if spec.job_id in state.jobs:
+        state.anomalies.append(f"job {spec.job_id} is submitted twice")
+        return []
+    if spec.min_nodes > len(state.pool):
+        reason = f"job {spec.job_id} needs {spec.min_nodes} nodes, the cluster has {len(state.pool)}"
+        return [Refuse(spec.job_id, reason)]
+    job = TrackedJob(spec)
+    state.jobs[spec.job_id] = state.queue[spec.job_id] = job
+    state.touch(job)
+    return []
+
+
+def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
+    """The walltime begins. No pass follows: nothing became possible that was not before."""
+    if job.state in PAST:
+        return
+    if job.state is not JobState.STARTING:
+        state.anomalies.append(f"job {job.spec.job_id} reports its start, but it is {job.state}")
+        return
+    job.step(Step.STARTED)
+    job.started_s = now
+    state.touched.add(job.spec.job_id)
+    state.watch(job, job.expected_end_s + state.settings.walltime_grace_s)
+    if job.ready:
+        state.changed = True
+
+
+def _set_ready(state: SchedulerState, job: TrackedJob, *, ready: bool) -> None:
+    if job.state in PAST:
+        return
+    if job.state not in LIVE or not job.spec.is_malleable:
+        state.anomalies.append(f"job {job.spec.job_id} ({job.spec.job_class}, {job.state}) reports a malleable handler")
+        return
+    job.ready = ready
+    state.touch(job)
+
+
+def _cancel(state: SchedulerState, job: TrackedJob, now: float) -> list[Effect]:
+    if job.state is JobState.ENDED:
+        return []
+    if job.state is JobState.QUEUED:
+        state.end(job, "cancelled", "cancelled while it waited", now)
+        return []
+    return state.kill(job, "cancelled", "cancelled")

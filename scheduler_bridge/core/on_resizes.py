@@ -1,0 +1,122 @@
+"""What the answers to orders, and evolving requests, do to the state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+from scheduler_bridge.core.effects import Effect, Refuse
+from scheduler_bridge.core.events import EvolvingRequest, GrowCompleted, ResizeDeferred, ResizeFailed, ShrinkCompleted
+from scheduler_bridge.core.lifecycle import JobState, Step
+from scheduler_bridge.core.on_jobs import PAST
+from scheduler_bridge.core.orders import send_shrink
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
+
+Answer: TypeAlias = GrowCompleted | ShrinkCompleted | ResizeFailed | ResizeDeferred
+
+
+def answer(state: SchedulerState, event: Answer, now: float) -> list[Effect]:
+    """Apply a job's answer to its order. An answer that does not fit the order changes nothing."""
+    job = state.jobs.get(event.job_id)
+    if job is None:
+        state.anomalies.append(f"{event} is about an unknown job")
+        return []
+    if job.state in PAST:
+        return []
+    order = job.order
+    if order is None or order.order != event.order:
+        state.anomalies.append(f"{event}, but the order under way is {order}")
+        return []
+    match event:
+        case GrowCompleted():
+            return _grown(state, job, order, event, now)
+        case ShrinkCompleted():
+            return _shrunk(state, job, order, event, now)
+        case ResizeFailed():
+            _failed(state, job, order, event, now)
+        case ResizeDeferred():
+            job.order = replace(order, deferred=True)
+            job.note = f"put the {order.kind} order off: {event.reason}"
+            state.touch(job)
+        case _:
+            assert_never(event)
+    return []
+
+
+def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float) -> None:
+    """The order is done with; the next one may follow after ``pause_s``."""
+    job.step(Step.RESIZED)
+    job.order = None
+    if pause_s > 0:
+        job.resizable_from_s = now + pause_s
+        state.watch(job, job.resizable_from_s)
+    state.touch(job)
+
+
+def _grown(
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: GrowCompleted, now: float
+) -> list[Effect]:
+    if order.kind != "grow" or not set(event.nodes) <= set(order.nodes):
+        return _broken(state, job, f"it reports to have grown by {event.nodes}, ordered was {order}")
+    unused = tuple(node for node in order.nodes if node not in event.nodes)
+    job.allotment = job.allotment.minus(unused)
+    state.pool.release(job.spec.job_id, unused)
+    job.grows += 1
+    job.note = f"grew by {len(event.nodes)} to {len(job.allotment)} nodes"
+    _close(state, job, now, state.settings.cooldown_s)
+    return []
+
+
+def _shrunk(
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ShrinkCompleted, now: float
+) -> list[Effect]:
+    released = set(event.nodes)
+    if order.kind != "shrink" or len(released) != order.count or not released <= set(job.allotment):
+        return _broken(state, job, f"it reports to have released {event.nodes}, ordered was {order}")
+    job.allotment = job.allotment.minus(released)
+    state.pool.release(job.spec.job_id, sorted(released))
+    job.shrinks += 1
+    job.note = f"shrank by {order.count} to {len(job.allotment)} nodes"
+    _close(state, job, now, state.settings.cooldown_s)
+    return []
+
+
+def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
+    """End a job that used or released other nodes than ordered: nobody knows any more where it runs."""
+    state.anomalies.append(f"job {job.spec.job_id}: {story}")
+    return state.kill(job, "failed", f"the job broke the protocol: {story}")
+
+
+def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ResizeFailed, now: float) -> None:
+    """The job goes on at its old size; nodes that were to arrive come back."""
+    if order.kind == "grow":
+        job.allotment = job.allotment.minus(order.nodes)
+        state.pool.release(job.spec.job_id, order.nodes)
+    job.note = f"did not {order.kind} by {order.count} nodes: {event.reason or 'no reason given'}"
+    _close(state, job, now, state.settings.failure_backoff_s)
+
+
+def request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[Effect]:
+    """Take an offer at once, or note a wish for after the pass: queued jobs come first.
+
+    An offer also lowers the job's maximum, so that it is not given the nodes back right away; a wish raises it.
+    """
+    job = state.jobs.get(event.job_id)
+    if job is None:
+        state.anomalies.append(f"{event} is about an unknown job")
+        return []
+    if job.state in PAST:
+        return []
+    if event.delta == 0 or job.state is not JobState.RUNNING or not job.view().resizable(now):
+        return [Refuse(event.job_id, f"job {event.job_id} is {job.state} and takes no order now")]
+    if event.delta > 0:
+        state.wishes[event.job_id] = event.delta
+        job.max_nodes = min(job.spec.max_nodes, max(job.max_nodes, len(job.allotment) + event.delta))
+        state.touch(job)
+        return []
+    count = min(-event.delta, len(job.allotment) - job.spec.min_nodes)
+    if count <= 0:
+        return [Refuse(event.job_id, f"job {event.job_id} is at its minimum of {job.spec.min_nodes} nodes")]
+    job.max_nodes = len(job.allotment) - count
+    return send_shrink(state, job, count, "the job offered them back")

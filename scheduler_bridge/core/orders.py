@@ -1,0 +1,117 @@
+"""Sending orders, and carrying out what a policy decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
+from scheduler_bridge.core.lifecycle import Step
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
+from scheduler_bridge.model import Allotment
+from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
+
+
+class InfeasibleDecisionError(RuntimeError):
+    """A policy decided what cannot be done; the text names the decision and the reason. Nothing of it was done."""
+
+
+def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) -> list[Effect]:
+    """Apply the decisions of one pass.
+
+    Raises:
+        InfeasibleDecisionError: One of them cannot be done.
+    """
+    state.reservation = None
+    effects: list[Effect] = []
+    for decision in decisions:
+        match decision:
+            case Reserve():
+                state.reservation = decision.reservation
+            case Start():
+                effects += _start(state, decision, now)
+            case Grow():
+                job = _resizable(state, decision, now)
+                if len(job.allotment) + decision.nodes > job.max_nodes or decision.nodes > state.pool.free:
+                    raise InfeasibleDecisionError(
+                        f"{decision}: the job has {len(job.allotment)} of at most {job.max_nodes} nodes, "
+                        f"{state.pool.free} are free"
+                    )
+                effects += send_grow(state, job, decision.nodes, decision.reason)
+            case Shrink():
+                job = _resizable(state, decision, now)
+                if len(job.allotment) - decision.nodes < job.spec.min_nodes:
+                    raise InfeasibleDecisionError(
+                        f"{decision}: the job has {len(job.allotment)} of at least {job.spec.min_nodes} nodes"
+                    )
+                effects += send_shrink(state, job, decision.nodes, decision.reason)
+            case _:
+                assert_never(decision)
+    return effects
+
+
+def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
+    job = state.queue.get(decision.job_id)
+    if job is None:
+        raise InfeasibleDecisionError(f"{decision}: the job is not waiting")
+    spec = job.spec
+    if not spec.min_nodes <= decision.nodes <= spec.max_nodes or decision.nodes > state.pool.free:
+        raise InfeasibleDecisionError(
+            f"{decision}: the job wants {spec.min_nodes} to {spec.max_nodes} nodes, {state.pool.free} are free"
+        )
+    job.step(Step.START)
+    job.starts += 1
+    job.told_to_start_s = now
+    job.allotment = Allotment(state.pool.take(spec.job_id, decision.nodes))
+    job.note = f"started on {decision.nodes} nodes: {decision.reason}"
+    del state.queue[spec.job_id]
+    state.active[spec.job_id] = job
+    state.touched.add(spec.job_id)
+    return [StartJob(spec.job_id, job.allotment.nodes)]
+
+
+def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> TrackedJob:
+    job = state.active.get(decision.job_id)
+    if job is None or not job.view().resizable(now) or decision.nodes < 1:
+        where = "unknown or without nodes" if job is None else f"{job.state}, ready {job.ready}, order {job.order}"
+        raise InfeasibleDecisionError(f"{decision}: the job takes no such order now ({where})")
+    return job
+
+
+def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: str) -> list[Effect]:
+    """Hold the first ``count`` free nodes for the job and tell it to use them."""
+    nodes = state.pool.take(job.spec.job_id, count)
+    job.allotment = job.allotment.plus(nodes)
+    return _send(state, job, PendingOrder(state.next_order, "grow", nodes, count), reason)
+
+
+def send_shrink(state: SchedulerState, job: TrackedJob, count: int, reason: str) -> list[Effect]:
+    """Tell the job to release ``count`` nodes. [D] Wished are those that it got last: place 0 sits on the first."""
+    wished = job.allotment.nodes[-count:]
+    return _send(state, job, PendingOrder(state.next_order, "shrink", wished, count), reason)
+
+
+def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: str) -> list[Effect]:
+    job.step(Step.GROW if order.kind == "grow" else Step.SHRINK)
+    job.order = order
+    job.note = f"told to {order.kind} by {order.count} nodes: {reason}"
+    state.next_order += 1
+    state.touched.add(job.spec.job_id)
+    return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count)]
+
+
+def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
+    """Answer the evolving requests for more nodes with what the pass left free. [D] Waiting jobs come first."""
+    effects: list[Effect] = []
+    for job_id, delta in state.wishes.items():
+        job = state.jobs[job_id]
+        if job.order is not None and job.order.kind == "grow":
+            continue  # the pass itself has granted it
+        count = min(delta, state.pool.free, job.max_nodes - len(job.allotment))
+        if state.queue or count <= 0 or not job.view().resizable(now):
+            effects.append(Refuse(job_id, f"job {job_id} asked for {delta} nodes; none can be given now"))
+        else:
+            effects += send_grow(state, job, count, "the job asked for them")
+    state.wishes.clear()
+    return effects

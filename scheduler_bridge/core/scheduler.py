@@ -1,0 +1,133 @@
+"""The scheduler: events in, effects out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from scheduler_bridge.core import alarms, invariants, on_jobs, on_nodes, on_resizes, orders, snapshot
+from scheduler_bridge.core.effects import Effect
+from scheduler_bridge.core.events import (
+    CancelJob,
+    Event,
+    EvolvingRequest,
+    GrowCompleted,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    MalleableEnded,
+    MalleableReady,
+    NodeDown,
+    NodeUp,
+    ResizeDeferred,
+    ResizeFailed,
+    ShrinkCompleted,
+    WakeUp,
+    batch_rank,
+)
+from scheduler_bridge.core.lifecycle import JobState
+from scheduler_bridge.core.nodes import NodePool
+from scheduler_bridge.core.snapshot import Snapshot
+from scheduler_bridge.core.state import SchedulerState, Settings
+from scheduler_bridge.policies import Policy
+
+
+class SchedulerCore:
+    """Decides for one cluster. Pure and deterministic: the same events at the same times give the same effects.
+
+    The caller reports what happens as events and carries the effects out. Reports that contradict what the core knows
+    change nothing and are kept in ``anomalies``; reports that come too late, about a job that ended meanwhile, change
+    nothing either.
+
+    Args:
+        nodes: All nodes of the cluster, in the order in which they are to be used.
+        policy: What decides.
+        settings: Intervals and pauses.
+    """
+
+    def __init__(self, nodes: Sequence[str], policy: Policy, settings: Settings | None = None) -> None:
+        self._state = SchedulerState(settings or Settings(), NodePool(nodes))
+        self._policy = policy
+        self._now = float("-inf")
+
+    @property
+    def policy(self) -> Policy:
+        """What decides."""
+        return self._policy
+
+    @property
+    def anomalies(self) -> tuple[str, ...]:
+        """The last reports that contradicted what the core knew."""
+        return tuple(self._state.anomalies)
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take one event at ``now`` (seconds); see ``handle_batch``."""
+        return self.handle_batch((event,), now)
+
+    def handle_batch(self, events: Iterable[Event], now: float) -> list[Effect]:
+        """Take all events of one instant and decide once.
+
+        Ends come before submissions, cancellations last, whatever their order in ``events``.
+
+        Raises:
+            ValueError: ``now`` lies before an earlier call's.
+            InfeasibleDecisionError: The policy decided what cannot be done.
+            InvariantError: The state contradicts itself.
+        """
+        if now < self._now:
+            raise ValueError(f"time went back from {self._now} s to {now} s")
+        self._now = now
+        state = self._state
+        state.touched.clear()
+        effects: list[Effect] = []
+        for event in sorted(events, key=batch_rank):
+            effects += self._apply(event, now)
+        effects += alarms.ring(state, now)
+        if state.changed:
+            state.changed = False
+            effects += orders.carry_out(state, self._policy.decide(state.view(), now), now)
+            effects += orders.grant_wishes(state, now)
+            alarms.passed(state, now)
+        effects += alarms.arm(state)
+        invariants.check_touched(state)
+        return effects
+
+    def _apply(self, event: Event, now: float) -> list[Effect]:
+        match event:
+            case JobSubmitted() | JobStarted() | JobEnded() | MalleableReady() | MalleableEnded() | CancelJob():
+                return on_jobs.apply(self._state, event, now)
+            case GrowCompleted() | ShrinkCompleted() | ResizeFailed() | ResizeDeferred():
+                return on_resizes.answer(self._state, event, now)
+            case EvolvingRequest():
+                return on_resizes.request(self._state, event, now)
+            case NodeUp() | NodeDown():
+                return on_nodes.apply(self._state, event)
+            case WakeUp():
+                self._state.armed_s = None  # whoever woke us early has forgotten the time asked for
+                return []
+            case _:
+                assert_never(event)
+
+    def check(self) -> None:
+        """Check the whole state, node by node and job by job.
+
+        Raises:
+            InvariantError: Something does not hold.
+        """
+        invariants.check_all(self._state)
+
+    def snapshot(self) -> Snapshot:
+        """A read-only picture of all jobs and nodes."""
+        return snapshot.take(self._state, self._policy, self._now)
+
+    def explain(self, job_id: int) -> str:
+        """Why the job waits, or what was last decided about it and why, or how it ended.
+
+        Raises:
+            KeyError: No such job.
+        """
+        job = self._state.jobs[job_id]
+        text = job.note
+        if job.state is JobState.QUEUED:
+            text = self._policy.why_waiting(self._state.view(), job.spec, self._state.reservation)
+        return f"job {job_id} is {job.state}: {text}"

@@ -1,0 +1,103 @@
+"""A read-only picture of the scheduler, for ``queue``, ``nodes`` and reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler_bridge.core.events import Outcome
+from scheduler_bridge.core.lifecycle import JobState
+from scheduler_bridge.core.nodes import NodeState
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import PendingOrder
+from scheduler_bridge.model import JobSpec, Reservation
+from scheduler_bridge.policies import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job. Times in seconds of the scheduler's clock.
+
+    Attributes:
+        spec: What was submitted.
+        state: Where it is in its life.
+        nodes: The nodes it holds.
+        ready: Whether it takes orders.
+        order: The order under way.
+        start_s: When it started.
+        end_s: When it ended.
+        outcome: How it ended.
+        reason: Why it waits, what was decided last about it, or why it ended.
+        expected_start_s: For the job that holds the reservation: its start at the latest, if all walltimes hold.
+        expected_end_s: For a job that holds nodes: start plus walltime.
+        grows: Completed grow orders.
+        shrinks: Completed shrink orders.
+    """
+
+    spec: JobSpec
+    state: JobState
+    nodes: tuple[str, ...]
+    ready: bool
+    order: PendingOrder | None
+    start_s: float | None
+    end_s: float | None
+    outcome: Outcome | None
+    reason: str
+    expected_start_s: float | None
+    expected_end_s: float | None
+    grows: int
+    shrinks: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node and the job that holds it; ``releasing``: wished back by a shrink order under way."""
+
+    node: str
+    state: NodeState
+    job_id: int | None
+    releasing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole scheduler at ``now_s``; jobs in the order of their submission, nodes in their own order."""
+
+    now_s: float
+    policy: str
+    jobs: tuple[JobRow, ...]
+    nodes: tuple[NodeRow, ...]
+    reservation: Reservation | None
+
+
+def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
+    """Take a picture of ``state``."""
+    view = state.view()
+    reservation = state.reservation
+    jobs = []
+    for job in state.jobs.values():
+        waits = job.state is JobState.QUEUED
+        reserved = waits and reservation is not None and reservation.job_id == job.spec.job_id
+        jobs.append(
+            JobRow(
+                spec=job.spec,
+                state=job.state,
+                nodes=job.allotment.nodes,
+                ready=job.ready,
+                order=job.order,
+                start_s=job.started_s,
+                end_s=job.ended_s,
+                outcome=job.outcome,
+                reason=policy.why_waiting(view, job.spec, reservation) if waits else job.note,
+                expected_start_s=reservation.start_s if reservation is not None and reserved else None,
+                expected_end_s=job.expected_end_s if job.spec.job_id in state.active else None,
+                grows=job.grows,
+                shrinks=job.shrinks,
+            )
+        )
+    releasing = {
+        node for job in state.active.values() if job.order and job.order.kind == "shrink" for node in job.order.nodes
+    }
+    nodes = tuple(
+        NodeRow(node, state.pool.state(node), state.pool.owner(node), node in releasing) for node in state.pool.names
+    )
+    return Snapshot(now, policy.name, tuple(jobs), nodes, reservation)

@@ -1,0 +1,125 @@
+"""The scheduler core's whole state, and the two ways in which a job leaves."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+
+from scheduler_bridge.core.effects import Effect, KillJob
+from scheduler_bridge.core.events import Outcome
+from scheduler_bridge.core.lifecycle import JobState, Step
+from scheduler_bridge.core.nodes import NodePool
+from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.model import Allotment, ClusterView, Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Parameters of the core, all in seconds.
+
+    Attributes:
+        pass_interval_s: Decide at least this often while jobs wait or run; None: at events only.
+        cooldown_s: A job takes no order for this long after a completed resize.
+        failure_backoff_s: A job takes no order for this long after a failed one, so that orders to a job that refuses
+            them all do not chase each other.
+        walltime_grace_s: A job is killed this long after its walltime.
+
+    Raises:
+        ValueError: One of them is out of range.
+    """
+
+    pass_interval_s: float | None = None
+    cooldown_s: float = 0.0
+    failure_backoff_s: float = 30.0
+    walltime_grace_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.pass_interval_s is not None and self.pass_interval_s <= 0:
+            raise ValueError(f"pass_interval_s is {self.pass_interval_s}, must be positive")
+        for name in ("cooldown_s", "failure_backoff_s", "walltime_grace_s"):
+            if (value := getattr(self, name)) < 0:
+                raise ValueError(f"{name} is {value}, must not be negative")
+
+
+@dataclass(slots=True)
+class SchedulerState:
+    """Everything that decides what the core does next.
+
+    Attributes:
+        settings: The parameters.
+        pool: The nodes.
+        jobs: Every job ever accepted.
+        queue: The waiting ones, in the order of their submission.
+        active: Those that hold nodes, in the order of their starts.
+        reservation: Made in the last pass.
+        next_order: Number of the next order.
+        changed: Something happened since the last pass that may allow a decision.
+        touched: Jobs changed by the present batch.
+        wishes: Nodes that evolving jobs asked for in the present batch.
+        deadlines: When to look at a job again (walltime over, cooldown over), a heap; may hold stale entries.
+        next_pass_s: When the next periodic pass is due.
+        armed_s: The earliest wake-up that was asked for and has not come yet.
+        anomalies: Reports that contradict what the core knows, the latest last; they changed nothing.
+    """
+
+    settings: Settings
+    pool: NodePool
+    jobs: dict[int, TrackedJob] = field(default_factory=dict)
+    queue: dict[int, TrackedJob] = field(default_factory=dict)
+    active: dict[int, TrackedJob] = field(default_factory=dict)
+    reservation: Reservation | None = None
+    next_order: int = 1
+    changed: bool = False
+    touched: set[int] = field(default_factory=set)
+    wishes: dict[int, int] = field(default_factory=dict)
+    deadlines: list[tuple[float, int]] = field(default_factory=list)
+    next_pass_s: float | None = None
+    armed_s: float | None = None
+    anomalies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+
+    def view(self) -> ClusterView:
+        """The state as a policy sees it."""
+        return ClusterView(
+            total_nodes=self.pool.in_service,
+            free_nodes=self.pool.free,
+            queue=tuple([job.spec for job in self.queue.values()]),
+            running=tuple([job.view() for job in self.active.values()]),
+        )
+
+    def touch(self, job: TrackedJob) -> None:
+        """Note that the batch changed ``job`` and that a decision may follow."""
+        job.changed()
+        self.touched.add(job.spec.job_id)
+        self.changed = True
+
+    def watch(self, job: TrackedJob, time_s: float) -> None:
+        """Look at ``job`` again at ``time_s``."""
+        heapq.heappush(self.deadlines, (time_s, job.spec.job_id))
+
+    def kill(self, job: TrackedJob, outcome: Outcome, reason: str) -> list[Effect]:
+        """Tell a job that holds nodes to end; a job on its way out keeps its first reason."""
+        if job.state is JobState.ENDING:
+            return []
+        job.step(Step.KILL)
+        job.kill = (outcome, reason)
+        job.note = f"told to end: {reason}"
+        self.touch(job)
+        return [KillJob(job.spec.job_id, reason)]
+
+    def end(self, job: TrackedJob, outcome: Outcome, reason: str, now: float) -> None:
+        """Take the job's end down and its nodes back.
+
+        What the core killed it for wins over what its processes' end looked like, unless it completed all the same.
+        """
+        job.step(Step.END)
+        if job.kill is not None and outcome != "completed":
+            outcome, reason = job.kill
+        job.outcome, job.reason, job.ended_s = outcome, reason, now
+        job.note = f"{outcome}: {reason}" if reason else outcome
+        job.ready, job.order = False, None
+        self.pool.release(job.spec.job_id, job.allotment)
+        job.allotment = Allotment()
+        self.queue.pop(job.spec.job_id, None)
+        self.active.pop(job.spec.job_id, None)
+        self.touch(job)

@@ -1,0 +1,90 @@
+"""A job as the scheduler core keeps it: the only mutable record of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from scheduler_bridge.core.events import Outcome
+from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, InvalidTransitionError, JobState, Step
+from scheduler_bridge.model import Allotment, JobSpec, RunningJob
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOrder:
+    """An order that the job has not answered yet. ``nodes``: to arrive, or (shrink) wished back."""
+
+    order: int
+    kind: Literal["grow", "shrink"]
+    nodes: tuple[str, ...]
+    count: int
+    deferred: bool = False
+
+
+@dataclass(slots=True)
+class TrackedJob:
+    """All that the core knows about a job. Nodes on order to arrive are part of the allotment already."""
+
+    spec: JobSpec
+    state: JobState = JobState.QUEUED
+    allotment: Allotment = field(default_factory=Allotment)
+    ready: bool = False
+    order: PendingOrder | None = None
+    max_nodes: int = 0
+    told_to_start_s: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    resizable_from_s: float = 0.0
+    kill: tuple[Outcome, str] | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    note: str = "submitted"
+    starts: int = 0
+    grows: int = 0
+    shrinks: int = 0
+    _view: RunningJob | None = None
+
+    def __post_init__(self) -> None:
+        self.max_nodes = self.spec.max_nodes
+
+    def step(self, step: Step) -> None:
+        """Move on in the life cycle.
+
+        Raises:
+            InvalidTransitionError: The table has no such step.
+        """
+        if (after := TRANSITIONS.get((self.state, step))) is None:
+            raise InvalidTransitionError(
+                f"job {self.spec.job_id} is {self.state}, cannot {step}; "
+                f"{len(self.allotment)} nodes, order {self.order}, last: {self.note}"
+            )
+        self.state = after
+        self._view = None
+
+    def changed(self) -> None:
+        """Drop the cached view; to be called after every change that is not a step."""
+        self._view = None
+
+    @property
+    def expected_end_s(self) -> float:
+        """Start plus walltime, in seconds; while it is starting, counted from the decision."""
+        start_s = self.started_s if self.started_s is not None else self.told_to_start_s
+        return (start_s if start_s is not None else self.spec.submit_s) + self.spec.walltime_s
+
+    def view(self) -> RunningJob:
+        """The job as a policy sees it."""
+        if self._view is None:
+            order = self.order
+            self._view = RunningJob(
+                spec=self.spec,
+                nodes=len(self.allotment),
+                start_s=self.started_s if self.started_s is not None else self.told_to_start_s or 0.0,
+                expected_end_s=self.expected_end_s,
+                max_nodes=self.max_nodes,
+                ready=self.ready and self.state in LIVE and self.state is not JobState.STARTING,
+                resizable_from_s=self.resizable_from_s,
+                order=order.kind if order else None,
+                order_nodes=order.count if order else 0,
+                deferred=order.deferred if order else False,
+            )
+        return self._view

@@ -1,0 +1,31 @@
+"""The scheduling policies: pure functions of the cluster and the time, by name.
+
+A new policy is one small file with a registered function, imported here.
+"""
+
+from __future__ import annotations
+
+from scheduler_bridge.policies import backfilling as _backfilling
+from scheduler_bridge.policies import easy as _easy
+from scheduler_bridge.policies import fcfs as _fcfs
+from scheduler_bridge.policies import malleable as _malleable
+from scheduler_bridge.policies.base import Policy
+from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies.registry import PolicyInfo, UnknownPolicyError, describe, get, names, register
+
+__all__ = [
+    "Decision",
+    "Grow",
+    "Policy",
+    "PolicyInfo",
+    "Reserve",
+    "Shrink",
+    "Start",
+    "UnknownPolicyError",
+    "describe",
+    "get",
+    "names",
+    "register",
+]
+
+_REGISTERED = (_fcfs, _backfilling, _easy, _malleable)

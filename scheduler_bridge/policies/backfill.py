@@ -1,0 +1,115 @@
+"""Which waiting jobs start: in order only, whatever fits, or what does not delay the first blocked job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies.compose import StartSize
+from scheduler_bridge.policies.plan import Plan
+
+IN_ORDER = "first in the queue"
+
+
+class InOrder:
+    """Nobody overtakes: the pass stops at the first job that does not fit."""
+
+    def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
+        """Start jobs in order until one does not fit; that one's reservation is only told, it protects nothing."""
+        for spec in queue:
+            need = size.need(spec)
+            if need > plan.usable:
+                plan.reservation = plan.reserve(spec, need, reclaim=False)
+                return
+            plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
+
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
+        """Too few nodes for the first; the others wait for the first."""
+        if position > 0:
+            return f"job {view.queue[0].job_id} is first in the queue and nobody overtakes"
+        return _too_few(need, view, reservation)
+
+
+class AnyThatFits:
+    """Every job that fits starts, in order, without reservations: large jobs may wait for long [2024 paper]."""
+
+    def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
+        """Start every job of the queue that fits when its turn comes."""
+        reason = IN_ORDER
+        for spec in queue:
+            if plan.usable == 0:
+                return
+            if size.need(spec) <= plan.usable:
+                plan.start(spec, size.pick(spec, plan.usable), reason)
+            else:
+                reason = "backfilled: it fits into the free nodes"
+
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:  # noqa: ARG002
+        """Too few nodes."""
+        return _too_few(need, view, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Easy:
+    """The first blocked job holds a reservation; later jobs start if they do not delay it.
+
+    A later job starts if by its walltime it ends before the reservation begins, or if it fits into the nodes that the
+    reservation leaves spare. [D] A job that the nodes in service cannot hold (nodes are down) blocks nobody.
+
+    Attributes:
+        reclaim: Nodes that malleable jobs can give back count as available for the reservation. Set it if a
+            redistribution takes them back.
+    """
+
+    reclaim: bool = False
+
+    def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
+        """Start jobs in order; reserve for the first that is blocked; let later ones overtake where that is harmless.
+
+        A job that only waits for nodes that are being released is promised them, so that later jobs leave them alone.
+        """
+        for spec in queue:
+            need = size.need(spec)
+            if plan.reservation is not None:
+                if plan.soon <= 0:
+                    return
+                self._overtake(plan, spec, need, size)
+            elif need <= plan.usable:
+                plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
+            else:
+                self._block(plan, spec, need)
+
+    def _block(self, plan: Plan, spec: JobSpec, need: int) -> None:
+        reservation = plan.reserve(spec, need, reclaim=self.reclaim)
+        if math.isinf(reservation.start_s):
+            return
+        plan.reservation, plan.spare = reservation, reservation.spare_nodes
+        if need <= plan.soon:
+            plan.promise(spec, need)
+
+    @staticmethod
+    def _overtake(plan: Plan, spec: JobSpec, need: int, size: StartSize) -> None:
+        if need <= (room := plan.room(spec, plan.usable)):
+            nodes = size.pick(spec, room)
+            plan.charge(spec, nodes)
+            plan.start(spec, nodes, f"backfilled: {plan.reservation} and stay so")
+        elif plan.usable < need <= plan.room(spec, plan.soon):
+            plan.charge(spec, need)
+            plan.promise(spec, need)
+
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
+        """Too few nodes, or it would delay the reservation."""
+        if need > view.free_nodes or reservation is None:
+            return _too_few(need, view, reservation)
+        if reservation.job_id == view.queue[position].job_id:
+            return f"the nodes for it are being released; {reservation}"
+        return f"it would delay job {reservation.job_id}: {reservation}, {reservation.spare_nodes} are spare"
+
+
+def _too_few(need: int, view: ClusterView, reservation: Reservation | None) -> str:
+    text = f"it needs {need} nodes, {view.free_nodes} are free"
+    if need > view.total_nodes:
+        return f"{text} and only {view.total_nodes} in service"
+    return text if reservation is None else f"{text}; {reservation}"

@@ -1,0 +1,99 @@
+"""Policies are composed: queue order x backfill x start size x redistribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies.decision import Decision
+from scheduler_bridge.policies.plan import Plan
+
+
+class QueueOrder(Protocol):
+    """Who comes first."""
+
+    def __call__(self, view: ClusterView, now: float) -> Sequence[JobSpec]:
+        """The waiting jobs, the most urgent first."""
+
+
+class StartSize(Protocol):
+    """With how many nodes a job starts."""
+
+    def need(self, spec: JobSpec) -> int:
+        """The fewest nodes that it starts with."""
+
+    def pick(self, spec: JobSpec, available: int) -> int:
+        """The nodes that it starts with if ``available`` (at least ``need``) may be used."""
+
+
+class Backfill(Protocol):
+    """Which waiting jobs start, and which of them hold reservations."""
+
+    def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
+        """Start jobs of ``queue`` in ``plan``."""
+
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
+        """Why the job at ``position`` of the queue, which needs ``need`` nodes, waits."""
+
+
+class Redistribution(Protocol):
+    """How nodes move between running malleable jobs."""
+
+    def resize(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
+        """Shrink and grow jobs in ``plan``; ``waiting`` are the jobs that did not start, in the queue's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedPolicy:
+    """A policy made of four exchangeable parts; without a redistribution malleable jobs are never resized."""
+
+    name: str
+    order: QueueOrder
+    backfill: Backfill
+    size: StartSize
+    redistribution: Redistribution | None = None
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        """One pass: order the queue, start what may start, then move nodes between running jobs."""
+        plan = Plan(view, now)
+        queue = self.order(view, now)
+        self.backfill.start(plan, queue, self.size)
+        if self.redistribution is not None:
+            self.redistribution.resize(plan, plan.waiting(queue), self.size)
+        return plan.decisions()
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        """In one sentence, with the reservation that stands in the way, if any."""
+        position = next(index for index, spec in enumerate(view.queue) if spec.job_id == job.job_id)
+        return self.backfill.why(self.size.need(job), view, reservation, position)
+
+
+def by_submission(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
+    """First come, first served."""
+    return view.queue
+
+
+class Moldable:
+    """As many nodes as may be used, up to the job's maximum; at least its minimum [2024 paper]."""
+
+    def need(self, spec: JobSpec) -> int:
+        """The job's minimum (a rigid job's size)."""
+        return spec.min_nodes
+
+    def pick(self, spec: JobSpec, available: int) -> int:
+        """All that is available, up to the job's maximum."""
+        return min(spec.max_nodes, available)
+
+
+class AtMinimum:
+    """The job's minimum (a rigid job's size) [2024 paper, malleable algorithm]."""
+
+    def need(self, spec: JobSpec) -> int:
+        """The job's minimum."""
+        return spec.min_nodes
+
+    def pick(self, spec: JobSpec, available: int) -> int:  # noqa: ARG002 - other sizes depend on it
+        """The job's minimum."""
+        return spec.min_nodes

@@ -1,0 +1,74 @@
+"""Policies by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scheduler_bridge.policies.base import Policy
+
+
+class UnknownPolicyError(ValueError):
+    """No policy has that name, or the policy has no such parameter; the text lists what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInfo:
+    """What a policy is: its name, one line, the whole description with its source, and its parameters' defaults."""
+
+    name: str
+    summary: str
+    description: str
+    parameters: dict[str, object]
+
+
+_FACTORIES: dict[str, Callable[..., Policy]] = {}
+
+
+def register(factory: Callable[..., Policy]) -> Callable[..., Policy]:
+    """Register a function that makes a policy under the function's name (``_`` becomes ``-``).
+
+    Its docstring describes the policy and cites its source; its keyword parameters are the policy's.
+
+    Raises:
+        ValueError: The name is taken, or the function has no docstring.
+    """
+    name = factory.__name__.replace("_", "-")
+    if name in _FACTORIES:
+        raise ValueError(f"policy {name!r} is registered twice")
+    if not inspect.getdoc(factory):
+        raise ValueError(f"policy {name!r} has no description")
+    _FACTORIES[name] = factory
+    return factory
+
+
+def names() -> list[str]:
+    """All policies, by name."""
+    return sorted(_FACTORIES)
+
+
+def get(name: str, **parameters: object) -> Policy:
+    """Make the policy ``name``.
+
+    Raises:
+        UnknownPolicyError: No such policy or parameter.
+    """
+    known = describe(name).parameters
+    if unknown := sorted(set(parameters).difference(known)):
+        there = ", ".join(known) or "none"
+        raise UnknownPolicyError(f"policy {name!r} has no parameter {', '.join(unknown)}; its parameters: {there}")
+    return _FACTORIES[name](**parameters)
+
+
+def describe(name: str) -> PolicyInfo:
+    """Describe the policy ``name``.
+
+    Raises:
+        UnknownPolicyError: No such policy.
+    """
+    if name not in _FACTORIES:
+        raise UnknownPolicyError(f"no policy {name!r}; there are {', '.join(names())}")
+    description = inspect.getdoc(_FACTORIES[name]) or ""
+    parameters = {key: value.default for key, value in inspect.signature(_FACTORIES[name]).parameters.items()}
+    return PolicyInfo(name, description.splitlines()[0], description, parameters)

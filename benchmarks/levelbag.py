@@ -88,7 +88,10 @@ class LevelBag(ABC):
         for level in self._queue.occupied():
             if self._weights[level] < self.MIN_GIFT_TASKS:
                 return False
-            found += sum(self._subtrees(self._queue.rows(level)))
+            rows = self._queue.rows(level)
+            if len(rows) > 1:
+                return True
+            found += sum(self._subtrees(rows))
             if found > 1:
                 return True
         return False

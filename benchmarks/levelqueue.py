@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -63,13 +64,17 @@ class LevelQueue:
         """Add ``rows``, of shape (n, fields), to ``level``; the room that a kernel needs stays free."""
         old = int(self.entries[level])
         new = old + len(rows)
-        room = self._by_row(self.data).shape[1]
-        if new + self._capacity > room:
-            data = self._allocate(2 * new + self._capacity)
-            self._by_row(data)[:, :room] = self._by_row(self.data)
-            self.data = data
+        self._reserve(new)
         self._by_row(self.data)[level, old:new] = rows
         self.entries[level] = new
+
+    def _reserve(self, entries: int) -> None:
+        """Make room for so many entries on every level, beside what a kernel needs."""
+        room = self._by_row(self.data).shape[1]
+        if entries + self._capacity > room:
+            data = self._allocate(2 * entries + self._capacity)
+            self._by_row(data)[:, :room] = self._by_row(self.data)
+            self.data = data
 
     def drop_first(self, level: int, count: int) -> None:
         """Remove the ``count`` oldest entries of ``level``."""
@@ -97,8 +102,10 @@ class LevelQueue:
 
     def unpack(self, packed: Words) -> None:
         """Add the entries that ``packed`` returned elsewhere."""
-        for level in np.unique(packed[:, -1]).tolist():
-            self.append(level, packed[packed[:, -1] == level, :-1])
+        levels = packed[:, -1].tolist()
+        ends = [i for i in range(1, len(levels)) if levels[i] != levels[i - 1]]
+        for begin, end in pairwise([0, *ends, len(levels)] if levels else []):
+            self.append(levels[begin], packed[begin:end, :-1])
 
 
 def shares(pending: Sequence[int], weights: Sequence[float]) -> list[int]:

@@ -43,6 +43,8 @@ def test_every_schedule_counts_every_node_once(steps: list[tuple[str, int, int]]
                 bags[amount % len(bags)].merge(bag)
             case "ship":
                 bags[place] = pickle.loads(pickle.dumps(bag, protocol=5))
+            case _:
+                assert action == "merge"
     result = Count()
     for bag in bags:
         while bag.process(5000):

@@ -108,15 +108,19 @@ class Shutdown(Request, frozen=True, tag="shutdown"):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """One node: free (no job), held by a job, or down."""
+    """One node: free (no job), held by a job, or down; ``releasing``: a shrink order under way wishes it back."""
 
     name: str
     state: Literal["idle", "busy", "down"]
     job: int | None = None
+    releasing: bool = False
 
 
 class JobStatus(msgspec.Struct, frozen=True):
-    """One job; times in seconds on the daemon's clock (``Snapshot.now_s``), ``seconds`` since its start."""
+    """One job; times in seconds on the daemon's clock (``Snapshot.now_s``).
+
+    ``state``: waiting, starting, running, ending, or how it ended (completed, failed, cancelled, timeout, lost).
+    """
 
     job: int
     name: str
@@ -133,7 +137,10 @@ class JobStatus(msgspec.Struct, frozen=True):
     end_s: float | None
     grows: int
     shrinks: int
+    ready: bool = False
     resizing: Literal["grow", "shrink"] | None = None
+    expected_start_s: float | None = None
+    expected_end_s: float | None = None
     reason: str = ""
     progress: float | None = None
     progress_total: float | None = None

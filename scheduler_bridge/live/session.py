@@ -31,6 +31,9 @@ from typing import Literal, TypeAlias, assert_never
 from apgas.malleability import orders as wire
 from scheduler_bridge.live.config import Limits
 
+Said: TypeAlias = wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving
+"""What a job may say once it is attached."""
+
 _NOBODY = "0" * 64
 """Compared with when a job is unknown, so that an unknown job takes as long to refuse as a wrong token."""
 
@@ -58,6 +61,9 @@ class JobLink:
     job_id: int
     token: str = field(repr=False)
     held: frozenset[str]
+    """Nodes that the job runs on as far as its outcomes say; kept by the driver."""
+    abandoned: set[int] = field(default_factory=set)
+    """Grow orders whose outcome came too late to be awaited: their nodes may be someone else's by now."""
     phase: Literal["silent", "ready", "disabled"] = "silent"
     open: OpenOrder | None = None
 
@@ -81,7 +87,15 @@ class Heard:
     """The job said ``message``, which fits its state; the link is up to date already."""
 
     job_id: int
-    message: wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving
+    message: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Trespassed:
+    """The job runs on nodes that it no longer has: it is to be ended."""
+
+    job_id: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +105,7 @@ class Close:
     reason: str
 
 
-Action: TypeAlias = Send | Attach | Heard | Close
+Action: TypeAlias = Send | Attach | Heard | Trespassed | Close
 
 
 class Session:
@@ -173,32 +187,42 @@ class Session:
 
     def _attached(self, link: JobLink, message: wire.ToScheduler) -> list[Action]:
         fresh, self._fresh = self._fresh, False
-        match message:
-            case wire.Hello():
-                return self._refuse("a hello was said already")
-            case wire.Ready():
-                if link.phase == "ready" and fresh:
-                    return []  # A reconnected job says again what holds.
-                objection = _objection_to_ready(link, message)
-                if objection is None:
-                    link.phase = "ready"
-            case wire.Disable():
-                objection = None if link.phase == "ready" else "there is no handler to give up"
-                if objection is None:
-                    link.phase = "disabled"
-            case wire.Progress():
-                objection = None
-            case wire.Deferred():
-                objection = _objection_to_order(link, message.order)
-            case wire.Outcome():
-                objection = objection_to_outcome(link, message)
-                if objection is None:
-                    link.open = None
-            case wire.Evolving():
-                objection = None if link.phase == "ready" else "only a job that is ready may ask for nodes"
-            case _:
-                assert_never(message)
-        return [Heard(link.job_id, message)] if objection is None else self._refuse(objection)
+        if isinstance(message, wire.Ready) and link.phase == "ready" and fresh:
+            return []  # A reconnected job says again what holds.
+        if isinstance(message, wire.Outcome) and message.outcome == "done" and message.order in link.abandoned:
+            reason = f"it grew on {', '.join(message.nodes)} after order {message.order} had failed"
+            return [Trespassed(link.job_id, reason)]
+        if isinstance(message, wire.Hello):
+            return self._refuse("a hello was said already")
+        objection = _objection(link, message)
+        if objection is not None:
+            return self._refuse(objection)
+        if isinstance(message, wire.Ready):
+            link.phase = "ready"
+        elif isinstance(message, wire.Disable):
+            link.phase = "disabled"
+        elif isinstance(message, wire.Outcome):
+            link.open = None
+        return [Heard(link.job_id, message)]
+
+
+def _objection(link: JobLink, message: Said) -> str | None:
+    """Say why ``message`` does not fit the state of the job; None if it does."""
+    match message:
+        case wire.Ready():
+            return _objection_to_ready(link, message)
+        case wire.Disable():
+            return None if link.phase == "ready" else "there is no handler to give up"
+        case wire.Progress():
+            return None
+        case wire.Deferred():
+            return _objection_to_order(link, message.order)
+        case wire.Outcome():
+            return _objection_to_outcome(link, message)
+        case wire.Evolving():
+            return None if link.phase == "ready" else "only a job that is ready may ask for nodes"
+        case _:
+            assert_never(message)
 
 
 def _objection_to_ready(link: JobLink, message: wire.Ready) -> str | None:
@@ -216,8 +240,7 @@ def _objection_to_order(link: JobLink, order: int) -> str | None:
     return None
 
 
-def objection_to_outcome(link: JobLink, message: wire.Outcome) -> str | None:
-    """Say why ``message`` cannot be the outcome of the job's open order; None if it can."""
+def _objection_to_outcome(link: JobLink, message: wire.Outcome) -> str | None:
     objection = _objection_to_order(link, message.order)
     if objection is not None or link.open is None:
         return objection
@@ -228,7 +251,8 @@ def objection_to_outcome(link: JobLink, message: wire.Outcome) -> str | None:
         return None
     if len(set(message.nodes)) != len(message.nodes):
         return "a node is named twice"
-    if len(message.nodes) != expected.count:
+    fewest = 1 if expected.kind == "grow" else expected.count
+    if not fewest <= len(message.nodes) <= expected.count:
         return f"order {expected.order} was for {expected.count} nodes, the outcome names {len(message.nodes)}"
     candidates = frozenset(expected.nodes) if expected.kind == "grow" else link.held
     strange = [node for node in message.nodes if node not in candidates]

@@ -1,0 +1,68 @@
+"""Puts the commands together and turns errors into three lines: the culprit, why, what to do."""
+
+from __future__ import annotations
+
+import typer
+
+from scheduler_bridge.cli import cancel, doctor, nodes, policies, queue, report, serve, shutdown, submit
+from scheduler_bridge.cli.errors import CliError, show
+from scheduler_bridge.live import ControlError, DaemonError, SubmitError
+from scheduler_bridge.policies import UnknownPolicyError
+
+app = typer.Typer(
+    name="malleable",
+    help="Schedule jobs that grow and shrink while they run.\n\nExample: malleable serve --nodes 4",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for command in (serve, submit, queue, nodes, cancel, report, policies, doctor, shutdown):
+    command.register(app)
+
+
+@app.callback()
+def _options(
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+) -> None:
+    pass
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    debug = "--debug" in ours
+    if debug:
+        arguments = ["--debug", *(word for word in ours if word != "--debug"), *arguments[len(ours) :]]
+    try:
+        app(args=arguments, prog_name="malleable")
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else 1
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if debug:
+            raise
+        return show(_told(error))
+    return 0
+
+
+def _told(error: Exception) -> CliError:
+    match error:
+        case CliError():
+            return error
+        case SubmitError():
+            return CliError(str(error), error.why, error.hint)
+        case DaemonError():
+            return CliError(str(error), hint=error.hint)
+        case ControlError():
+            return CliError(str(error), hint=error.hint, code=1)
+        case UnknownPolicyError():
+            return CliError(str(error), hint="malleable policies describes them")
+        case BrokenPipeError():
+            return CliError("the reader of the output is gone", code=1)
+        case _:
+            return CliError(
+                f"{type(error).__name__}: {error}", "this should not happen", "repeat it with --debug and report it", 1
+            )

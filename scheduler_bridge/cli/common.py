@@ -1,0 +1,49 @@
+"""What several commands share: the state folder, output as table or JSON."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Console, RenderableType
+
+from scheduler_bridge.live import ControlClient
+
+ENV_STATE: Final = "MALLEABLE_STATE"
+_PLAIN_WIDTH = 160
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", envvar=ENV_STATE, help="State folder of the scheduler.", show_default=False),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def state_folder(given: Path | None) -> Path:
+    """Return the folder that was asked for, or the user's default one."""
+    if given is not None:
+        return given.absolute()
+    import platformdirs
+
+    return platformdirs.user_state_path("malleable", appauthor=False)
+
+
+def client(given: Path | None) -> ControlClient:
+    """Return a client of the scheduler that serves the state folder."""
+    return ControlClient(state_folder(given))
+
+
+def print_json(value: Any) -> None:
+    """Print ``value`` (builtin types and msgspec structs) as indented JSON."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n")
+
+
+def print_rich(what: RenderableType) -> None:
+    """Print for people: coloured on a terminal, plain lines elsewhere."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, no_color=True, width=_PLAIN_WIDTH)
+    console.print(what)

@@ -1,0 +1,34 @@
+"""How errors look: one red line with the culprit, one that says why, one that says what to do."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+
+class CliError(Exception):
+    """An error for the user.
+
+    Args:
+        what: Names the culprit.
+        why: The rule that it breaks.
+        hint: What to do.
+        code: Exit code: 2 for bad usage, 1 for a failure.
+    """
+
+    def __init__(self, what: str, why: str = "", hint: str = "", code: int = 2) -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.hint = hint
+        self.code = code
+
+
+def show(error: CliError) -> int:
+    """Print ``error`` on standard error; return its exit code."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text(error.what, style="bold red"))
+    for line in (error.why, error.hint):
+        if line:
+            console.print(Text(line))
+    return error.code

@@ -1,0 +1,104 @@
+"""Job files: TOML, with errors that name the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.live import JobRequest, SubmitError
+from scheduler_bridge.live.template import resolve_program
+
+_FIELDS: Final = {"class": "job_class", "env": "environment"}
+"""Keys of the file that are named otherwise in a request."""
+_KEYS: Final = ("name", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "command", "cwd", "env", "launch")
+_REQUIRED: Final = ("command",)
+_SYNTAX_AT = re.compile(r"\(at line (\d+), column \d+\)")
+_FIELD_AT = re.compile(r"`\$\.(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job file that was read."""
+
+    path: Path
+    text: str
+    values: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> JobFile:
+        """Read ``path``.
+
+        Raises:
+            CliError: It cannot be read, is not TOML, or has an unknown or lacks a required key.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise CliError(f"{path}: {reason}", hint="give a job file, or a command after --") from None
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            found = _SYNTAX_AT.search(str(error))
+            line = found[1] if found else str(len(text.splitlines()))
+            what = _SYNTAX_AT.sub("", str(error)).strip()
+            raise CliError(f"{path}:{line}: {what}", "a job file is TOML", "for example: nodes = 2") from None
+        file = cls(path, text, values)
+        for key in values:
+            if key not in _KEYS:
+                raise file.error(
+                    key, f"unknown key {key!r}", f"a job file has {', '.join(_KEYS)}", "remove or rename it"
+                )
+        for key in _REQUIRED:
+            if key not in values:
+                raise file.error(key, f"{key} is missing", "a job needs it", 'add: command = ["python", "hello.py"]')
+        return file
+
+    def request(self, *, user: str, cwd: str) -> JobRequest:
+        """Return the request; relative folders are seen from ``cwd``.
+
+        Raises:
+            CliError: A value is wrong; the text names its line.
+        """
+        values = {_FIELDS.get(key, key): value for key, value in self.values.items()}
+        if "job_class" not in values and ("min_nodes" in values or "max_nodes" in values):
+            values["job_class"] = "malleable"
+        values["cwd"] = str(Path(cwd) / str(values.get("cwd", "")))
+        values["user"] = user
+        values.setdefault("name", self.path.stem)
+        try:
+            request = msgspec.convert(values, JobRequest)
+        except msgspec.ValidationError as error:
+            found = _FIELD_AT.search(str(error))
+            key = found[1] if found else ""
+            what = re.sub(r" - at `.*`", "", str(error))
+            raise self.error(
+                key, f"{_key_of(key)}: {what[:1].lower()}{what[1:]}", hint="see: malleable submit --help"
+            ) from None
+        try:
+            request.bounds()
+            program = resolve_program(request.command[0], request.cwd)
+        except SubmitError as error:
+            raise self.error(error.field, str(error), error.why, error.hint) from None
+        return msgspec.structs.replace(request, command=(program, *request.command[1:]))
+
+    def error(self, field: str, what: str, why: str = "", hint: str = "") -> CliError:
+        """Return an error about ``field`` (a key of the file or a field of the request), with its line."""
+        return CliError(f"{self.path}:{self._line(_key_of(field))}: {what}", why, hint)
+
+    def _line(self, key: str) -> int:
+        form = re.compile(rf"\s*\[?[\"']?{re.escape(key)}[\"']?\s*[=.\]]") if key else None
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            if form is not None and form.match(line):
+                return number
+        return 1
+
+
+def _key_of(field: str) -> str:
+    return next((key for key, name in _FIELDS.items() if name == field), field)

@@ -1,0 +1,50 @@
+"""``malleable policies``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
+from scheduler_bridge.policies import describe, names
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(policies)
+
+
+def policies(
+    name: Annotated[str | None, typer.Argument(help="Describe this policy fully.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the scheduling policies, their parameters and sources.
+
+    Example: malleable policies malleable
+    """
+    infos = [describe(policy) for policy in ([name] if name is not None else names())]
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": info.name,
+                    "summary": info.summary,
+                    "description": info.description,
+                    "parameters": {key: repr(value) for key, value in info.parameters.items()},
+                }
+                for info in infos
+            ]
+        )
+    elif name is not None:
+        typer.echo(infos[0].description)
+    else:
+        table = Table(box=None, pad_edge=False)
+        for head in ("POLICY", "WHAT IT DOES", "PARAMETERS"):
+            table.add_column(head)
+        for info in infos:
+            parameters = ", ".join(f"{key}={value!r}" for key, value in info.parameters.items())
+            table.add_row(Text(info.name), Text(info.summary), Text(parameters))
+        print_rich(table)

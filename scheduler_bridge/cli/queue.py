@@ -1,0 +1,80 @@
+"""``malleable queue``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
+from scheduler_bridge.live import JobStatus, Snapshot
+
+_OPEN = ("waiting", "starting", "running", "ending")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(queue)
+
+
+def queue(
+    everything: Annotated[bool, typer.Option("--all", help="Ended jobs too (JSON always has them).")] = False,
+    state: StateOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the jobs that wait and run, with the reason why a job waits.
+
+    Example: malleable queue --all
+    """
+    snapshot = client(state).snapshot()
+    if as_json:
+        print_json(snapshot.jobs)
+        return
+    jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
+    if not jobs:
+        typer.echo("no job waits or runs")
+        return
+    print_rich(_table(jobs, snapshot))
+
+
+def _table(jobs: list[JobStatus], snapshot: Snapshot) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for head, justify in (("JOB", "right"), ("NAME", "left"), ("CLASS", "left"), ("STATE", "left")):
+        table.add_column(head, justify="right" if justify == "right" else "left", no_wrap=True)
+    for head in ("NODES", "ACCEPTS", "WAIT s", "RUN s", "GROWS", "SHRINKS"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("REMARK", overflow="ellipsis", no_wrap=True)
+    for job in jobs:
+        table.add_row(*(Text(cell) for cell in _row(job, snapshot.now_s)))
+    return table
+
+
+def _row(job: JobStatus, now_s: float) -> list[str]:
+    started_s = job.start_s if job.start_s is not None else (job.end_s if job.end_s is not None else now_s)
+    run_s = None if job.start_s is None else (job.end_s if job.end_s is not None else now_s) - job.start_s
+    bounds = str(job.min_nodes) if job.min_nodes == job.max_nodes else f"{job.min_nodes}-{job.max_nodes}"
+    return [
+        str(job.job),
+        job.name,
+        job.job_class,
+        job.state if job.resizing is None else f"{job.state} ({job.resizing})",
+        str(len(job.nodes)),
+        bounds,
+        f"{started_s - job.submit_s:.1f}",
+        "-" if run_s is None else f"{run_s:.1f}",
+        str(job.grows),
+        str(job.shrinks),
+        _remark(job),
+    ]
+
+
+def _remark(job: JobStatus) -> str:
+    if job.reason:
+        return " ".join(job.reason.split())
+    if job.progress is None:
+        return ""
+    if job.progress_total:
+        return f"{100 * job.progress / job.progress_total:.0f} % of {job.progress_total:g} {job.progress_unit}"
+    return f"{job.progress:g} {job.progress_unit}"

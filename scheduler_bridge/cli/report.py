@@ -1,0 +1,63 @@
+"""``malleable report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from scheduler_bridge.cli.common import JsonOption, StateOption, print_json, print_rich, state_folder
+from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.live import ControlClient, ControlError
+from scheduler_bridge.live.state import HISTORY
+from scheduler_bridge.record import RunRecord, decode_record
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(report)
+
+
+def report(
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the picture.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write the picture of the run.")] = None,
+    state: StateOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what happened to every job so far, or in the last run if the scheduler has ended.
+
+    Example: malleable report --html run.html
+    """
+    record = _record(state_folder(state))
+    if html is not None:
+        from scheduler_bridge.report.page import write_page
+
+        write_page([record], html)
+    if png is not None:
+        from scheduler_bridge.report.gantt import write_png
+
+        write_png([record], png)
+    if as_json:
+        print_json(record)
+        return
+    from scheduler_bridge.report.tables import job_table
+
+    print_rich(job_table(record))
+    for path in (html, png):
+        if path is not None:
+            typer.echo(f"written: {path}")
+
+
+def _record(folder: Path) -> RunRecord:
+    try:
+        return ControlClient(folder).record()
+    except ControlError:
+        try:
+            return decode_record((folder / HISTORY).read_bytes())
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.DecodeError) as error:
+            raise CliError(f"{folder / HISTORY} cannot be read: {error}", code=1) from None
+        raise

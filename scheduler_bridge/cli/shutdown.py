@@ -1,0 +1,20 @@
+"""``malleable shutdown``."""
+
+from __future__ import annotations
+
+import typer
+
+from scheduler_bridge.cli.common import StateOption, client
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(shutdown)
+
+
+def shutdown(state: StateOption = None) -> None:
+    """End all jobs and the scheduler.
+
+    Example: malleable shutdown --state /tmp/malleable
+    """
+    client(state).shutdown()

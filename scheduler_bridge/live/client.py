@@ -1,0 +1,146 @@
+"""A user's side of the control protocol: one request, one answer, over the socket in the state folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from scheduler_bridge.live.requests import (
+    REPLIES,
+    AnyReply,
+    AnyRequest,
+    Cancel,
+    Done,
+    Failure,
+    JobRequest,
+    Recorded,
+    Report,
+    Shutdown,
+    Snapshot,
+    Status,
+    Submit,
+    SubmitError,
+    Submitted,
+)
+from scheduler_bridge.live.state import CONTROL_SOCKET
+from scheduler_bridge.record import RunRecord, decode_record
+
+_T = TypeVar("_T", bound=AnyReply)
+
+
+class ControlError(Exception):
+    """The daemon cannot be reached or did not do what was asked; ``hint`` says what to do."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+class ControlClient:
+    """Talks to the daemon that serves ``state_dir``.
+
+    Args:
+        state_dir: The daemon's state folder.
+        timeout_s: Time for one answer.
+    """
+
+    def __init__(self, state_dir: Path, timeout_s: float = 10.0) -> None:
+        self._state_dir = state_dir
+        self._timeout_s = timeout_s
+
+    def submit(self, job: JobRequest) -> int:
+        """Submit a job; return its id.
+
+        Raises:
+            SubmitError: The daemon does not take it.
+            ControlError: No daemon, or no answer.
+        """
+        return self._ask(Submit(job=job), Submitted).job
+
+    def snapshot(self) -> Snapshot:
+        """Return what runs and waits.
+
+        Raises:
+            ControlError: No daemon, or no answer.
+        """
+        return self._ask(Status(), Snapshot)
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            ControlError: No such job, no daemon, or no answer.
+        """
+        self._ask(Cancel(job=job_id), Done)
+
+    def record(self) -> RunRecord:
+        """Return the record of the run so far.
+
+        Raises:
+            ControlError: No daemon, or no answer.
+        """
+        return decode_record(bytes(self._ask(Report(), Recorded).record))
+
+    def shutdown(self) -> None:
+        """End all jobs and the daemon; returns when it has begun to.
+
+        Raises:
+            ControlError: No daemon, or no answer.
+        """
+        self._ask(Shutdown(), Done)
+
+    def _ask(self, request: AnyRequest, expected: type[_T]) -> _T:
+        reply = self._exchange(request)
+        if isinstance(reply, Failure):
+            if isinstance(request, Submit):
+                raise SubmitError(reply.reason, field=reply.field, why=reply.why, hint=reply.hint)
+            raise ControlError(reply.reason, reply.hint)
+        if not isinstance(reply, expected):
+            raise ControlError(f"the scheduler answered a {type(request).__name__} with a {type(reply).__name__}")
+        return reply
+
+    def _exchange(self, request: AnyRequest) -> AnyReply:
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(self._timeout_s)
+                connect_in(self._state_dir, connection)
+                connection.sendall(msgspec.json.encode(request) + b"\n")
+                with connection.makefile("rb") as lines:
+                    line = lines.readline()
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            raise ControlError(
+                f"no scheduler serves {self._state_dir}",
+                f"start one with: malleable serve --nodes 4 --state {self._state_dir}",
+            ) from None
+        except OSError as error:
+            raise ControlError(f"the scheduler at {self._state_dir} does not answer: {error}") from None
+        try:
+            reply: AnyReply = REPLIES.decode(line)
+        except msgspec.DecodeError as error:
+            raise ControlError(
+                f"the scheduler's answer cannot be read: {error}", "do both have the same version?"
+            ) from None
+        return reply
+
+
+def connect_in(folder: Path, connection: socket.socket) -> None:
+    """Connect to the control socket in ``folder``, however long its path (108 bytes is the limit)."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        connection.connect(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
+    finally:
+        os.close(descriptor)
+
+
+def bind_in(folder: Path, listener: socket.socket) -> None:
+    """Bind ``listener`` to the control socket in ``folder``, replacing one that a killed daemon left."""
+    (folder / CONTROL_SOCKET).unlink(missing_ok=True)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,163 @@
+"""The server that users talk to: a Unix socket in the state folder, which only its owner can enter."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from pathlib import Path
+from typing import Final, Protocol, assert_never
+
+import msgspec
+
+from scheduler_bridge.live.client import bind_in
+from scheduler_bridge.live.requests import (
+    CONTROL_VERSION,
+    REQUESTS,
+    AnyReply,
+    AnyRequest,
+    Cancel,
+    Done,
+    Failure,
+    JobRequest,
+    Recorded,
+    Report,
+    Shutdown,
+    Snapshot,
+    Status,
+    Submit,
+    SubmitError,
+    Submitted,
+)
+from scheduler_bridge.record import RunRecord
+
+_logger = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES: Final = 256 * 1024
+_IDLE_S = 30.0
+_CONNECTIONS = 256
+
+
+class Controlled(Protocol):
+    """What users may ask of a daemon."""
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; raises ``SubmitError``."""
+
+    def cancel(self, job_id: int) -> None:
+        """End a job; raises ``KeyError`` if there is none, ``ValueError`` if it has ended."""
+
+    def snapshot(self) -> Snapshot:
+        """Say what runs and waits."""
+
+    def record(self) -> RunRecord:
+        """Give the record of the run so far."""
+
+    def request_stop(self) -> None:
+        """Begin to end."""
+
+
+class ControlServer:
+    """Answers requests, one line each, in order.
+
+    Args:
+        target: Whom the requests concern.
+    """
+
+    def __init__(self, target: Controlled) -> None:
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, folder: Path) -> None:
+        """Listen in ``folder``."""
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            bind_in(folder, listener)
+            self._server = await asyncio.start_unix_server(self._accepted, sock=listener, limit=MAX_REQUEST_BYTES)
+        except BaseException:
+            listener.close()
+            raise
+
+    async def stop(self) -> None:
+        """Close every connection and the listening socket."""
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._tasks) >= _CONNECTIONS:
+            writer.close()
+            return
+        self._tasks.add(task)
+        try:
+            await self._converse(reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            _logger.debug("a user's connection ended: %r", error)
+        except asyncio.CancelledError:
+            pass  # The server stops; the streams' own callback would report the cancellation as an error.
+        finally:
+            self._tasks.discard(task)
+            with contextlib.suppress(OSError):
+                writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_IDLE_S):
+                    line = await reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError:
+                writer.write(_encode(Failure(reason=f"a request may have at most {MAX_REQUEST_BYTES} bytes")))
+                await writer.drain()
+                return
+            writer.write(_encode(self._reply(line)))
+            async with asyncio.timeout(_IDLE_S):
+                await writer.drain()
+
+    def _reply(self, line: bytes) -> AnyReply:
+        try:
+            request = REQUESTS.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return Failure(reason=f"not a request: {error}")
+        if request.version != CONTROL_VERSION:
+            return Failure(
+                reason=f"control protocol {request.version} is not spoken here, only {CONTROL_VERSION}",
+                hint="use the malleable command of the scheduler's own installation",
+            )
+        return self._carry_out(request)
+
+    def _carry_out(self, request: AnyRequest) -> AnyReply:
+        match request:
+            case Submit(job=job):
+                try:
+                    return Submitted(job=self._target.submit(job))
+                except SubmitError as error:
+                    return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
+            case Status():
+                return self._target.snapshot()
+            case Cancel(job=job_id):
+                try:
+                    self._target.cancel(job_id)
+                except KeyError:
+                    return Failure(reason=f"there is no job {job_id}", hint="malleable queue lists the jobs")
+                except ValueError as error:
+                    return Failure(reason=str(error))
+                return Done(text=f"job {job_id} is being ended")
+            case Report():
+                return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
+            case Shutdown():
+                self._target.request_stop()
+                return Done(text="the scheduler ends")
+            case _:
+                assert_never(request)
+
+
+def _encode(reply: AnyReply) -> bytes:
+    return msgspec.json.encode(reply) + b"\n"

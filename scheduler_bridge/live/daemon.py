@@ -1,0 +1,200 @@
+"""The daemon: everything of one live scheduler, from its lock to its last breath."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import SchedulerCore, Settings
+from scheduler_bridge.live.config import DaemonConfig, DaemonError
+from scheduler_bridge.live.control_server import ControlServer
+from scheduler_bridge.live.driver import Driver
+from scheduler_bridge.live.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.live.state import StateFolder
+from scheduler_bridge.record import Recorder, RunRecord
+
+if TYPE_CHECKING:
+    from scheduler_bridge.live.thread import DaemonThread
+
+
+class Daemon:
+    """One live scheduler; see the package's documentation for examples.
+
+    Args:
+        config: Settings.
+
+    Raises:
+        DaemonError: On entering: the folder is served by another daemon, or the MPI launcher is missing.
+        UnknownPolicyError: On entering: there is no such policy.
+    """
+
+    def __init__(self, config: DaemonConfig) -> None:
+        self.config = config
+        self._stop_requested = asyncio.Event()
+        self._error: Exception | None = None
+        self._folder: StateFolder | None = None
+        self._driver: Driver | None = None
+        self._recorder: Recorder | None = None
+        self._control = ControlServer(self)
+
+    @staticmethod
+    def start_in_thread(config: DaemonConfig) -> DaemonThread:
+        """Run a daemon in a thread of its own; returns when it serves.
+
+        Raises:
+            DaemonError: It cannot start.
+            UnknownPolicyError: There is no such policy.
+        """
+        from scheduler_bridge.live.thread import DaemonThread
+
+        return DaemonThread(config)
+
+    async def __aenter__(self) -> Self:
+        policy = policies.get(self.config.policy, **self.config.parameters)
+        self._folder = StateFolder(self.config.state_dir)
+        try:
+            await self._start(self._folder, SchedulerCore(self.config.nodes, policy, Settings()))
+        except BaseException:
+            await self._stop_servers()
+            self._folder.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+        if self._error is not None and error is None:
+            raise self._error
+
+    async def _start(self, folder: StateFolder, core: SchedulerCore) -> None:
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._recorder = Recorder(self.config.nodes, self.config.policy, started_at=started_at)
+        self._driver = Driver(self.config, core, self._recorder, folder, self._broke)
+        folder.begin(started_at=started_at, policy=self.config.policy, nodes=self.config.nodes)
+        await self._driver.dialogue.server.start(self.config.host)
+        await self._control.start(folder.path)
+        folder.publish(
+            jobs=self.endpoint, control=str(folder.control_socket), pid=os.getpid(), policy=self.config.policy,
+            nodes=self.config.nodes, started_at=started_at,
+        )  # fmt: skip
+
+    async def stop(self) -> None:
+        """End every job, write the history, and leave nothing behind. Idempotent."""
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        self._stop_requested.set()
+        try:
+            if self._driver is not None:
+                await self._driver.close()
+            await self._stop_servers()
+            if self._recorder is not None:
+                folder.write_history(self._recorder.record())
+        finally:
+            folder.close()
+
+    async def _stop_servers(self) -> None:
+        await self._control.stop()
+        if self._driver is not None:
+            await self._driver.dialogue.server.stop()
+
+    def _broke(self, error: Exception) -> None:
+        """The core is inconsistent: end, rather than decide wrongly."""
+        if self._error is None:
+            self._error = error
+        self._stop_requested.set()
+
+    # what users ask for ---------------------------------------------------------------------------------------------
+
+    @property
+    def endpoint(self) -> str:
+        """Where jobs connect: ``host:port``."""
+        return self._serving().dialogue.server.endpoint
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; return its id.
+
+        Raises:
+            SubmitError: It cannot run here.
+        """
+        if self._stop_requested.is_set():
+            raise SubmitError("the scheduler is ending")
+        return self._serving().submit(request)
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has ended.
+        """
+        self._serving().cancel(job_id)
+
+    def snapshot(self) -> Snapshot:
+        """Return nodes and jobs at this moment."""
+        return self._serving().snapshot()
+
+    def record(self) -> RunRecord:
+        """Return the record of the run so far; also after the end."""
+        if self._recorder is None:
+            raise DaemonError("the daemon was never started")
+        return self._recorder.record()
+
+    def note(self, text: str) -> None:
+        """Add a remark that belongs on every picture of this run."""
+        if self._recorder is not None:
+            self._recorder.note(text)
+
+    def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
+        """Add the JSON document that a job wrote to the record."""
+        if self._recorder is not None:
+            self._recorder.note_result(job_id, result)
+
+    def output(self, job_id: int) -> Path:
+        """Return the file with a job's standard output."""
+        return self.config.state_dir.absolute() / f"job-{job_id}.out"
+
+    def errors(self, job_id: int) -> Path:
+        """Return the file with a job's standard error."""
+        return self.config.state_dir.absolute() / f"job-{job_id}.err"
+
+    def request_stop(self) -> None:
+        """Ask whoever awaits ``stopping`` to leave the daemon's context."""
+        self._stop_requested.set()
+
+    async def stopping(self) -> None:
+        """Wait until somebody wants the daemon to end."""
+        await self._stop_requested.wait()
+
+    async def changed(self) -> None:
+        """Wait for the next event of the scheduler."""
+        await self._serving().changed()
+
+    async def idle(self) -> None:
+        """Wait until no job waits or runs (or the daemon is told to end)."""
+        driver = self._serving()
+        while not driver.is_idle() and not self._stop_requested.is_set():
+            await driver.changed()
+
+    async def ended(self, job_id: int) -> Snapshot:
+        """Wait until a job has ended; return the cluster at that moment.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        driver = self._serving()
+        while driver.snapshot().job(job_id).end_s is None:
+            await driver.changed()
+        return driver.snapshot()
+
+    def _serving(self) -> Driver:
+        if self._driver is None:
+            raise DaemonError("the daemon is not serving", "use it inside `async with Daemon(config) as daemon:`")
+        return self._driver

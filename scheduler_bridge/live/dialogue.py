@@ -1,0 +1,161 @@
+"""What the scheduler and the running jobs say to each other: orders out, events in, and deadlines for the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol, assert_never
+
+from apgas.malleability import orders as wire
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live.config import DaemonConfig
+from scheduler_bridge.live.job_server import JobServer
+from scheduler_bridge.live.session import Heard, OpenOrder, Trespassed
+from scheduler_bridge.record import Recorder
+
+_logger = logging.getLogger(__name__)
+
+
+class Handle(Protocol):
+    """Reports events to the core."""
+
+    def __call__(self, *events: ev.Event) -> list[fx.Effect]:
+        """Return what the core wants done; it is being done already."""
+
+
+class Dialogue:
+    """Translates between wire messages and events.
+
+    Args:
+        config: Deadlines and limits.
+        recorder: Told what jobs measured of their resizes.
+        handle: Reports an event.
+        up: Called when a job says that it is ready or has grown: its processes are up.
+        doom: Called with a job that runs on nodes that it does not have, and the story.
+    """
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        recorder: Recorder,
+        handle: Handle,
+        up: Callable[[int], None],
+        doom: Callable[[int, str], None],
+    ) -> None:
+        self._config = config
+        self._recorder = recorder
+        self._handle = handle
+        self._up = up
+        self._doom = doom
+        self._deadlines: dict[int, asyncio.TimerHandle] = {}
+        self._malleable: set[int] = set()
+        self.server = JobServer(self._heard, config.limits)
+        self.progress: dict[int, wire.Progress] = {}
+
+    def expect(self, job_id: int, nodes: tuple[str, ...], *, malleable: bool) -> str:
+        """Let a job that is about to start on ``nodes`` connect; return its token."""
+        if malleable:
+            self._malleable.add(job_id)
+        return self.server.admit(job_id, nodes)
+
+    def dismiss(self, job_id: int) -> None:
+        """The job has ended."""
+        self._malleable.discard(job_id)
+        self._settle(job_id)
+        self.server.dismiss(job_id)
+
+    def order(self, effect: fx.SendOrder) -> None:
+        """Give an order, and see to it that it is answered in time."""
+        self.server.order(effect.job_id, OpenOrder(effect.order, effect.kind, effect.count, effect.nodes))
+        self._after(self._config.resize_deadline_s, effect, self._overdue)
+
+    def close(self) -> None:
+        """Forget all deadlines."""
+        for job_id in tuple(self._deadlines):
+            self._settle(job_id)
+
+    # deadlines ------------------------------------------------------------------------------------------------------
+
+    def _after(self, delay_s: float, effect: fx.SendOrder, act: Callable[[fx.SendOrder], None]) -> None:
+        self._settle(effect.job_id)
+        self._deadlines[effect.job_id] = asyncio.get_running_loop().call_later(delay_s, act, effect)
+
+    def _settle(self, job_id: int) -> None:
+        timer = self._deadlines.pop(job_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _overdue(self, effect: fx.SendOrder) -> None:
+        """Too late: take the order back, and give the job a little time to say that it has not carried it out."""
+        self.server.withdraw(effect.job_id)
+        self._after(self._config.withdraw_s, effect, self._unanswered)
+
+    def _unanswered(self, effect: fx.SendOrder) -> None:
+        """Neither the order nor its withdrawal was answered: this job takes no orders."""
+        self._settle(effect.job_id)
+        self.server.abandon(effect.job_id)
+        reason = f"no outcome within {self._config.resize_deadline_s:g} s"
+        _logger.warning("job %d does not answer order %d: it gets no further ones", effect.job_id, effect.order)
+        self._handle(ev.ResizeFailed(effect.job_id, effect.order, reason), ev.MalleableEnded(effect.job_id))
+
+    # messages -------------------------------------------------------------------------------------------------------
+
+    def _heard(self, heard: Heard | Trespassed) -> None:
+        job_id = heard.job_id
+        if isinstance(heard, Trespassed):
+            self._doom(job_id, heard.reason)
+            return
+        message = heard.message
+        match message:
+            case wire.Ready():
+                self._up(job_id)
+                if job_id in self._malleable:
+                    self._handle(ev.MalleableReady(job_id))
+            case wire.Disable():
+                if job_id in self._malleable:
+                    self._handle(ev.MalleableEnded(job_id))
+            case wire.Progress():
+                self.progress[job_id] = message
+            case wire.Deferred():
+                self._handle(ev.ResizeDeferred(job_id, message.order, message.reason))
+            case wire.Outcome():
+                self._outcome(job_id, message)
+            case wire.Evolving():
+                self._evolving(job_id, message)
+            case _:
+                assert_never(message)
+
+    def _outcome(self, job_id: int, message: wire.Outcome) -> None:
+        self._settle(job_id)
+        link = self.server.link(job_id)
+        if message.outcome != "done":
+            reason = f"{message.outcome}: {message.reason}" if message.reason else message.outcome
+            self._handle(ev.ResizeFailed(job_id, message.order, reason))
+        elif message.kind == "grow":
+            if link is not None:
+                link.held |= set(message.nodes)
+            self._up(job_id)
+            self._handle(ev.GrowCompleted(job_id, message.order, message.nodes))
+        else:
+            if link is not None:
+                link.held -= set(message.nodes)
+            self._handle(ev.ShrinkCompleted(job_id, message.order, message.nodes))
+        self._recorder.note_outcome(job_id, message.order, message.outcome, message.reason)
+        if message.outcome == "done":
+            self._recorder.note_measured(job_id, message.order, message.seconds, message.phases)
+
+    def _evolving(self, job_id: int, message: wire.Evolving) -> None:
+        reason, granted = "", 0
+        for effect in self._handle(ev.EvolvingRequest(job_id, message.delta)):
+            match effect:
+                case fx.Refuse(job_id=refused) if refused == job_id:
+                    reason = effect.reason
+                case fx.SendOrder(job_id=ordered) if ordered == job_id:
+                    granted = effect.count if effect.kind == "grow" else -effect.count
+                case _:
+                    pass
+        if not granted and not reason:
+            reason = "no nodes are free"
+        self.server.tell(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))

@@ -1,0 +1,255 @@
+"""Interprets the scheduler core: reports what happens as events, and carries its effects out.
+
+Everything runs on the event loop, so events are handled one at a time and in order. Whatever an effect sets off
+(processes that start, orders that are answered) reports back later, as an event of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+from scheduler_bridge.core import SchedulerCore
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live.config import DaemonConfig
+from scheduler_bridge.live.dialogue import Dialogue
+from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.live.runner import Ending
+from scheduler_bridge.live.state import StateFolder
+from scheduler_bridge.live.status import snapshot
+from scheduler_bridge.live.template import check_command, find_mpiexec
+from scheduler_bridge.model import InvalidJobError, JobSpec
+from scheduler_bridge.record import Recorder
+
+_logger = logging.getLogger(__name__)
+
+_OPEN_STATES = ("waiting", "starting", "running", "ending")
+
+
+class Driver:
+    """One cluster's scheduler at work.
+
+    Args:
+        config: Settings.
+        core: What decides.
+        recorder: What remembers.
+        folder: Where logs and output go.
+        broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
+    """
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        core: SchedulerCore,
+        recorder: Recorder,
+        folder: StateFolder,
+        broke: Callable[[Exception], None],
+    ) -> None:
+        self._core = core
+        self._recorder = recorder
+        self._folder = folder
+        self._broke = broke
+        self._loop = asyncio.get_running_loop()
+        self._origin_s = self._loop.time()
+        self._at_s = 0.0
+        self._held_node_s = 0.0
+        self._held_nodes = 0
+        self._requests: dict[int, JobRequest] = {}
+        self._doomed: dict[int, str] = {}
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._next_job_id = folder.next_job_id()
+        self._closing = False
+        self._broken = False
+        self._change = asyncio.Event()
+        self.dialogue = Dialogue(config, recorder, self.handle, self._up, self._doom)
+        self.executor = Executor(folder, find_mpiexec(config.mpiexec), config.grace_s, self._started, self._ended)
+
+    # what users ask for ---------------------------------------------------------------------------------------------
+
+    def now_s(self) -> float:
+        """Seconds since this driver began; never goes back."""
+        return max(self._at_s, self._loop.time() - self._origin_s)
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; return its id.
+
+        Raises:
+            SubmitError: It cannot run here.
+        """
+        if self._closing:
+            raise SubmitError("the scheduler is ending")
+        low, wanted, high = request.bounds()
+        check_command(request)
+        job_id = self._next_job_id
+        try:
+            spec = JobSpec(
+                job_id=job_id,
+                name=request.name,
+                user=request.user,
+                job_class=request.job_class,
+                nodes=wanted,
+                min_nodes=low,
+                max_nodes=high,
+                walltime_s=request.walltime_s,
+                submit_s=self.now_s(),
+                command=request.command,
+            )
+        except InvalidJobError as error:
+            raise SubmitError(str(error)) from None
+        self._next_job_id += 1
+        self._requests[job_id] = request
+        for effect in self.handle(ev.JobSubmitted(spec)):
+            if isinstance(effect, fx.Refuse) and effect.job_id == job_id:
+                del self._requests[job_id]
+                field = "min_nodes" if request.job_class == "malleable" else "nodes"
+                raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
+        return job_id
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has ended.
+        """
+        state = self.snapshot().job(job_id).state
+        if state not in _OPEN_STATES:
+            raise ValueError(f"job {job_id} has ended already ({state})")
+        self.handle(ev.CancelJob(job_id))
+
+    def snapshot(self) -> Snapshot:
+        """Say what runs and waits."""
+        now_s = self.now_s()
+        available_node_s = now_s * len(self._core.snapshot().nodes)
+        held_node_s = self._held_node_s + (now_s - self._at_s) * self._held_nodes
+        utilization = held_node_s / available_node_s if available_node_s > 0 else 0.0
+        return snapshot(self._core.snapshot(), now_s, utilization, self.dialogue.progress)
+
+    async def changed(self) -> None:
+        """Wait for the next event."""
+        await self._change.wait()
+
+    def is_idle(self) -> bool:
+        """Whether no job waits or runs."""
+        return not any(job.state in _OPEN_STATES for job in self.snapshot().jobs)
+
+    async def close(self) -> None:
+        """Cancel every job and wait for the ends of the running ones."""
+        self._closing = True
+        jobs = self.snapshot().jobs
+        # In one batch, so that no waiting job is started on nodes that a running one gives up.
+        events = [ev.CancelJob(job.job) for job in jobs if job.state in _OPEN_STATES]
+        if events and not self._broken:
+            self.handle(*events)
+        for job_id in self._requests:  # The core asked for it already, unless it is broken.
+            self.executor.end(job_id)
+        await self.executor.finish()
+        for timer in self._timers:
+            timer.cancel()
+        self.dialogue.close()
+
+    # events and effects ---------------------------------------------------------------------------------------------
+
+    def handle(self, *events: ev.Event, not_before_s: float = 0.0) -> list[fx.Effect]:
+        """Let the core take ``events`` of this instant, and carry out what it wants."""
+        if self._broken:
+            return []
+        now_s = max(self.now_s(), not_before_s)
+        try:
+            effects = self._core.handle_batch(events, now_s)
+        except Exception as error:
+            self._broken = True
+            self._broke(error)
+            raise
+        self._account(now_s)
+        self._remember(sorted(events, key=ev.batch_rank), effects, now_s)
+        for effect in effects:
+            self._carry_out(effect)
+        self._change.set()
+        self._change = asyncio.Event()
+        return effects
+
+    def _account(self, now_s: float) -> None:
+        self._held_node_s += (now_s - self._at_s) * self._held_nodes
+        self._at_s = now_s
+        self._held_nodes = sum(1 for node in self._core.snapshot().nodes if node.job_id is not None)
+
+    def _remember(self, events: list[ev.Event], effects: list[fx.Effect], now_s: float) -> None:
+        for event in events[:-1]:
+            self._observe(event, [], now_s)
+        self._observe(events[-1], effects, now_s)
+
+    def _observe(self, event: ev.Event, effects: list[fx.Effect], now_s: float) -> None:
+        self._folder.log(now_s, event, effects)
+        if isinstance(event, ev.JobEnded):
+            event = self._as_judged(event.job_id, event) or event
+        self._recorder.observe(now_s, event, effects)
+        if isinstance(event, ev.CancelJob):  # A waiting job ends at once; no other event says so.
+            ended = self._as_judged(event.job_id, None)
+            if ended is not None:
+                self._recorder.observe(now_s, ended, [])
+
+    def _carry_out(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.StartJob(job_id=job_id, nodes=nodes):
+                _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
+                request = self._requests[job_id]
+                token = self.dialogue.expect(job_id, nodes, malleable=request.job_class == "malleable")
+                self.executor.start(job_id, request, nodes, self.dialogue.server.endpoint, token)
+            case fx.SendOrder():
+                _logger.info("job %d is told to %s by %d nodes", effect.job_id, effect.kind, effect.count)
+                self.dialogue.order(effect)
+            case fx.KillJob(job_id=job_id, reason=reason):
+                _logger.info("job %d is ended: %s", job_id, reason)
+                self.executor.end(job_id)
+            case fx.WakeAt(time_s=time_s):
+                self._wake_at(time_s)
+            case fx.Refuse(job_id=job_id, reason=reason):
+                _logger.info("job %d is refused: %s", job_id, reason)
+            case _:
+                assert_never(effect)
+
+    def _wake_at(self, time_s: float) -> None:
+        def wake() -> None:
+            self._timers.discard(timer)
+            # The loop's clock may be a tick behind the time that it was asked for.
+            self.handle(ev.WakeUp(), not_before_s=time_s)
+
+        timer = self._loop.call_at(self._origin_s + time_s, wake)
+        self._timers.add(timer)
+
+    # what the processes do ------------------------------------------------------------------------------------------
+
+    def _started(self, job_id: int) -> None:
+        self.handle(ev.JobStarted(job_id))
+
+    def _ended(self, job_id: int, ending: Ending) -> None:
+        self.dialogue.dismiss(job_id)
+        doom = self._doomed.pop(job_id, None)
+        if doom is not None:
+            event = ev.JobEnded(job_id, "failed", doom)
+        elif ending.status == 0:
+            event = ev.JobEnded(job_id, "completed")
+        else:
+            event = ev.JobEnded(job_id, "failed", ending.reason)
+        self.handle(event)
+        _logger.info("job %d: %s", job_id, self._core.explain(job_id))
+
+    def _as_judged(self, job_id: int, event: ev.JobEnded | None) -> ev.JobEnded | None:
+        """The end of a job as the core judges it: what it was killed for counts more than how its processes ended."""
+        row = next((row for row in self._core.snapshot().jobs if row.spec.job_id == job_id), None)
+        if row is None or row.outcome is None or (event is not None and event.outcome == row.outcome):
+            return event
+        return ev.JobEnded(job_id, row.outcome, row.reason.removeprefix(f"{row.outcome}: "))
+
+    def _up(self, job_id: int) -> None:
+        self.executor.note_segments(job_id)
+
+    def _doom(self, job_id: int, reason: str) -> None:
+        """End a job that runs where it must not."""
+        self._doomed[job_id] = f"ended by the scheduler: {reason}"
+        self.executor.end(job_id)

@@ -1,0 +1,67 @@
+"""What users see of the scheduler: its core's picture, in the words of the control protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from apgas.malleability.orders import Progress
+from scheduler_bridge.core import JobRow, JobState, NodeRow
+from scheduler_bridge.core import Snapshot as CoreSnapshot
+from scheduler_bridge.live.requests import JobStatus, NodeStatus, Snapshot
+
+_STATES = {
+    JobState.QUEUED: "waiting",
+    JobState.STARTING: "starting",
+    JobState.RUNNING: "running",
+    JobState.GROWING: "running",
+    JobState.SHRINKING: "running",
+    JobState.ENDING: "ending",
+}
+
+
+def snapshot(picture: CoreSnapshot, now_s: float, utilization: float, progress: Mapping[int, Progress]) -> Snapshot:
+    """Return the picture for users at ``now_s``."""
+    return Snapshot(
+        now_s=now_s,
+        policy=picture.policy,
+        utilization=utilization,
+        nodes=tuple(_node(row) for row in picture.nodes),
+        jobs=tuple(_job(row, progress.get(row.spec.job_id)) for row in picture.jobs),
+    )
+
+
+def _node(row: NodeRow) -> NodeStatus:
+    state: Literal["idle", "busy", "down"] = "busy" if row.job_id is not None else "idle"
+    if row.state == "down":
+        state = "down"
+    return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing)
+
+
+def _job(row: JobRow, progress: Progress | None) -> JobStatus:
+    spec = row.spec
+    return JobStatus(
+        job=spec.job_id,
+        name=spec.name,
+        user=spec.user,
+        job_class=spec.job_class,
+        state=row.outcome or _STATES[row.state],
+        nodes=row.nodes,
+        wanted_nodes=spec.nodes,
+        min_nodes=spec.min_nodes,
+        max_nodes=spec.max_nodes,
+        walltime_s=spec.walltime_s,
+        submit_s=spec.submit_s,
+        start_s=row.start_s,
+        end_s=row.end_s,
+        grows=row.grows,
+        shrinks=row.shrinks,
+        ready=row.ready,
+        resizing=row.order.kind if row.order is not None else None,
+        expected_start_s=row.expected_start_s,
+        expected_end_s=row.expected_end_s,
+        reason=row.reason,
+        progress=progress.done if progress is not None else None,
+        progress_total=progress.total if progress is not None else None,
+        progress_unit=progress.unit if progress is not None else "",
+    )

@@ -1,0 +1,90 @@
+"""From a job's command to the command that is executed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.live.requests import JobRequest, SubmitError
+
+_LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
+
+
+def find_mpiexec(configured: Path | None = None) -> Path:
+    """Return the launcher: the configured one, or the one installed beside this Python.
+
+    Another MPI's launcher, first in PATH, would start separate worlds of one place each; so PATH is not asked.
+
+    Raises:
+        DaemonError: There is none.
+    """
+    path = configured if configured is not None else Path(sys.prefix) / "bin" / "mpiexec"
+    if not os.access(path, os.X_OK):
+        raise DaemonError(
+            f"there is no MPI launcher at {path}", "install one beside this Python: pip install 'mpich==5.0.*'"
+        )
+    return path
+
+
+def wants_launcher(request: JobRequest) -> bool:
+    """Whether the command is to be prepended with the MPI launcher."""
+    if request.launch != "auto":
+        return request.launch == "mpiexec"
+    if Path(request.command[0]).name in _LAUNCHERS:
+        return False
+    return not any("{hosts}" in word or "{count}" in word for word in request.command)
+
+
+def launch_command(request: JobRequest, nodes: tuple[str, ...], mpiexec: Path) -> tuple[str, ...]:
+    """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node."""
+    hosts, count = ",".join(nodes), str(len(nodes))
+    words = tuple(word.replace("{hosts}", hosts).replace("{count}", count) for word in request.command)
+    if not wants_launcher(request):
+        return words
+    return (str(mpiexec), "-launcher", "fork", "-hosts", hosts, "-n", count, *words)
+
+
+def check_command(request: JobRequest) -> None:
+    """See that the command could be executed.
+
+    Raises:
+        SubmitError: The folder or the program does not exist, or may not be executed.
+    """
+    if request.cwd and not Path(request.cwd).is_dir():
+        raise SubmitError(f"{request.cwd} is not a folder", field="cwd", hint="submit from a folder that exists")
+    resolve_program(request.command[0], request.cwd or str(Path.cwd()))
+
+
+def resolve_program(program: str, cwd: str) -> str:
+    """Return the absolute path of ``program`` as seen from ``cwd`` and PATH; links are kept (a venv's Python is one).
+
+    Raises:
+        SubmitError: It does not exist or may not be executed.
+    """
+    if os.sep not in program:
+        found = shutil.which(program)
+        if found is not None:
+            return str(Path(found).absolute())
+        beside = Path(sys.executable).with_name(program)
+        if os.access(beside, os.X_OK):
+            return str(beside)
+        raise SubmitError(
+            f"{program} is not a program in PATH",
+            field="command",
+            why="the command is executed as it is, without a shell",
+            hint=f"give its path, for example ./{program}",
+        )
+    path = Path(cwd) / program
+    if not path.is_file():
+        raise SubmitError(f"{path} does not exist" if not path.exists() else f"{path} is not a file", field="command")
+    if not os.access(path, os.X_OK):
+        raise SubmitError(
+            f"{path} is not executable",
+            field="command",
+            why="the command is executed as it is, without a shell",
+            hint=f"chmod +x {path}, or name its interpreter first",
+        )
+    return str(path)

@@ -5,8 +5,10 @@ Standard library only: a place imports this first, calls `prepare`, and then imp
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
+import signal
 import socket
 import sys
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from apgas.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
 
@@ -110,6 +112,21 @@ def raise_open_files_limit(wanted: int = WANTED_OPEN_FILES) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))
         return ceiling
     return soft
+
+
+@contextlib.contextmanager
+def shielded_from_interrupt() -> Iterator[None]:
+    """Blocks SIGINT in the calling thread, and so in every process that is started from it inside the block.
+
+    A program started without mpiexec gets one as its child at the first spawn. It sits in the same process group, sees
+    the user's Ctrl-C as well and would kill the program before that can say a word. With the signal blocked around the
+    spawn, the program alone hears Ctrl-C and ends its places itself.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare_singleton() -> None:

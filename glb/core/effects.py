@@ -1,0 +1,70 @@
+"""What the state machine of a place asks its driver to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from glb.bag import Bag
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Ask ``to`` for work, uncounted. ``nonce`` identifies a random steal; None is a lifeline request."""
+
+    to: int
+    nonce: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Tell the random thief ``to`` that there is nothing, uncounted."""
+
+    to: int
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Give(Generic[R]):
+    """Send ``bag`` to ``to``, counted by the finish: only a running activity may do it."""
+
+    to: int
+    bag: Bag[R]
+    nonce: int | None
+    why: Literal["random", "lifeline", "evacuation"]
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forward(Generic[R]):
+    """Pass a bag that arrived at an evacuated place on to ``to``, counted by the finish; the ledger does not see it."""
+
+    to: int
+    bag: Bag[R]
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Generic[R]):
+    """The activity that brought ``bag`` becomes the worker in ``slot``."""
+
+    slot: int
+    bag: Bag[R]
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Generic[R]):
+    """Start a sibling worker in ``slot`` with ``bag``, counted by the finish."""
+
+    slot: int
+    bag: Bag[R]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The worker has given up its bag; its activity returns once all effects are carried out."""
+
+
+Effect: TypeAlias = Request | Refuse | Give[R] | Forward[R] | Run[R] | Start[R] | Ended
+Message: TypeAlias = Request | Refuse

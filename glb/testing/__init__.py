@@ -1,0 +1,8 @@
+"""Helps programs test their bags, and this library test itself."""
+
+from __future__ import annotations
+
+from glb.testing.bags import Numbers, Total
+from glb.testing.conformance import check_bag
+
+__all__ = ["Numbers", "Total", "check_bag"]

@@ -1,0 +1,206 @@
+"""Tries a bag for the mistakes that lose or double work when it is split, merged and sent around."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from random import Random
+from typing import Generic, TypeVar
+
+from glb.bag import Bag, Result
+from glb.core.pieces import halve
+from glb.errors import BagError
+from glb.statistics import tasks_in
+
+R = TypeVar("R", bound=Result)
+_MOST_CALLS = 1_000_000
+
+
+def check_bag(
+    make_bag: Callable[[], Bag[R]],
+    make_result: Callable[[], R],
+    value: Callable[[R], object],
+    expected: object = None,
+    *,
+    agrees: Callable[[object, object], bool] = lambda left, right: left == right,
+    granularity: int = 16,
+    seed: int = 0,
+) -> None:
+    """Process the bag in many ways and compare the values: they must all be the same.
+
+    Args:
+        make_bag: Makes the bag with all its tasks; take a problem of some thousand tasks.
+        make_result: Makes an empty result.
+        value: What is compared of a result.
+        expected: The right value; None: what processing the bag in one go yields.
+        agrees: Comparison of values, for floating-point results.
+        granularity: Tasks per call of ``process``.
+        seed: Seed of the random schedule.
+
+    Raises:
+        BagError: The bag loses, doubles or shares work, or breaks the protocol otherwise; the text says how.
+    """
+    checker = _Checker(make_bag, make_result, value, agrees, granularity)
+    alone = checker.finish([make_bag()])
+    checker.expected = alone if expected is None else expected
+    checker.compare(alone, "processing the bag in one go gives a wrong value")
+    checker.check_empty()
+    checker.check_split()
+    checker.check_merge_of_results()
+    checker.check_submit_twice()
+    checker.check_pickle()
+    checker.check_partition()
+    checker.check_random(Random(seed))
+
+
+class _Checker(Generic[R]):
+    def __init__(
+        self,
+        make_bag: Callable[[], Bag[R]],
+        make_result: Callable[[], R],
+        value: Callable[[R], object],
+        agrees: Callable[[object, object], bool],
+        granularity: int,
+    ) -> None:
+        self.make_bag = make_bag
+        self.make_result = make_result
+        self.value = value
+        self.agrees = agrees
+        self.granularity = granularity
+        self.expected: object = None
+
+    def started(self, calls: int = 3) -> Bag[R]:
+        bag = self.make_bag()
+        for _ in range(calls):
+            self.step(bag)
+        return bag
+
+    def step(self, bag: Bag[R]) -> None:
+        before = bag.work
+        more = bag.process(self.granularity)
+        if more == bag.is_empty():
+            raise BagError(f"process returned {more}, but is_empty says {bag.is_empty()}")
+        if more and bag.work == before:
+            raise BagError("process returned True, but `work` did not grow: no task was processed or none counted")
+
+    def run(self, bag: Bag[R]) -> None:
+        for _ in range(_MOST_CALLS):
+            if bag.is_empty():
+                return
+            self.step(bag)
+        raise BagError(f"the bag is not empty after {_MOST_CALLS} calls of process; give check_bag a smaller problem")
+
+    def finish(self, bags: list[Bag[R]]) -> object:
+        result = self.make_result()
+        for bag in bags:
+            self.run(bag)
+            own = self.make_result()
+            bag.submit(own)
+            result.merge(own)
+        return self.value(result)
+
+    def compare(self, value: object, otherwise: str) -> None:
+        if not self.agrees(value, self.expected):
+            raise BagError(f"{otherwise}: {value!r} instead of {self.expected!r}")
+
+    def split(self, bag: Bag[R], everything: bool) -> Bag[R] | None:
+        held = tasks_in(bag)
+        splittable = bag.is_splittable()
+        part = bag.split(everything)
+        if part is bag:
+            raise BagError(f"split({everything}) returned the bag itself instead of a new one")
+        if part is not None and tasks_in(bag) + tasks_in(part) != held:
+            raise BagError(f"split made {tasks_in(bag)} + {tasks_in(part)} tasks out of {held}")
+        if part is not None and part.is_empty():
+            raise BagError("split returned a bag without tasks instead of None")
+        if not everything and (part is not None) != splittable:
+            raise BagError(
+                f"is_splittable was {splittable}, but split(False) returned {'None' if part is None else 'a bag'}"
+            )
+        return part
+
+    def check_empty(self) -> None:
+        bag = self.make_bag()
+        self.run(bag)
+        if bag.is_splittable() or self.split(bag, False) is not None or self.split(bag, True) is not None:
+            raise BagError("a bag without tasks can be split")
+
+    def check_split(self) -> None:
+        bag = self.started()
+        part = self.split(bag, False)
+        self.compare(self.finish([bag] if part is None else [bag, part]), "a split bag and its part give another value")
+        bag = self.started()
+        part = self.split(bag, True)
+        if not bag.is_empty():
+            raise BagError("split(True) left tasks behind")
+        self.compare(self.finish([bag] if part is None else [bag, part]), "split(True) loses or doubles work")
+        bag = self.started()
+        if (part := self.split(bag, False)) is not None:
+            self.run(part)
+            self.compare(self.finish([bag, part]), "the part shares data with the bag that it was split from")
+
+    def check_merge_of_results(self) -> None:
+        bag = self.started()
+        if (part := self.split(bag, False)) is None:
+            return
+        self.run(part)
+        bag.merge(part)
+        self.compare(self.finish([bag]), "merge drops the partial result of a bag without tasks")
+        bag = self.started()
+        if (part := self.split(bag, True)) is not None:
+            part.process(self.granularity)
+            bag.merge(part)
+            self.compare(self.finish([bag]), "merging everything back loses or doubles work")
+
+    def check_submit_twice(self) -> None:
+        bag, early = self.started(), self.make_result()
+        bag.submit(early)
+        self.run(bag)
+        bag.submit(early)
+        bag.submit(early)
+        self.compare(self.value(early), "submit does not clear the partial result, or loses it")
+        total, first = self.make_result(), self.make_result()
+        bag = self.started()
+        bag.submit(first)
+        total.merge(first)
+        late = self.make_result()
+        self.run(bag)
+        bag.submit(late)
+        total.merge(late)
+        self.compare(self.value(total), "merging results gives another value (shared data between bag and result?)")
+
+    def check_pickle(self) -> None:
+        bag = self.started()
+        part = self.split(bag, False)
+        bags = [pickle.loads(pickle.dumps(each)) for each in (bag, part) if each is not None]
+        self.compare(self.finish(bags), "a pickled bag loses tasks or its partial result")
+        result = self.make_result()
+        for each in bags:
+            each.submit(result)
+        whole = self.make_bag()
+        self.run(whole)
+        whole.submit(result)
+        self.compare(self.value(pickle.loads(pickle.dumps(result))), "a pickled result has another value")
+
+    def check_partition(self) -> None:
+        bag = self.make_bag()
+        cut = getattr(bag, "partition", None)
+        parts: list[Bag[R]] = halve(bag, 3) if cut is None else list(cut(3))
+        if len(parts) > 3:
+            raise BagError(f"partition(3) returned {len(parts)} bags")
+        self.compare(self.finish(parts), "the parts of partition give another value")
+
+    def check_random(self, rng: Random) -> None:
+        bags = [self.make_bag()]
+        for _ in range(200):
+            bag = rng.choice(bags)
+            choice = rng.random()
+            if choice < 0.5:
+                bag.process(rng.randint(1, self.granularity))
+            elif choice < 0.8:
+                part = self.split(bag, rng.random() < 0.2)
+                bags += [] if part is None else [part]
+            elif len(bags) > 1:
+                other = bags.pop(rng.randrange(len(bags)))
+                rng.choice(bags).merge(other)
+        self.compare(self.finish(bags), "random splits and merges give another value")

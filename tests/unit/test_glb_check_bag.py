@@ -1,0 +1,144 @@
+"""``check_bag`` finds the mistakes that it is there for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from glb.config import Config
+from glb.errors import BagError, ConfigError, LedgerError
+from glb.statistics import Statistics
+from glb.testing import Numbers, Total, check_bag
+
+LIMIT = 3000
+
+
+class DropsResultOfEmptyBag(Numbers):
+    def merge(self, other: Numbers) -> None:
+        if other.tasks:
+            super().merge(other)
+
+
+class CopiesOnSplit(Numbers):
+    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+        count = len(self.tasks) if all else len(self.tasks) // 2
+        return type(self)(self.tasks[:count], self.limit) if count else None
+
+    def __len__(self) -> int:
+        return 0
+
+
+class SharesTheList(Numbers):
+    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+        part = super().split(all)
+        if part is not None:
+            part.done = self.done
+        return part
+
+
+class LosesATask(Numbers):
+    def merge(self, other: Numbers) -> None:
+        del other.tasks[:1]
+        super().merge(other)
+
+
+class SubmitsTwice(Numbers):
+    def submit(self, result: Total) -> None:
+        result.done.update(self.done)
+
+
+class LiesAboutSplitting(Numbers):
+    def is_splittable(self) -> bool:
+        return True
+
+
+class ReturnsEmptyParts(Numbers):
+    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+        return super().split(all) or type(self)([], self.limit)
+
+
+class ForgetsItsResultOnTheWay(Numbers):
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"done": Counter()}
+
+
+class DoesNotCount(Numbers):
+    def process(self, n: int) -> bool:
+        more = super().process(n)
+        self.work = 0
+        return more
+
+
+class KeepsSomeBack(Numbers):
+    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+        return super().split(False)
+
+
+class PartitionsTwice(Numbers):
+    def partition(self, k: int) -> list[Numbers]:
+        return [type(self)(list(self.tasks), self.limit) for _ in range(k)]
+
+
+def check(kind: type[Numbers]) -> None:
+    check_bag(lambda: kind([1], LIMIT), Total, lambda total: dict(total.done), dict.fromkeys(range(1, LIMIT), 1))
+
+
+def test_a_right_bag_passes() -> None:
+    check(Numbers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (DropsResultOfEmptyBag, "merge drops the partial result"),
+        (CopiesOnSplit, "give another value"),
+        (SharesTheList, "give another value|shares data|doubles work"),
+        (LosesATask, "another value|loses or doubles"),
+        (SubmitsTwice, "does not clear"),
+        (LiesAboutSplitting, "is_splittable|can be split"),
+        (ReturnsEmptyParts, "without tasks"),
+        (ForgetsItsResultOnTheWay, "pickled bag"),
+        (DoesNotCount, "`work` did not grow"),
+        (KeepsSomeBack, "left tasks behind"),
+        (PartitionsTwice, "partition"),
+    ],
+)
+def test_a_wrong_bag_is_caught(kind: type[Numbers], words: str) -> None:
+    with pytest.raises(BagError, match=words):
+        check(kind)
+
+
+def test_a_wrong_value_is_caught() -> None:
+    with pytest.raises(BagError, match="in one go"):
+        check_bag(lambda: Numbers([1], 10), Total, lambda total: total.done.total(), 10)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"workers": 0},
+        {"workers": True},
+        {"granularity": 0},
+        {"random_steals": -1},
+        {"radix": 1},
+        {"rate": 0.0},
+        {"rate": float("nan")},
+        {"target_s": 0.0},
+        {"lifelines": "star"},
+    ],
+)
+def test_impossible_settings_are_named(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"^{next(iter(settings))} is "):
+        Config(**settings)
+
+
+def test_statistics_merge_and_the_ledger_speaks() -> None:
+    total = Statistics(sent=2, tasks=3, worst_lag_s=0.5)
+    total.merge(Statistics(received=1, tasks=4, worst_lag_s=0.25))
+    assert (total.tasks, total.worst_lag_s) == (7, 0.5)
+    with pytest.raises(LedgerError, match="2 bags were sent between places, but 1 were received"):
+        total.check_ledger()
+    with pytest.raises(LedgerError, match="5 tasks were sent"):
+        Statistics(tasks_sent=5).check_ledger()

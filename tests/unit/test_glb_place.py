@@ -1,0 +1,179 @@
+"""Single transitions of a place."""
+
+from __future__ import annotations
+
+from random import Random
+
+from glb.core.effects import Effect, Ended, Forward, Give, Refuse, Request, Run, Start
+from glb.core.place import Phase, PlaceCore
+from glb.testing.bags import Numbers, Total
+
+
+def core(me: int = 0, members: tuple[int, ...] = (0, 1, 2), workers: int = 1, steals: int = 1) -> PlaceCore[Total]:
+    return PlaceCore(me, members, Total, workers=workers, random_steals=steals, rng=Random(1), registered=True)
+
+
+def phase(place: PlaceCore[Total]) -> Phase:
+    return place.phase
+
+
+def bag(count: int) -> Numbers:
+    return Numbers(list(range(count)))
+
+
+def started(place: PlaceCore[Total], tasks: int = 8) -> tuple[int, Numbers]:
+    (run,) = place.receive(bag(tasks))
+    assert isinstance(run, Run)
+    assert isinstance(run.bag, Numbers)
+    return run.slot, run.bag
+
+
+def test_loot_starts_a_worker_and_more_loot_is_shared() -> None:
+    place = core()
+    _, own = started(place)
+    assert phase(place) is Phase.WORKING
+    assert place.receive(bag(3)) == []
+    assert isinstance(place.shared, Numbers)
+    assert len(place.shared) == 3
+    assert len(own) == 8
+
+
+def test_a_dry_worker_takes_the_shared_bag() -> None:
+    place = core()
+    slot, own = started(place)
+    place.receive(bag(3))
+    own.tasks.clear()
+    assert place.dry(slot, own) == []
+    assert len(own) == 3
+    assert place.shared is None
+
+
+def test_registered_thieves_are_served_with_half() -> None:
+    place = core()
+    slot, own = started(place, 8)
+    gives = place.look(slot, own)
+    assert [(type(give), give.to, give.tasks, give.why) for give in gives if isinstance(give, Give)] == [
+        (Give, 1, 4, "lifeline"),
+        (Give, 2, 2, "lifeline"),
+    ]
+    assert not place.attention
+
+
+def test_the_last_dry_worker_steals_then_asks_its_buddies_once() -> None:
+    place = core(steals=1)
+    slot, own = started(place, 0)
+    ended, request = sorted(place.dry(slot, own), key=lambda effect: isinstance(effect, Request))
+    assert isinstance(ended, Ended)
+    assert isinstance(request, Request)
+    assert request.nonce is not None
+    assert phase(place) is Phase.STEALING
+    assert place.refused(request.nonce + 1) == []
+    assert place.refused(request.nonce) == [Request(1, None), Request(2, None)]
+    assert phase(place) is Phase.WAITING
+    assert place.refused(request.nonce) == []
+
+
+def test_an_idle_place_refuses_random_thieves_and_remembers_lifelines() -> None:
+    place = core()
+    assert place.requested(1, 7) == [Refuse(1, 7)]
+    assert place.requested(1, None) == []
+    assert 1 in place.thieves.lifeline
+
+
+def test_a_random_thief_is_refused_when_every_worker_had_its_chance() -> None:
+    place = core(workers=2)
+    place.thieves.keep(())
+    slot, own = started(place, 1)
+    other, own2 = started(place, 1)
+    assert place.requested(2, 5) == []
+    assert place.look(slot, own) == []
+    assert place.look(other, own2) == [Refuse(2, 5)]
+
+
+def test_a_thief_gets_the_whole_shared_bag_if_nothing_can_be_split() -> None:
+    place = core()
+    place.thieves.keep(())
+    slot, own = started(place, 1)
+    place.receive(bag(1))
+    place.requested(2, None)
+    (give,) = place.look(slot, own)
+    assert isinstance(give, Give)
+    assert give.tasks == 1
+    assert place.shared is None
+
+
+def test_siblings_start_and_the_shared_bag_is_stocked() -> None:
+    place = core(workers=3)
+    place.thieves.keep(())
+    slot, own = started(place, 32)
+    effects = place.look(slot, own)
+    assert [type(effect) for effect in effects] == [Start, Start]
+    assert place.shared is not None
+    assert place.alive == 3
+    assert not place.attention
+
+
+def test_a_failed_gift_is_taken_back() -> None:
+    place = core()
+    slot, own = started(place, 8)
+    give = place.look(slot, own)[0]
+    assert isinstance(give, Give)
+    place.give_failed(give)
+    assert place.statistics.sent == 1
+    assert place.statistics.tasks_sent == 2
+
+
+def test_a_leaver_gives_everything_away_and_forwards_the_rest() -> None:
+    place = core(me=2, workers=2)
+    slot, own = started(place, 8)
+    own.process(2)
+    place.requested(0, 3)
+    assert place.evacuate((0, 1)) == [Refuse(0, 3)]
+    assert phase(place) is Phase.EVACUATING
+    effects: list[Effect[Total]] = place.look(slot, own)
+    assert sum(effect.tasks for effect in effects if isinstance(effect, Give)) == 6
+    assert {effect.to for effect in effects if isinstance(effect, Give)} == {0, 1}
+    assert isinstance(effects[-1], Ended)
+    assert phase(place) is Phase.EVACUATED
+    assert place.take_result().done.total() == 2
+    (forward,) = place.receive(bag(1))
+    assert isinstance(forward, Forward)
+    assert place.statistics.received == 1
+
+
+def test_an_idle_leaver_is_done_at_once_and_can_be_called_back() -> None:
+    place = core(me=2)
+    place.evacuate((0, 1))
+    assert phase(place) is Phase.EVACUATED
+    assert place.begin() == []
+    place.readmit((0, 1, 2))
+    assert phase(place) is Phase.JOINING
+    assert [type(effect) for effect in place.begin()] == [Request]
+
+
+def test_rewiring_asks_anew() -> None:
+    place = core(me=0, members=(0, 1, 2, 3), steals=1)
+    assert place.set_members((0, 5, 9)) == [Request(5, None), Request(9, None)]
+    slot, own = started(place, 0)
+    place.dry(slot, own)
+    assert place.asked is not None
+    assert place.asked.to in (5, 9)
+    assert place.set_members((0, 7)) == [Request(7, None)]
+    assert phase(place) is Phase.WAITING
+
+
+def test_an_aborted_place_ends_its_workers_and_drops_loot() -> None:
+    place = core()
+    slot, own = started(place, 8)
+    place.abort()
+    assert place.attention
+    assert place.look(slot, own) == [Ended()]
+    assert place.receive(bag(2)) == []
+    assert place.alive == 0
+
+
+def test_a_single_place_has_nobody_to_ask() -> None:
+    place = core(members=(0,))
+    slot, own = started(place, 0)
+    assert place.dry(slot, own) == [Ended()]
+    assert phase(place) is Phase.WAITING

@@ -21,6 +21,7 @@ class Measurement:
         parameters: The instance.
         unit: What tasks are.
         rule: What a rate counts.
+        noun: What the result counts, if it is a whole number.
         workers: Computing threads per place.
         places_start: Places when the first computation began.
         places_end: Places when the last one ended.
@@ -39,6 +40,7 @@ class Measurement:
     parameters: Mapping[str, object]
     unit: str
     rule: str
+    noun: str
     workers: int
     places_start: int
     places_end: int = 0

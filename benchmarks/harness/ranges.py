@@ -42,32 +42,37 @@ class Ranges:
         """The spans, as a copy."""
         return list(self._spans)
 
+    @property
+    def _grains(self) -> int:
+        return sum(-(-(last - first) // self._grain) for first, last in self._spans)
+
     def is_splittable(self) -> bool:
         """Tell whether there are two grains, so that both sides get something."""
-        return self._size > self._grain
+        return self._grains > 1
 
     def take(self, count: int) -> list[Span]:
         """Remove and return about ``count`` numbers: whole grains, at least one of them while there is any."""
-        wanted = max(1, -(-count // self._grain)) * self._grain
+        return self._take_grains(max(1, -(-count // self._grain)))
+
+    def _take_grains(self, wanted: int) -> list[Span]:
         taken: list[Span] = []
         while wanted > 0 and self._spans:
             first, last = self._spans.pop()
-            cut = min(last, first + wanted)
+            cut = min(last, first + wanted * self._grain)
             if cut < last:
                 self._spans.append((cut, last))
             taken.append((first, cut))
             self._size -= cut - first
-            wanted -= cut - first
+            wanted -= -(-(cut - first) // self._grain)
         return taken
 
     def take_half(self) -> Ranges:
         """Remove and return half of the grains, rounded down."""
-        grains = -(-self._size // self._grain) // 2
-        return Ranges(self.take(grains * self._grain) if grains else [], self._grain)
+        return Ranges(self._take_grains(self._grains // 2), self._grain)
 
     def take_all(self) -> Ranges:
         """Remove and return everything."""
-        return Ranges(self.take(self._size) if self._size else [], self._grain)
+        return Ranges(self._take_grains(self._grains), self._grain)
 
     def add(self, other: Ranges) -> None:
         """Take over the numbers of ``other``, which is empty afterwards."""
@@ -77,9 +82,9 @@ class Ranges:
 
     def partition(self, parts: int) -> list[Ranges]:
         """Remove everything and return it as ``parts`` sets of the same size, up to a grain."""
-        grains = -(-self._size // self._grain)
+        grains = self._grains
         shares = [grains * (part + 1) // parts - grains * part // parts for part in range(parts)]
-        return [Ranges(self.take(share * self._grain) if share else [], self._grain) for share in shares]
+        return [Ranges(self._take_grains(share), self._grain) for share in shares]
 
 
 class RangeBag(ABC, Generic[R]):

@@ -78,6 +78,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
         parameters=benchmark.parameters,
         unit=benchmark.unit,
         rule=benchmark.rule,
+        noun=benchmark.noun,
         workers=workers,
         places_start=len(apgas.places()),
     )

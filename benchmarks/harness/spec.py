@@ -33,6 +33,7 @@ class Benchmark(Generic[R]):
         agrees: Compares ``value`` with what is expected.
         known: The expected value where it is recorded, without any computation; None otherwise.
         rule: What a rate in ``unit`` per second counts, for the summary ("last level counted, not hashed").
+        noun: What the result counts, where it is a whole number: "nodes", "solutions".
     """
 
     name: str
@@ -48,3 +49,4 @@ class Benchmark(Generic[R]):
     agrees: Callable[[object, object], bool] = operator.eq
     known: Callable[[], object | None] = lambda: None
     rule: str = ""
+    noun: str = ""

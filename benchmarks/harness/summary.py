@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def headline(measurement: Measurement) -> str:
     """Return the result in one line."""
     parameters = ", ".join(f"{name} {value}" for name, value in measurement.parameters.items())
-    return f"{measurement.benchmark} ({parameters}): {spoken(measurement.result)} {_noun(measurement)}".rstrip()
+    return f"{measurement.benchmark} ({parameters}): {spoken(measurement.result)} {measurement.noun}".rstrip()
 
 
 def spoken(value: object) -> str:
@@ -25,10 +25,6 @@ def spoken(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {spoken(part)}" for name, part in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _noun(measurement: Measurement) -> str:
-    return measurement.unit if isinstance(measurement.result, int) else ""
 
 
 def show(measurement: Measurement, path: Path | None, stream: TextIO | None = None) -> None:

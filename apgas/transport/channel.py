@@ -75,7 +75,7 @@ class Channel:
             written_bytes = self._write(self._socket, pieces)
             if written_bytes < sum(map(len, pieces)):
                 self._enqueue(pieces, written_bytes)
-                self._loop.rewatch(self._socket.fileno(), READ | WRITE)
+                self._loop.rewatch(self._socket, READ | WRITE)
 
     def attach(self, sock: socket.socket) -> None:
         """Take over a connected, authenticated, non-blocking socket, and write what is queued. Io thread."""
@@ -84,7 +84,7 @@ class Channel:
                 sock.close()
                 return
             self._socket = sock
-            self._loop.watch(sock.fileno(), READ | WRITE, self._on_event)
+            self._loop.watch(sock, READ | WRITE, self._on_event)
 
     def finish(self) -> None:
         """Take no more frames; close the connection when everything is written. Any thread."""
@@ -102,7 +102,7 @@ class Channel:
             self._shrunk.notify_all()
             sock, self._socket = self._socket, None
             if sock is not None:
-                self._loop.unwatch(sock.fileno())
+                self._loop.unwatch(sock)
                 sock.close()
 
     @property
@@ -160,7 +160,7 @@ class Channel:
             return
         for _ in range(_CALLS_PER_EVENT):
             if not self._queue:
-                self._loop.rewatch(sock.fileno(), READ)
+                self._loop.rewatch(sock, READ)
                 return
             pieces = list(islice(self._queue, _PIECES_PER_CALL))
             written_bytes = self._write(sock, pieces)

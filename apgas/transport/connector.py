@@ -84,7 +84,7 @@ class Connector:
         if code not in (0, errno.EINPROGRESS):
             self._fail(f"cannot connect: {os.strerror(code)}")
             return
-        self._loop.watch(sock.fileno(), WRITE, self._on_connected)
+        self._loop.watch(sock, WRITE, self._on_connected)
 
     def _on_connected(self, _events: int) -> None:
         sock = self._socket
@@ -94,8 +94,8 @@ class Connector:
         if code:
             self._fail(f"cannot connect: {os.strerror(code)}")
             return
-        self._loop.unwatch(sock.fileno())
-        self._loop.watch(sock.fileno(), READ, self._on_readable)
+        self._loop.unwatch(sock)
+        self._loop.watch(sock, READ, self._on_readable)
         self._send(sock, self._caller.hello)
 
     def _on_readable(self, _events: int) -> None:
@@ -120,7 +120,7 @@ class Connector:
         if reply:
             self._send(sock, reply)
         if self._caller.done:
-            self._loop.unwatch(sock.fileno())
+            self._loop.unwatch(sock)
             self._socket = None
             self.cancel()
             self._on_open(sock)
@@ -148,5 +148,5 @@ class Connector:
     def _hang_up(self) -> None:
         sock, self._socket = self._socket, None
         if sock is not None:
-            self._loop.unwatch(sock.fileno())
+            self._loop.unwatch(sock)
             sock.close()

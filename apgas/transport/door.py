@@ -47,13 +47,13 @@ class Door:
         """Begin to accept. ``admit`` gets the place and socket of who proved itself, and says whether it keeps them."""
         self._new_listener = new_listener
         self._admit = admit
-        self._loop.watch(self._socket.fileno(), READ, self._on_caller)
+        self._loop.watch(self._socket, READ, self._on_caller)
 
     def close(self) -> None:
         """Stop to listen and hang up on everybody under way."""
         for visit in list(self._visits.values()):
             visit.end("the door closes")
-        self._loop.unwatch(self._socket.fileno())
+        self._loop.unwatch(self._socket)
         self._socket.close()
 
     def _on_caller(self, _events: int) -> None:
@@ -64,7 +64,7 @@ class Door:
         except OSError as error:
             # Out of file descriptors, most likely: the caller stays in the backlog, so look again a little later.
             _logger.warning("cannot accept a connection: %s", error)
-            self._loop.unwatch(self._socket.fileno())
+            self._loop.unwatch(self._socket)
             self._loop.call_later(_PAUSE_S, self._resume)
             return
         if len(self._visits) >= self._max_callers:
@@ -77,7 +77,7 @@ class Door:
 
     def _resume(self) -> None:
         if self._socket.fileno() >= 0:
-            self._loop.watch(self._socket.fileno(), READ, self._on_caller)
+            self._loop.watch(self._socket, READ, self._on_caller)
 
 
 class _Visit:
@@ -99,7 +99,7 @@ class _Visit:
         self._admit = admit
         self._deadline = loop.call_later(deadline_s, lambda: self.end("too slow"))
         visits[id(self)] = self
-        loop.watch(sock.fileno(), READ, self._on_readable)
+        loop.watch(sock, READ, self._on_readable)
 
     def end(self, reason: str) -> None:
         """Hang up."""
@@ -110,7 +110,7 @@ class _Visit:
     def _leave(self) -> None:
         self._deadline.cancel()
         self._visits.pop(id(self), None)
-        self._loop.unwatch(self._socket.fileno())
+        self._loop.unwatch(self._socket)
 
     def _on_readable(self, _events: int) -> None:
         try:

@@ -39,13 +39,13 @@ class Incoming:
         self._decoder = decoder
         self._on_frame = on_frame
         self._on_end = on_end
-        loop.watch(sock.fileno(), READ, self._on_readable)
+        loop.watch(sock, READ, self._on_readable)
 
     def close(self) -> None:
         """Stop to read. Idempotent."""
         sock, self._socket = self._socket, None
         if sock is not None:
-            self._loop.unwatch(sock.fileno())
+            self._loop.unwatch(sock)
             sock.close()
 
     def drain(self) -> None:

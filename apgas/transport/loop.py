@@ -13,8 +13,10 @@ import itertools
 import logging
 import os
 import select
+import socket
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -48,10 +50,12 @@ class EventLoop:
 
     def __init__(self, name: str) -> None:
         self.wakeups = 0
+        self.abandoned = False
         self._epoll = select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._wake_fd, READ)
         self._handlers: dict[int, Callable[[int], None]] = {self._wake_fd: self._woken}
+        self._sockets: dict[int, socket.socket] = {}
         self._ready: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._sequence = itertools.count()
@@ -60,6 +64,7 @@ class EventLoop:
         self._closed = False
         self._wake_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        _loops.add(self)
 
     def start(self) -> None:
         """Start the thread."""
@@ -85,18 +90,22 @@ class EventLoop:
             self.call_soon(lambda: self._add_timer(entry))
         return timer
 
-    def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
-        """Call ``handler(events)`` whenever ``fd`` is ready for ``events``, or in error."""
+    def watch(self, sock: socket.socket, events: int, handler: Callable[[int], None]) -> None:
+        """Call ``handler(events)`` whenever ``sock`` is ready for ``events``, or in error."""
+        fd = sock.fileno()
         self._handlers[fd] = handler
+        self._sockets[fd] = sock
         self._epoll.register(fd, events)
 
-    def rewatch(self, fd: int, events: int) -> None:
-        """Change what ``fd`` is watched for. Any thread, as long as ``fd`` is watched."""
-        self._epoll.modify(fd, events)
+    def rewatch(self, sock: socket.socket, events: int) -> None:
+        """Change what ``sock`` is watched for. Any thread, as long as ``sock`` is watched."""
+        self._epoll.modify(sock.fileno(), events)
 
-    def unwatch(self, fd: int) -> None:
-        """Stop to watch ``fd``; to be called before it is closed. Without effect if it is not watched."""
-        if self._handlers.pop(fd, None) is not None:
+    def unwatch(self, sock: socket.socket) -> None:
+        """Stop to watch ``sock``; to be called before it is closed. Without effect if it is not watched."""
+        fd = sock.fileno()
+        if self._sockets.pop(fd, None) is not None:
+            del self._handlers[fd]
             self._epoll.unregister(fd)
 
     def stop(self) -> None:
@@ -109,6 +118,21 @@ class EventLoop:
                 self._closed = True
                 self._epoll.close()
                 os.close(self._wake_fd)
+                _loops.discard(self)
+
+    def abandon(self) -> None:
+        """Close our copies of everything in a forked child: the peers are to notice the end of the parent alone.
+
+        It takes no lock, for another thread may have held it, and leaves alone what the epoll shares with the parent.
+        """
+        self.abandoned = True
+        self._closed = True
+        self._sleeping = False
+        for sock in self._sockets.values():
+            sock.close()
+        self._sockets.clear()
+        self._epoll.close()
+        os.close(self._wake_fd)
 
     def _end(self) -> None:
         self._running = False
@@ -169,3 +193,15 @@ class EventLoop:
             callback()
         except Exception:
             _logger.exception("callback %r failed", callback)
+
+
+_loops: Final[weakref.WeakSet[EventLoop]] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for loop in _loops:
+        loop.abandon()
+    _loops.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

@@ -113,7 +113,7 @@ class TcpTransport:
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:
         """Send one frame; see ``Transport``."""
-        if self._closing or self._receiver is None:
+        if self._closing or self._receiver is None or self._loop.abandoned:
             raise TransportClosedError("the transport is not running")
         if dst == self._place:
             views = checked(head, buffers, self._config.limits)
@@ -164,6 +164,8 @@ class TcpTransport:
         """
         if self.in_io_thread():
             raise UsageError("the io thread cannot close its own transport")
+        if self._loop.abandoned:
+            return
         with self._close_lock:
             if self._closed:
                 return

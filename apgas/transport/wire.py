@@ -51,7 +51,7 @@ def encode(src: int, head: bytes, buffers: Sequence[Buffer] = (), limits: Limits
     Raises:
         UsageError: The frame exceeds ``limits``, or a buffer is not contiguous.
     """
-    if not buffers and len(head) <= _JOIN_BYTES:
+    if not buffers and len(head) <= min(_JOIN_BYTES, limits.head_bytes, limits.total_bytes):
         return [HEADER.pack(MAGIC, src, len(head), 0, 0) + head]
     views = checked(head, buffers, limits)
     lengths = [len(view) for view in views]

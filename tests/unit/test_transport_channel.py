@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from apgas.transport.base import SlowPeerError, UnknownPeerError
+from apgas.transport.channel import Channel
+from apgas.transport.loop import EventLoop
+
+PATIENCE_S = 20
+HIGH_WATER_BYTES = 100_000
+
+
+class Setup:
+    """A channel into a socket that nobody reads until told."""
+
+    def __init__(self, patience_s: float) -> None:
+        self.loop = EventLoop("test-io")
+        self.loop.start()
+        self.broken: list[str] = []
+        self.drained = threading.Event()
+        self.broke = threading.Event()
+        self.channel = Channel(
+            7, self.loop, HIGH_WATER_BYTES, patience_s, on_broken=self.on_broken, on_drained=self.drained.set
+        )
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+
+    def on_broken(self, reason: str) -> None:
+        self.broken.append(reason)
+        self.channel.close()
+        self.broke.set()
+
+    def attach(self) -> None:
+        attached = threading.Event()
+        self.loop.call_soon(lambda: self.channel.attach(self.ours))
+        self.loop.call_soon(attached.set)
+        assert attached.wait(PATIENCE_S)
+
+    def read(self, size: int) -> bytes:
+        self.theirs.settimeout(PATIENCE_S)
+        data = bytearray()
+        while len(data) < size:
+            data += self.theirs.recv(size - len(data))
+        return bytes(data)
+
+
+@pytest.fixture
+def setup(request: pytest.FixtureRequest) -> Iterator[Setup]:
+    made = Setup(getattr(request, "param", PATIENCE_S))
+    yield made
+    made.loop.call_soon(made.channel.close)
+    made.loop.stop()
+    made.ours.close()
+    made.theirs.close()
+
+
+def test_what_comes_before_the_socket_waits_for_it(setup: Setup) -> None:
+    setup.channel.submit([b"one", b"two"])
+    assert not setup.channel.drained
+    setup.attach()
+    setup.channel.submit([b"three"])
+    assert setup.read(11) == b"onetwothree"
+
+
+def test_many_pieces_are_more_than_one_call(setup: Setup) -> None:
+    setup.attach()
+    setup.channel.submit([b"%04d" % number for number in range(2000)])
+    assert setup.read(8000) == b"".join(b"%04d" % number for number in range(2000))
+
+
+def test_senders_wait_above_the_mark_until_the_peer_reads(setup: Setup) -> None:
+    setup.channel.submit([bytes(HIGH_WATER_BYTES + 1)])
+    sent = threading.Event()
+
+    def send() -> None:
+        setup.channel.submit([b"end"])
+        sent.set()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    sender.join(0.05)
+    assert not sent.is_set()
+    setup.attach()
+    assert setup.read(HIGH_WATER_BYTES + 4)[-3:] == b"end"
+    sender.join(PATIENCE_S)
+    assert sent.is_set()
+
+
+@pytest.mark.parametrize("setup", [0.01], indirect=True)
+def test_senders_do_not_wait_forever_and_the_io_thread_not_at_all(setup: Setup) -> None:
+    setup.channel.submit([bytes(HIGH_WATER_BYTES + 1)])
+    with pytest.raises(SlowPeerError, match=f"place 7 left {HIGH_WATER_BYTES + 1} bytes"):
+        setup.channel.submit([b"refused"])
+    done = threading.Event()
+    setup.loop.call_soon(lambda: setup.channel.submit([b"end"]))
+    setup.loop.call_soon(done.set)
+    assert done.wait(PATIENCE_S)
+    setup.attach()
+    assert setup.read(HIGH_WATER_BYTES + 4)[-3:] == b"end"
+
+
+def test_waiting_senders_learn_of_the_end(setup: Setup) -> None:
+    setup.channel.submit([bytes(HIGH_WATER_BYTES + 1)])
+    errors: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            setup.channel.submit([b"never"])
+        except UnknownPeerError as error:
+            errors.append(error)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    sender.join(0.02)
+    setup.channel.finish()
+    sender.join(PATIENCE_S)
+    assert len(errors) == 1
+
+
+def test_finish_closes_after_the_last_byte(setup: Setup) -> None:
+    body = bytes(range(256)) * 4000
+    setup.attach()
+    setup.channel.submit([body])
+    setup.channel.finish()
+    assert not setup.drained.is_set()
+    assert setup.read(len(body)) == body
+    assert setup.drained.wait(PATIENCE_S)
+    assert setup.theirs.recv(1) == b""
+    with pytest.raises(UnknownPeerError):
+        setup.channel.submit([b"late"])
+
+
+def test_finish_without_anything_queued_is_over_at_once(setup: Setup) -> None:
+    setup.channel.finish()
+    assert setup.drained.wait(PATIENCE_S)
+    setup.attach()
+    assert setup.ours.fileno() == -1
+
+
+def test_a_peer_that_closes_is_noticed(setup: Setup) -> None:
+    setup.attach()
+    setup.theirs.close()
+    assert setup.broke.wait(PATIENCE_S)
+    assert setup.broken == ["it closed our connection"]
+
+
+def test_a_peer_that_talks_back_breaks_the_rules(setup: Setup) -> None:
+    setup.attach()
+    setup.theirs.send(b"hi")
+    assert setup.broke.wait(PATIENCE_S)
+    assert setup.broken == ["it sent on a connection that is not its own"]

@@ -51,7 +51,7 @@ class WakeAt:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """A submission is refused (the job is unknown from then on), or a running job's evolving request is."""
+    """Nothing comes of it: of a submission (the job is unknown then), or of the evolving request of a job with nodes."""
 
     job_id: int
     reason: str

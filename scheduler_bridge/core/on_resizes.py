@@ -103,8 +103,8 @@ def request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[E
     An offer also lowers the job's maximum, so that it is not given the nodes back right away; a wish raises it.
     """
     job = state.jobs.get(event.job_id)
-    if job is None:
-        state.anomalies.append(f"{event} is about an unknown job")
+    if job is None or job.state is JobState.QUEUED:
+        state.anomalies.append(f"{event} is about a job that does not run")
         return []
     if job.state in PAST:
         return []

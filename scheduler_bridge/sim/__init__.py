@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from scheduler_bridge.sim.audit import AuditError, Auditor
+from scheduler_bridge.sim.check import Scenario, check_feasible, check_policy
 from scheduler_bridge.sim.engine import Engine, Observer, SimResult, simulate
 from scheduler_bridge.sim.models import JobRecord, SimJob, linear_speedup
 
-__all__ = ["Engine", "JobRecord", "Observer", "SimJob", "SimResult", "linear_speedup", "simulate"]
+__all__ = [
+    "AuditError",
+    "Auditor",
+    "Engine",
+    "JobRecord",
+    "Observer",
+    "Scenario",
+    "SimJob",
+    "SimResult",
+    "check_feasible",
+    "check_policy",
+    "linear_speedup",
+    "simulate",
+]

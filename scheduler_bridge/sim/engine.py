@@ -11,6 +11,7 @@ from scheduler_bridge.core import SchedulerCore, Settings
 from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import (
     Event,
+    EvolvingRequest,
     GrowCompleted,
     JobEnded,
     JobStarted,
@@ -114,6 +115,10 @@ class Engine:
         events: list[Event] = []
         while self._heap and self._heap[0][0] == self._now:
             _, _, event, run, version = heapq.heappop(self._heap)
+            if isinstance(event, EvolvingRequest):
+                run = self._runs.get(event.job_id)  # only a job that runs can ask
+                if run is None:
+                    continue
             if run is None or self._happens(event, run, version):
                 events.append(event)
         if not events:

@@ -1,0 +1,216 @@
+"""What every policy must hold: ``check_policy`` runs one on a scenario and raises where it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from scheduler_bridge.core import Settings
+from scheduler_bridge.core.events import Event
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Start
+from scheduler_bridge.sim.audit import AuditError, Auditor
+from scheduler_bridge.sim.engine import Engine, SimResult
+from scheduler_bridge.sim.models import SimJob
+
+_ID_FACTOR, _ID_OFFSET = 7, 13  # keeps the order of ids, by which ties are broken
+_SHIFT_S = float(2**20)
+_GRAIN_S = 2.0**-10  # times on this grid are shifted without rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What happens to a policy under test: nodes, jobs with their behaviour, and events from outside (time, event)."""
+
+    nodes: int
+    jobs: tuple[SimJob, ...]
+    disturbances: tuple[tuple[float, Event], ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The nodes' names."""
+        return tuple(f"n{index:04d}" for index in range(self.nodes))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether walltimes bound all that jobs do: no delays, failing orders or disturbances."""
+        return not self.disturbances and all(
+            not (job.start_delay_s or job.ready_delay_s or job.grow_s or job.shrink_s or job.defer_s)
+            and not job.failing_orders
+            and not job.kill_delay_s
+            for job in self.jobs
+        )
+
+
+def check_policy(
+    make_policy: Callable[[], Policy],
+    scenario: Scenario,
+    *,
+    conserves: Literal["nothing", "head", "any"] = "nothing",
+    protects_head: bool = False,
+    drains: bool = True,
+) -> SimResult:
+    """Run a policy on ``scenario`` and check everything that can be checked.
+
+    Always: every pass is feasible, deterministic, and the same for renamed jobs and shifted times; no node is given
+    twice, no size out of bounds, no job started twice, no order to a job that is busy, ending or not ready; a second
+    run gives the same records.
+
+    Args:
+        make_policy: Makes a fresh policy.
+        scenario: What happens.
+        conserves: What the policy claims never to leave waiting beside enough free nodes: the first job of the queue
+            ("head"), or any job ("any").
+        protects_head: The policy claims that no job starts after the first reservation that it got; checked where the
+            scenario is exact.
+        drains: Every job is over at the end, or was refused. Needs all nodes to be back in service.
+
+    Returns:
+        The result of the run.
+
+    Raises:
+        AuditError: A check failed; the text says which, where and when.
+    """
+    watcher = _Watcher(make_policy(), conserves, protects_head and scenario.is_exact)
+    auditor = Auditor(scenario.node_names)
+    engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
+    result = engine.run(scenario.jobs, scenario.disturbances)
+    if result.core.anomalies:
+        raise AuditError(f"the core saw contradictions: {result.core.anomalies}")
+    if drains:
+        for record in result.records.values():
+            if record.end_s is None and not record.refused:
+                raise AuditError(f"{record} is not over: {result.core.explain(record.spec.job_id)}")
+    again = Engine(scenario.node_names, make_policy(), scenario.settings).run(scenario.jobs, scenario.disturbances)
+    if again.records != result.records:
+        raise AuditError("a second run gave other records")
+    return result
+
+
+class _Watcher:
+    """A policy that passes everything on to another one and checks its decisions."""
+
+    def __init__(self, policy: Policy, conserves: Literal["nothing", "head", "any"], protects_head: bool) -> None:
+        self._policy = policy
+        self._conserves = conserves
+        self._protects_head = protects_head
+        self._first: dict[int, Reservation] = {}
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        return self._policy.why_waiting(view, job, reservation)
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        decisions = self._policy.decide(view, now)
+        if self._policy.decide(view, now) != decisions:
+            raise AuditError(f"at {now} s: the same view gives different decisions")
+        check_feasible(view, now, decisions)
+        self._check_invariance(view, now)
+        self._check_conservation(view, now, decisions)
+        if self._protects_head:
+            self._check_head(now, decisions)
+        return decisions
+
+    def _check_invariance(self, view: ClusterView, now: float) -> None:
+        plain = _moved(view, 0.0, rename=False)
+        now = _snap(now)
+        expected = [_moved_decision(decision) for decision in self._policy.decide(plain, now)]
+        found = self._policy.decide(_moved(view, _SHIFT_S, rename=True), now + _SHIFT_S)
+        found = [decision if isinstance(decision, Reserve) else replace(decision, reason="") for decision in found]
+        if found != expected:
+            raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")
+
+    def _check_conservation(self, view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
+        used = sum(decision.nodes for decision in decisions if isinstance(decision, Start | Grow))
+        started = {decision.job_id for decision in decisions if isinstance(decision, Start)}
+        left = view.free_nodes - used
+        waiting = [spec for spec in view.queue if spec.job_id not in started]
+        for spec in {"nothing": [], "head": waiting[:1], "any": waiting}[self._conserves]:
+            if spec.min_nodes <= left:
+                raise AuditError(f"at {now} s: job {spec.job_id} needs {spec.min_nodes} nodes and waits beside {left}")
+
+    def _check_head(self, now: float, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Reserve) and math.isfinite(decision.reservation.start_s):
+                self._first.setdefault(decision.reservation.job_id, decision.reservation)
+                first = self._first[decision.reservation.job_id]
+                if decision.reservation.start_s > first.start_s + 1e-6:
+                    raise AuditError(f"at {now} s: {first} moved to {decision.reservation.start_s} s")
+            elif isinstance(decision, Start):
+                promised = self._first.get(decision.job_id)
+                if promised is not None and now > promised.start_s + 1e-6:
+                    raise AuditError(f"at {now} s: job {decision.job_id} starts late, {promised}")
+
+
+def check_feasible(view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
+    """Check the decisions of one pass against the view alone.
+
+    Raises:
+        AuditError: They use more nodes than are free, break a size's bounds, or order a job that takes no order.
+    """
+    free = view.free_nodes
+    waiting = {spec.job_id: spec for spec in view.queue}
+    running = {job.spec.job_id: job for job in view.running}
+    for decision in decisions:
+        what = f"at {now} s, {decision}"
+        if isinstance(decision, Reserve):
+            continue
+        if decision.nodes < 1:
+            raise AuditError(f"{what}: no nodes")
+        if isinstance(decision, Start):
+            spec = waiting.pop(decision.job_id, None)
+            if spec is None or not spec.min_nodes <= decision.nodes <= spec.max_nodes:
+                raise AuditError(f"{what}: {spec}")
+            free -= decision.nodes
+            continue
+        job = running.pop(decision.job_id, None)
+        if job is None or not job.resizable(now):
+            raise AuditError(f"{what}: takes no order: {job}")
+        size = job.nodes + (-decision.nodes if isinstance(decision, Shrink) else decision.nodes)
+        if not job.spec.min_nodes <= size <= max(job.nodes, job.max_nodes):
+            raise AuditError(f"{what}: leads to {size} nodes: {job}")
+        free -= decision.nodes if isinstance(decision, Grow) else 0
+    if free < 0:
+        raise AuditError(f"at {now} s: {decisions} use {-free} nodes more than the {view.free_nodes} free ones")
+
+
+def _snap(time_s: float) -> float:
+    return round(time_s / _GRAIN_S) * _GRAIN_S
+
+
+def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
+    """The same cluster at another time, with other names; all times on a grid, so that nothing is rounded."""
+
+    def spec(job: JobSpec) -> JobSpec:
+        walltime_s = max(_GRAIN_S, _snap(job.walltime_s))
+        moved = replace(job, submit_s=_snap(job.submit_s) + shift_s, walltime_s=walltime_s)
+        return replace(moved, job_id=_renamed(job.job_id), name="x", user="y") if rename else moved
+
+    def running(job: RunningJob) -> RunningJob:
+        return replace(
+            job,
+            spec=spec(job.spec),
+            start_s=_snap(job.start_s) + shift_s,
+            expected_end_s=_snap(job.expected_end_s) + shift_s,
+            resizable_from_s=_snap(job.resizable_from_s) + shift_s,
+        )
+
+    return replace(view, queue=tuple(map(spec, view.queue)), running=tuple(map(running, view.running)))
+
+
+def _renamed(job_id: int) -> int:
+    return job_id * _ID_FACTOR + _ID_OFFSET
+
+
+def _moved_decision(decision: Decision) -> Decision:
+    if isinstance(decision, Reserve):
+        reservation = decision.reservation
+        moved = replace(reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + _SHIFT_S)
+        return Reserve(moved)
+    return replace(decision, job_id=_renamed(decision.job_id), reason="")

@@ -1,0 +1,104 @@
+"""Every registered policy on random workloads: delays, failing and slow resizes, lost nodes, cancels, overruns."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import Settings
+from scheduler_bridge.core.events import CancelJob, Event, EvolvingRequest, NodeDown, NodeUp
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim import Scenario, SimJob, check_policy
+
+CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {"backfilling": "any"}
+PROTECTS_HEAD = {"fcfs", "easy", "malleable"}
+END_S = 400  # all disturbances are over by then
+
+WHOLE = st.integers(min_value=0, max_value=60)
+RARELY = st.sampled_from([0, 0, 0, 2, 7])
+
+
+@st.composite
+def specs(draw: st.DrawFn, job_id: int, largest: int) -> JobSpec:
+    job_class: Literal["rigid", "malleable"] = draw(st.sampled_from(["rigid", "malleable", "malleable"]))
+    low = draw(st.integers(1, largest))
+    nodes = low if job_class == "rigid" else draw(st.integers(low, largest))
+    high = low if job_class == "rigid" else draw(st.integers(nodes, largest))
+    walltime_s, submit_s = draw(st.integers(1, 80)), draw(WHOLE)
+    return JobSpec(job_id, f"j{job_id}", "u", job_class, nodes, low, high, float(walltime_s), float(submit_s))
+
+
+@st.composite
+def calm(draw: st.DrawFn) -> Scenario:
+    """No delays, no disturbances; runtimes below, at and above the walltime; some jobs never become ready."""
+    nodes = draw(st.integers(1, 8))
+    jobs = []
+    for job_id in range(draw(st.integers(1, 12))):
+        spec = draw(specs(job_id, nodes))
+        ready = draw(st.sampled_from([0.0, 0.0, None]))
+        jobs.append(SimJob(spec, float(draw(st.integers(1, 90))), ready_delay_s=ready))
+    return Scenario(nodes, tuple(jobs))
+
+
+@st.composite
+def rough(draw: st.DrawFn) -> Scenario:
+    """Everything that can happen."""
+    nodes = draw(st.integers(1, 8))
+    jobs = []
+    for job_id in range(draw(st.integers(1, 10))):
+        spec = draw(specs(job_id, nodes))
+        jobs.append(
+            SimJob(
+                spec,
+                float(draw(st.integers(1, 90))),
+                start_delay_s=draw(RARELY),
+                ready_delay_s=draw(st.sampled_from([0.0, 1.0, 5.0, None])),
+                grow_s=draw(RARELY),
+                shrink_s=draw(RARELY),
+                defer_s=draw(RARELY),
+                failing_orders=draw(st.frozensets(st.integers(0, 3), max_size=2)),
+                own_choice=draw(st.booleans()),
+                kill_delay_s=draw(RARELY),
+            )
+        )
+    ids = st.integers(0, len(jobs) - 1)
+    names = st.integers(0, nodes - 1).map(lambda index: f"n{index:04d}")
+    event: st.SearchStrategy[Event] = st.one_of(
+        names.map(NodeDown),
+        names.map(NodeUp),
+        ids.map(CancelJob),
+        st.builds(EvolvingRequest, ids, st.integers(-3, 3)),
+    )
+    times = st.integers(61, END_S - 1).map(float)  # the jobs are all submitted by then
+    happens = draw(st.lists(st.tuples(times, event), max_size=5))
+    back = [(float(END_S), NodeUp(f"n{index:04d}")) for index in range(nodes)]
+    parameters = Settings(
+        pass_interval_s=draw(st.sampled_from([None, 5.0])),
+        cooldown_s=draw(st.sampled_from([0.0, 3.0])),
+        failure_backoff_s=draw(st.sampled_from([1.0, 30.0])),
+        walltime_grace_s=draw(st.sampled_from([0.0, 2.0])),
+    )
+    return Scenario(nodes, tuple(jobs), (*happens, *back), parameters)
+
+
+@pytest.mark.parametrize("name", policies.names())
+@given(scenario=calm())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_policy_holds_where_walltimes_are_exact(name: str, scenario: Scenario) -> None:
+    check_policy(
+        lambda: policies.get(name),
+        scenario,
+        conserves=CONSERVES.get(name, "head"),
+        protects_head=name in PROTECTS_HEAD,
+    )
+
+
+@pytest.mark.parametrize("name", policies.names())
+@given(scenario=rough())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_policy_holds_whatever_happens(name: str, scenario: Scenario) -> None:
+    check_policy(lambda: policies.get(name), scenario)

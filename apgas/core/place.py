@@ -136,6 +136,8 @@ class PlaceCore:
             case m.Drained():
                 return [LeaverDrained(message.order, src)]
             case m.Release():
+                if self.calls or not self.finishes.quiet:
+                    raise InvariantError(f"place {self.here} is released with work left")
                 self.over = True
                 return [Leaves()]
             case m.Lost():
@@ -208,8 +210,6 @@ class PlaceCore:
             InvariantError: It contradicts itself.
         """
         self.finishes.validate()
-        if self._drained and not (self.finishes.quiet and not self.calls):
-            raise InvariantError(f"place {self.here} said it had drained and is busy again")
         if any(message.epoch <= self.epoch for _, message, _ in self._held):
             raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
 

@@ -1,0 +1,295 @@
+"""A whole job in one thread: place cores, a resize coordinator, an adversarial network and a virtual clock.
+
+One seed is one run, to the bit. ``Simulation(seed).run()`` raises if anything that must hold does not: a finish fires
+early, twice or never; an activity is lost or runs twice; members disagree; a message reaches a place that has left.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from apgas.core import effects as e
+from apgas.core import messages as m
+from apgas.core import reshape as r
+from apgas.core.place import PlaceCore
+from apgas.errors import PlaceGoneError
+from apgas.testing.network import Packet, SimulatedNetwork
+from apgas.testing.workload import Activity, Ledger, appetite
+
+
+def _info(place: int) -> m.PlaceInfo:
+    return m.PlaceInfo(place, "sim", 1000 + place, f"node{place}", place)
+
+
+class Simulation:
+    """One seeded run of a random program on a few places, with a few resizes."""
+
+    def __init__(self, seed: int, *, places: int = 3, orders: int = 3, activities: int = 60) -> None:
+        self.rng = random.Random(seed)
+        self.network = SimulatedNetwork(self.rng)
+        self.ledger = Ledger()
+        members = [_info(place) for place in range(places)]
+        self.cores = {place: PlaceCore(place, members, 0) for place in range(places)}
+        self.left: set[int] = set()
+        self.known = {place: set(range(places)) for place in range(places)}
+        self.records: list[r.ResizeRecord] = []
+        self.now_s = 0.0
+        deadlines = r.Deadlines(pre_s=40, spawn_s=40, drain_s=self.rng.choice((15.0, 400.0)), release_s=1e6, post_s=1e6)
+        self.reshape = r.Reshape(self.cores[0].membership.members, deadlines)
+        self._runnable: list[Activity] = []
+        self._blocked: list[Activity] = []
+        self._soon: list[Callable[[], None]] = []
+        self._timers: list[tuple[float, int]] = []
+        self._orders_left = orders
+        self._budget = activities
+        self._bodies: dict[m.FinishId, Activity] = {}
+
+    def run(self, max_steps: int = 100_000) -> Simulation:
+        """Run to the end and check what must hold; returns itself for statistics."""
+        self.reshape.enable()
+        core = self.cores[0]
+        finish = core.open_finish()
+        self.ledger.opened(finish)
+        main = Activity(-1, 0, finish, None, 12)
+        self._runnable.append(main)
+        for _ in range(max_steps):
+            choices = self._choices()
+            if not choices:
+                break
+            self.now_s += self.rng.random()
+            self.rng.choice(choices)()
+            for core in self.cores.values():
+                core.validate()
+        else:
+            raise AssertionError(f"no end after {max_steps} steps")
+        self._check_end()
+        return self
+
+    # the adversary ---------------------------------------------------------------------------------------------------
+
+    def _choices(self) -> list[Callable[[], None]]:
+        choices: list[Callable[[], None]] = []
+        if self.network.waiting():
+            choices += [self._deliver] * 4
+        if self._runnable:
+            choices += [self._step] * 3
+        if self._soon:
+            choices.append(self._do_soon)
+        if self._orders_left and self._main_lives():
+            choices.append(self._order)
+        due = [timer for timer in self._timers if timer[0] <= self.now_s]
+        if due:
+            choices.append(self._fire_timer)
+        if not choices and self._timers and self.reshape.step is not r.Step.IDLE:
+            choices.append(self._jump)
+        return choices
+
+    def _main_lives(self) -> bool:
+        return any(activity.number == -1 for activity in (*self._runnable, *self._blocked))
+
+    def _do_soon(self) -> None:
+        self._soon.pop(self.rng.randrange(len(self._soon)))()
+
+    def _jump(self) -> None:
+        """Nothing else can happen: let time pass."""
+        self.now_s = max(self.now_s, min(self._timers)[0])
+
+    def _fire_timer(self) -> None:
+        timer = min(self._timers)
+        self._timers.remove(timer)
+        self._reshape(self.reshape.timeout(timer[1], self.now_s))
+
+    def _order(self) -> None:
+        self._orders_left -= 1
+        kind: r.Kind = self.rng.choice(("grow", "shrink"))
+        order = r.ResizeOrder(self._orders_left, kind, self.rng.randint(1, 3))
+        self._reshape(self.reshape.ordered(order, self.now_s))
+
+    def _deliver(self) -> None:
+        packet = self.network.deliver()
+        if packet.dst in self.left:
+            assert packet.message is None or isinstance(packet.message, m.Final), f"{packet} is lost"
+            return
+        core = self.cores[packet.dst]
+        if packet.message is None:
+            self._perform(packet.dst, core.lost(packet.src, "connection ended"))
+        else:
+            self._perform(packet.dst, core.received(packet.src, packet.message, packet.payload))
+
+    # effects ---------------------------------------------------------------------------------------------------------
+
+    def _perform(self, here: int, effects: Iterable[e.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case e.Send(dst, message, payload):
+                    assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
+                    decoded = m.decode(m.encode(message))
+                    self.network.send(Packet(here, dst, decoded, payload))
+                case e.RunActivity(src, spawn, payload):
+                    number, depth = (int.from_bytes(bytes(part), "big") for part in payload)
+                    self.ledger.began(number)
+                    caller = (src, spawn.call)
+                    steps = appetite(self.rng, depth)
+                    self._runnable.append(Activity(number, here, spawn.finish, caller, steps))
+                case e.ResolveCall(call):
+                    self._unblock(here, call)
+                case e.FinishFired(finish):
+                    self.ledger.fire(finish)
+                    self._unblock(here, finish)
+                case e.MembersChanged(_, added, removed):
+                    self.known[here].update(info.place for info in added)
+                    for place in removed:
+                        self.network.send(Packet(here, place, None, []))
+                case e.LeaverDrained(order, place):
+                    self._reshape(self.reshape.drained(order, place, self.now_s))
+                case e.Leaves():
+                    self._leave(here)
+                case e.PlaceLost(place, reason):
+                    raise AssertionError(f"place {place} was reported lost to place {here}: {reason}")
+                case e.RunImmediate() | e.Ends():
+                    raise AssertionError(f"unexpected {effect}")
+                case _:
+                    assert_never(effect)
+
+    def _leave(self, here: int) -> None:
+        assert not any(a.place == here for a in (*self._runnable, *self._blocked)), f"place {here} left with work"
+        self.left.add(here)
+        del self.cores[here]
+        for place in self.cores:
+            self.network.send(Packet(here, place, None, []))
+        self._soon.append(lambda: self._reshape(self.reshape.gone(here, self.now_s)))
+
+    def _reshape(self, effects: Iterable[r.ReshapeEffect]) -> None:
+        core = self.cores[0]
+        for effect in effects:
+            match effect:
+                case r.CallHandler():
+                    self._soon.append(lambda call=effect: self._handler_returns(call))  # type: ignore[misc]
+                case r.StartSpawn():
+                    self._soon.append(lambda spawn=effect: self._spawned(spawn))  # type: ignore[misc]
+                case r.CommitGrow(added):
+                    self._perform(0, core.commit_grow(added))
+                    for info in added:
+                        members = list(core.membership.members.values())
+                        self.cores[info.place] = PlaceCore(info.place, members, core.epoch)
+                        self.known[info.place] = set(core.membership.members)
+                case r.PrepareShrink(order, leavers):
+                    self._perform(0, core.prepare_shrink(order, leavers))
+                case r.AbortShrink(order):
+                    self._perform(0, core.abort_shrink(order))
+                case r.CommitShrink(order):
+                    self._perform(0, core.commit_shrink(order))
+                case r.SetTimer(token, delay_s):
+                    self._timers.append((self.now_s + delay_s, token))
+                case r.TellDeferred():
+                    pass
+                case r.Finished(record):
+                    self.records.append(record)
+                case _:
+                    assert_never(effect)
+
+    def _handler_returns(self, call: r.CallHandler) -> None:
+        if self.rng.random() < 0.05:
+            self._reshape(self.reshape.failed(call.token, "the handler failed", self.now_s))
+            return
+        candidates = [info.place for info in self.cores[0].membership.staying if info.place]
+        count = min(call.count, len(candidates))
+        chosen = self.rng.sample(candidates, count) if call.method == "preShrink" else None
+        self._reshape(self.reshape.returned(call.token, chosen, self.now_s))
+
+    def _spawned(self, effect: r.StartSpawn) -> None:
+        if self.rng.random() < 0.1:
+            self._reshape(self.reshape.failed(effect.token, "no such host", self.now_s))
+            return
+        added = tuple(_info(place) for place in self.cores[0].membership.new_ids(len(effect.nodes)))
+        phases = {"spawn": 0.1, "join": 0.01}
+        self._reshape(self.reshape.spawned(effect.token, added, phases, self.now_s) or ())
+
+    # activities ------------------------------------------------------------------------------------------------------
+
+    def _unblock(self, here: int, what: m.FinishId | int) -> None:
+        for activity in self._blocked:
+            if activity.place == here and activity.blocked_on == what:
+                self._blocked.remove(activity)
+                activity.blocked_on = None
+                self._runnable.append(activity)
+                return
+
+    def _block(self, activity: Activity, what: m.FinishId | int) -> None:
+        activity.blocked_on = what
+        self._runnable.remove(activity)
+        self._blocked.append(activity)
+
+    def _step(self) -> None:
+        activity = self.rng.choice(self._runnable)
+        core = self.cores[activity.place]
+        if activity.steps <= 0 or self._budget <= 0:
+            self._end_scope_or_activity(activity, core)
+            return
+        activity.steps -= 1
+        act = self.rng.random()
+        scope = activity.scopes[-1] if activity.scopes else activity.finish
+        if act < 0.15 and len(activity.scopes) < 3:
+            finish = core.open_finish()
+            self.ledger.opened(finish)
+            activity.scopes.append(finish)
+        elif act < 0.3:
+            self._spawn_here(activity, core, scope)
+        else:
+            self._spawn_away(activity, core, scope, waits=act > 0.8)
+
+    def _end_scope_or_activity(self, activity: Activity, core: PlaceCore) -> None:
+        if activity.scopes:
+            finish = activity.scopes.pop()
+            self.ledger.over(finish, -1)
+            self._block(activity, finish)
+            self._perform(activity.place, core.ended(finish))
+            return
+        self._runnable.remove(activity)
+        self.ledger.over(activity.finish, activity.number)
+        if activity.caller is not None:
+            src, call = activity.caller
+            self._perform(activity.place, core.reply(src, call, [b"value"], ok=True))
+        error = b"error" if self.rng.random() < 0.1 else None
+        self._perform(activity.place, core.ended(activity.finish, error))
+
+    def _spawn_here(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
+        self._budget -= 1
+        number = self.ledger.sent(scope)
+        self.ledger.began(number)
+        core.spawn_here(scope)
+        self._runnable.append(Activity(number, activity.place, scope, None, appetite(self.rng, 2)))
+
+    def _spawn_away(self, activity: Activity, core: PlaceCore, scope: m.FinishId, *, waits: bool) -> None:
+        places = [info.place for info in core.membership.members.values() if info.place != activity.place]
+        if not places:
+            return
+        dst = self.rng.choice(places)
+        depth = self.rng.randint(0, 4)
+        number = self.ledger.spawned + 1
+        payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
+        try:
+            call, effects = core.spawn(scope, dst, payload, to_caller=waits)
+        except PlaceGoneError:
+            return
+        self._budget -= 1
+        assert self.ledger.sent(scope) == number
+        self._perform(activity.place, effects)
+        if waits:
+            self._block(activity, call)
+
+    # the end ---------------------------------------------------------------------------------------------------------
+
+    def _check_end(self) -> None:
+        assert not self._runnable, "activities are left"
+        stuck = [(a.number, a.place, a.blocked_on) for a in self._blocked]
+        assert not stuck, f"activities wait for ever: {stuck}"
+        self.ledger.check_end()
+        assert self.reshape.step is r.Step.IDLE, f"an order hangs in step {self.reshape.step}"
+        views = {tuple(sorted(core.membership.members)) for core in self.cores.values()}
+        epochs = {core.epoch for core in self.cores.values()}
+        assert len(views) == len(epochs) == 1, f"members disagree: {views}, epochs {epochs}"
+        assert set(next(iter(views))) == self.cores.keys(), "members and processes differ"
+        assert not any(core.calls for core in self.cores.values()), "calls are open"

@@ -1,0 +1,82 @@
+"""Random activities for simulations: they spawn, call, nest finishes, fail, and end; every one is accounted for."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from apgas.core.messages import FinishId
+
+
+@dataclass(slots=True)
+class Activity:
+    """One activity and what it still has to do.
+
+    Attributes:
+        number: Unique in the simulation.
+        place: Where it runs.
+        finish: The finish that it belongs to.
+        caller: The place and call that its value answers; None if it was started locally.
+        steps: How many more things it does before it ends.
+        scopes: The nested finishes that it has open, innermost last.
+        blocked_on: A finish or call that it waits for.
+    """
+
+    number: int
+    place: int
+    finish: FinishId
+    caller: tuple[int, int] | None
+    steps: int
+    scopes: list[FinishId] = field(default_factory=list)
+    blocked_on: FinishId | int | None = None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What is true, seen from outside: which activities live under which finish, and what has fired."""
+
+    alive: dict[FinishId, set[int]] = field(default_factory=dict)
+    fired: set[FinishId] = field(default_factory=set)
+    started: set[int] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
+    spawned: int = 0
+
+    def opened(self, finish: FinishId) -> None:
+        """A finish began; its body lives as activity -1."""
+        assert finish not in self.alive, f"{finish} was opened twice"
+        self.alive[finish] = {-1}
+
+    def sent(self, finish: FinishId) -> int:
+        """An activity was spawned; returns its number."""
+        assert self.alive[finish], f"{finish} spawns although nothing lives under it"
+        self.spawned += 1
+        self.alive[finish].add(self.spawned)
+        return self.spawned
+
+    def began(self, number: int) -> None:
+        """An activity started to run."""
+        assert number not in self.started, f"activity {number} ran twice"
+        self.started.add(number)
+
+    def over(self, finish: FinishId, number: int) -> None:
+        """An activity (or the body, -1) ended."""
+        self.alive[finish].remove(number)
+        if number >= 0:
+            self.ended.add(number)
+
+    def fire(self, finish: FinishId) -> None:
+        """A finish fired: never early, and once."""
+        assert not self.alive[finish], f"{finish} fired early: {sorted(self.alive[finish])} are alive"
+        assert finish not in self.fired, f"{finish} fired twice"
+        self.fired.add(finish)
+
+    def check_end(self) -> None:
+        """Nothing is left: every finish fired, every activity ran once."""
+        missing = self.alive.keys() - self.fired
+        assert not missing, f"finishes never fired: { {f: sorted(self.alive[f]) for f in sorted(missing)} }"
+        assert len(self.started) == len(self.ended) == self.spawned, "activities were lost"
+
+
+def appetite(rng: random.Random, depth: int) -> int:
+    """How many steps a new activity gets: fewer the deeper it is, so that the tree ends."""
+    return rng.randint(0, max(0, 5 - depth))

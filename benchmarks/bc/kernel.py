@@ -34,7 +34,7 @@ class Workspace:
     def __init__(self, active: int) -> None:
         self.entries = np.zeros(LANES * active, np.int32)
         self.masks = np.zeros(LANES * active, np.uint8)
-        self.levels = np.zeros(LANES * active + 2, np.int64)
+        self.levels = np.zeros(active + 2, np.int64)  # a shortest path visits each vertex once
         self.paths = np.zeros((active, LANES))
         self.here = np.zeros((active, LANES))
         self.below = np.zeros((active, LANES))

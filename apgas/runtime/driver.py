@@ -23,7 +23,7 @@ from apgas.errors import ApgasError, UsageError
 from apgas.runtime import codec
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.executor import Executor
-from apgas.transport.base import Transport, UnknownPeerError
+from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas")
 
@@ -171,8 +171,8 @@ class Driver:
                 case e.Send(dst, message, payload):
                     try:
                         self.transport.send(dst, m.encode(message), payload)
-                    except UnknownPeerError:
-                        # lost or gone; whoever watches that place hears of it from the transport
+                    except (UnknownPeerError, TransportClosedError):
+                        # lost or gone, which the transport reports to whoever watches; or the program is over
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
                 case e.MembersChanged(_, added, removed):
                     self.transport.learn({info.place: (info.host, info.port) for info in added})

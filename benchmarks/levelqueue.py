@@ -22,7 +22,8 @@ class LevelQueue:
     Args:
         levels: Number of levels; entries are at levels 0 to ``levels - 1``.
         fields: Words per entry.
-        capacity: Entries that a kernel may put on a level which it found empty, vector overhang included.
+        capacity: Entries per level that there is room for from the start, as many as the kernel may make of a short
+            level. Longer levels come from merging; a kernel shortens them before it adds to them.
         by_field: Whether ``data`` is indexed [level, field, entry], as kernels need it whose lanes are entries;
             otherwise [level, entry, field].
 
@@ -31,11 +32,10 @@ class LevelQueue:
         entries: Entries per level; a kernel writes it.
     """
 
-    __slots__ = ("_by_field", "_capacity", "_fields", "data", "entries")
+    __slots__ = ("_by_field", "_fields", "data", "entries")
 
     def __init__(self, levels: int, fields: int, capacity: int, *, by_field: bool) -> None:
         self._fields = fields
-        self._capacity = capacity
         self._by_field = by_field
         self.entries: Integers = np.zeros(levels, np.int64)
         self.data = self._allocate(capacity)
@@ -69,10 +69,10 @@ class LevelQueue:
         self.entries[level] = new
 
     def _reserve(self, entries: int) -> None:
-        """Make room for so many entries on every level, beside what a kernel needs."""
+        """Make room for so many entries on every level."""
         room = self._by_row(self.data).shape[1]
-        if entries + self._capacity > room:
-            data = self._allocate(2 * entries + self._capacity)
+        if entries > room:
+            data = self._allocate(2 * entries)
             self._by_row(data)[:, :room] = self._by_row(self.data)
             self.data = data
 

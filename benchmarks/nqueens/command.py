@@ -10,10 +10,8 @@ import typer
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
 from benchmarks.levelbag import Count
-from benchmarks.nqueens import kernel
-from benchmarks.nqueens.bag import QueensBag
 from benchmarks.nqueens.board import check_size, known_solutions
-from benchmarks.nqueens.reference import run_kernel
+from benchmarks.nqueens.reference import run_kernel, warm_up
 
 GRANULARITY_PLACEMENTS = 300_000
 """About 0.3 ms of the compiled kernel: short beside a steal, long beside a call."""
@@ -35,6 +33,9 @@ def command(
 
 def benchmark_of(size: int) -> Benchmark[Count]:
     """Return the benchmark that counts the solutions on a board of ``size`` rows."""
+    from benchmarks.nqueens import kernel  # loading takes a while, which --help need not wait for
+    from benchmarks.nqueens.bag import QueensBag
+
     return Benchmark(
         name="nqueens",
         parameters={"n": size, "kernel": kernel.NAME},
@@ -60,8 +61,3 @@ def expected_solutions(size: int) -> int:
     """Return the recorded number of solutions, or else that of a sequential run."""
     known = known_solutions(size)
     return run_kernel(size) if known is None else known
-
-
-def warm_up() -> None:
-    """Load the kernel, or compile it the first time on a machine, and run it once."""
-    run_kernel(6)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from benchmarks.levelqueue import Integers, Words
 
 NAME = "plain Python, no numba"
-CAPACITY = 16
-"""Entries that the kernel may put on a level which it found empty, with room to spare (it needs 1)."""
+CAPACITY = 1
+"""Entries per level that the kernel needs room for: it adds one to an empty level."""
 
 
 def expand(queue: Words, entries: Integers, full: int, budget: int) -> tuple[int, int, bool]:

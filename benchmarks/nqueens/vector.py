@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from benchmarks.simd import Builder, Value
 
 NAME = "numba, 16 lanes"
-CAPACITY = 4 * LANES
-"""Entries that the kernel may put on a level which it found empty (2 * LANES), and the overhang of vectors."""
+CAPACITY = 2 * LANES
+"""Entries per level that the kernel needs room for: it adds a vector of LANES to fewer than LANES."""
 
 _WORD_BYTES = 4
 _COUNT_BITS = 16

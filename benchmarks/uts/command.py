@@ -10,9 +10,7 @@ import typer
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
 from benchmarks.levelbag import Count
-from benchmarks.uts import kernel
-from benchmarks.uts.bag import UtsBag
-from benchmarks.uts.reference import run_kernel
+from benchmarks.uts.reference import run_kernel, warm_up
 from benchmarks.uts.tree import Tree
 
 GRANULARITY_NODES = 100_000
@@ -39,6 +37,9 @@ def command(
 
 def benchmark_of(tree: Tree) -> Benchmark[Count]:
     """Return the benchmark that counts the nodes of ``tree``."""
+    from benchmarks.uts import kernel  # loading takes a while, which --help need not wait for
+    from benchmarks.uts.bag import UtsBag
+
     return Benchmark(
         name="uts",
         parameters={"depth": tree.depth, "seed": tree.seed, "branching": tree.branching, "kernel": kernel.NAME},
@@ -64,8 +65,3 @@ def expected_nodes(tree: Tree) -> int:
     """Return the recorded number of nodes, or else that of a sequential run."""
     known = tree.known_nodes()
     return run_kernel(tree) if known is None else known
-
-
-def warm_up() -> None:
-    """Load the kernel, or compile it the first time on a machine, and run it once."""
-    run_kernel(Tree(5))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from benchmarks.simd import Builder, Value
 
 NAME = "numba, 16 lanes"
-CAPACITY = 3 * LANES
-"""Entries that the kernel may put on a level which it found empty, with room to spare (it needs 2 * LANES)."""
+CAPACITY = 2 * LANES
+"""Entries per level that the kernel needs room for: it adds up to LANES to fewer than LANES."""
 
 _INITIAL = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
 _ROUND = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)

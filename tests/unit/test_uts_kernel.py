@@ -68,6 +68,17 @@ def test_most_nodes_are_counted_without_hashing() -> None:
     assert 3.9 < bag.work / bag.hashed < 4.1
 
 
+def test_a_budget_of_one_node_hashes_one_vector(any_kernel: str) -> None:
+    lanes = plain.LANES if any_kernel == "plain" else 16
+    bag = UtsBag.of_tree(Tree(8))
+    while True:
+        before = bag.hashed
+        more = bag.process(1)
+        assert 0 < bag.hashed - before <= lanes
+        if not more:
+            break
+
+
 def test_numpy_hashes_as_hashlib_does() -> None:
     messages = np.random.default_rng(1).integers(0, 1 << 32, (50, 6), np.uint32)
     expected = [hashlib.sha1(message.astype(">u4").tobytes()).digest() for message in messages]

@@ -1,0 +1,226 @@
+"""The life of an order, step by step."""
+
+from __future__ import annotations
+
+import pytest
+
+from apgas.core import reshape as r
+from apgas.core.messages import PlaceInfo
+
+
+def _info(place: int) -> PlaceInfo:
+    return PlaceInfo(place, "h", 1, f"n{place}", place)
+
+
+class Coordinator:
+    """Drives a Reshape and remembers its effects."""
+
+    def __init__(self, places: int = 3) -> None:
+        self.members = {place: _info(place) for place in range(places)}
+        self.machine = r.Reshape(self.members, r.Deadlines(pre_s=10, spawn_s=10, drain_s=10, release_s=10, post_s=10))
+        self.machine.enable()
+        self.now = 0.0
+        self.effects: list[r.ReshapeEffect] = []
+
+    def take(self, effects: list[r.ReshapeEffect] | None) -> list[r.ReshapeEffect]:
+        self.now += 1
+        self.effects += effects or []
+        return effects or []
+
+    def order(self, kind: r.Kind, count: int, number: int = 1, nodes: tuple[str, ...] = ()) -> None:
+        self.take(self.machine.ordered(r.ResizeOrder(number, kind, count, nodes), self.now))
+
+    def last(self, kind: type[r.ReshapeEffect]) -> r.ReshapeEffect:
+        return [effect for effect in self.effects if isinstance(effect, kind)][-1]
+
+    def call(self) -> r.CallHandler:
+        call = self.last(r.CallHandler)
+        assert isinstance(call, r.CallHandler)
+        return call
+
+    def returns(self, value: list[int] | None = None) -> list[r.ReshapeEffect]:
+        return self.take(self.machine.returned(self.call().token, value, self.now))
+
+    def deadline(self) -> list[r.ReshapeEffect]:
+        timer = self.last(r.SetTimer)
+        assert isinstance(timer, r.SetTimer)
+        return self.take(self.machine.timeout(timer.token, self.now))
+
+    def record(self) -> r.ResizeRecord:
+        finished = self.last(r.Finished)
+        assert isinstance(finished, r.Finished)
+        return finished.record
+
+
+def test_grow_runs_through_its_steps() -> None:
+    job = Coordinator()
+    job.order("grow", 2, nodes=("a", "b"))
+    assert job.call().method == "preGrow"
+    job.returns()
+    spawn = job.last(r.StartSpawn)
+    assert isinstance(spawn, r.StartSpawn)
+    assert spawn.nodes == ("a", "b")
+    added = (_info(3), _info(4))
+    job.take(job.machine.spawned(spawn.token, added, {"spawn": 0.1, "join": 0.2}, job.now))
+    assert r.CommitGrow(added) in job.effects
+    assert job.call().method == "postGrow"
+    assert (job.call().first, job.call().second) == ((0, 1, 2), (3, 4))
+    job.returns()
+    record = job.record()
+    assert (record.outcome, record.n, record.nodes) == ("done", 2, ("n3", "n4"))
+    assert list(record.phases) == ["pre", "spawn", "join", "post"]
+    assert job.machine.step is r.Step.IDLE
+
+
+def test_shrink_runs_through_its_steps() -> None:
+    job = Coordinator()
+    job.order("shrink", 2)
+    job.returns([2, 1])
+    assert r.PrepareShrink(1, (1, 2)) in job.effects
+    assert not job.take(job.machine.drained(1, 1, job.now))
+    job.take(job.machine.drained(1, 2, job.now))
+    assert r.CommitShrink(1, (1, 2)) in job.effects
+    assert not job.take(job.machine.gone(2, job.now))
+    job.take(job.machine.gone(1, job.now))
+    assert job.call().method == "postShrink"
+    job.returns()
+    assert (job.record().outcome, job.record().nodes) == ("done", ("n1", "n2"))
+    assert list(job.record().phases) == ["pre", "drain", "release", "post"]
+
+
+@pytest.mark.parametrize(
+    ("leavers", "complaint"),
+    [
+        (None, "no list"),
+        ([0], "place 0"),
+        ([1, 1], "twice"),
+        ([7], "no members: [7]"),
+        ([1, 2], "named 2 places instead of 1"),
+        ([], "named 0 places instead of 1"),
+    ],
+)
+def test_a_wrong_list_aborts(leavers: list[int] | None, complaint: str) -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    job.returns(leavers)
+    assert job.record().outcome == "aborted"
+    assert complaint in job.record().reason
+    assert not any(isinstance(effect, r.PrepareShrink) for effect in job.effects)
+
+
+def test_place_0_cannot_be_ordered_away() -> None:
+    job = Coordinator(places=2)
+    job.order("shrink", 2)
+    assert job.record().outcome == "refused"
+    assert "place 0 always stays" in job.record().reason
+
+
+def test_without_a_handler_orders_are_refused() -> None:
+    job = Coordinator()
+    job.take(job.machine.disable(job.now))
+    job.order("grow", 1)
+    assert (job.record().outcome, job.record().reason) == ("refused", "no malleable handler is registered")
+
+
+def test_names_must_match_the_count() -> None:
+    job = Coordinator()
+    job.order("grow", 2, nodes=("a",))
+    assert job.record().outcome == "refused"
+
+
+def test_orders_wait_in_line() -> None:
+    job = Coordinator()
+    job.order("grow", 1, number=1)
+    job.order("shrink", 1, number=2)
+    assert job.call().method == "preGrow"
+    job.take(job.machine.failed(job.call().token, "no", job.now))
+    assert (job.record().order, job.record().outcome) == (1, "aborted")
+    assert job.call().method == "preShrink"
+
+
+def test_a_handler_that_raises_aborts() -> None:
+    job = Coordinator()
+    job.order("grow", 1)
+    job.take(job.machine.failed(job.call().token, "preGrow raised ValueError: x", job.now))
+    assert (job.record().outcome, job.record().reason) == ("aborted", "preGrow raised ValueError: x")
+
+
+def test_a_post_method_that_raises_is_told() -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    job.returns([2])
+    job.take(job.machine.drained(1, 2, job.now))
+    job.take(job.machine.gone(2, job.now))
+    job.take(job.machine.failed(job.call().token, "postShrink raised", job.now))
+    assert (job.record().outcome, job.record().reason) == ("done", "postShrink raised")
+
+
+def test_a_late_pre_shrink_is_undone() -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    call = job.call()
+    job.deadline()
+    assert job.record().outcome == "aborted"
+    effects = job.take(job.machine.returned(call.token, [2], job.now))
+    assert effects == [r.CallHandler(-1, "shrinkAborted", 1, (2,))]
+    assert job.take(job.machine.returned(call.token, [2], job.now)) == []
+
+
+def test_leavers_that_do_not_drain_stay() -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    job.returns([2])
+    effects = job.deadline()
+    assert effects[0] == r.AbortShrink(1)
+    assert effects[1] == r.CallHandler(-1, "shrinkAborted", 1, (2,))
+    assert "places [2] did not drain" in job.record().reason
+    assert job.record().nodes == ()
+    assert job.take(job.machine.drained(1, 2, job.now)) == []
+
+
+def test_a_late_spawn_is_sent_home() -> None:
+    job = Coordinator()
+    job.order("grow", 1)
+    job.returns()
+    spawn = job.last(r.StartSpawn)
+    assert isinstance(spawn, r.StartSpawn)
+    job.deadline()
+    assert job.machine.spawned(spawn.token, (_info(3),), {}, job.now) is None
+    assert not any(isinstance(effect, r.CommitGrow) for effect in job.effects)
+
+
+def test_a_lingering_process_is_told() -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    job.returns([1])
+    job.take(job.machine.drained(1, 1, job.now))
+    job.deadline()
+    job.returns()
+    assert job.record().outcome == "done"
+    assert "linger" in job.record().reason
+
+
+def test_the_scheduler_may_withdraw_what_waits() -> None:
+    job = Coordinator()
+    job.order("grow", 1, number=1)
+    job.order("grow", 1, number=2)
+    job.take(job.machine.withdrawn(2, job.now))
+    assert (job.record().order, job.record().outcome, job.record().reason) == (2, "refused", "withdrawn")
+    job.take(job.machine.withdrawn(1, job.now))
+    assert (job.record().order, job.record().outcome) == (1, "aborted")
+
+
+def test_a_long_pre_is_deferred() -> None:
+    job = Coordinator()
+    job.order("grow", 1)
+    timers = [effect for effect in job.effects if isinstance(effect, r.SetTimer)]
+    assert job.take(job.machine.timeout(timers[0].token, job.now)) == [r.TellDeferred(1)]
+
+
+def test_giving_the_handler_up_ends_what_has_not_moved() -> None:
+    job = Coordinator()
+    job.order("grow", 1, number=1)
+    job.order("grow", 1, number=2)
+    job.take(job.machine.disable(job.now))
+    outcomes = [(e.record.order, e.record.outcome) for e in job.effects if isinstance(e, r.Finished)]
+    assert outcomes == [(2, "refused"), (1, "aborted")]

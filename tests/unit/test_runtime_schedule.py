@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from apgas.errors import UsageError
+from apgas.runtime.schedule import ScheduledOrder, parse_orders
+
+
+def test_orders_are_read_and_sorted() -> None:
+    assert parse_orders("3:-1, 1.5:+2") == [ScheduledOrder(1.5, "grow", 2), ScheduledOrder(3.0, "shrink", 1)]
+
+
+def test_newcomers_go_round_the_hosts() -> None:
+    orders = parse_orders("1:+2,2:-1,3:+2", ("a", "b", "c"))
+    assert [order.nodes for order in orders] == [("a", "b"), (), ("c", "a")]
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "x", "1", "1:", "1:2", "1:+0", "-1:+1", "nan:+1", "inf:+1", "1:+1;2:-1"]
+)
+def test_bad_orders_name_the_culprit(text: str) -> None:
+    with pytest.raises(UsageError, match=r"order"):
+        parse_orders(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,7 +14,7 @@ from rich.console import Console, RenderableType
 from scheduler_bridge.live import ControlClient
 
 ENV_STATE: Final = "MALLEABLE_STATE"
-_PLAIN_WIDTH = 160
+_PLAIN_WIDTH = 500
 
 StateOption = Annotated[
     Path | None,
@@ -44,6 +45,10 @@ def print_json(value: Any) -> None:
 def print_rich(what: RenderableType) -> None:
     """Print for people: coloured on a terminal, plain lines elsewhere."""
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, no_color=True, width=_PLAIN_WIDTH)
-    console.print(what)
+    if console.is_terminal:
+        console.print(what)
+        return
+    plain = Console(highlight=False, no_color=True, width=_PLAIN_WIDTH, file=io.StringIO())
+    with plain.capture() as captured:
+        plain.print(what)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())

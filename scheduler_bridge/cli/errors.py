@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -32,3 +35,10 @@ def show(error: CliError) -> int:
         if line:
             console.print(Text(line))
     return error.code
+
+
+def culprit(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the field that ``error`` is about, and what is wrong with it."""
+    what, _, where = str(error).partition(" - at ")
+    found = re.search(r"\$\.(\w+)", where)
+    return found[1] if found else "", what[:1].lower() + what[1:].replace("`", "")

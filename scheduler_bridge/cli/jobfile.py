@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.errors import CliError, culprit
 from scheduler_bridge.live import JobRequest, SubmitError
 from scheduler_bridge.live.template import resolve_program
 
@@ -19,7 +19,6 @@ _FIELDS: Final = {"class": "job_class", "env": "environment"}
 _KEYS: Final = ("name", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "command", "cwd", "env", "launch")
 _REQUIRED: Final = ("command",)
 _SYNTAX_AT = re.compile(r"\(at line (\d+), column \d+\)")
-_FIELD_AT = re.compile(r"`\$\.(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +74,8 @@ class JobFile:
         try:
             request = msgspec.convert(values, JobRequest)
         except msgspec.ValidationError as error:
-            found = _FIELD_AT.search(str(error))
-            key = found[1] if found else ""
-            what = re.sub(r" - at `.*`", "", str(error))
-            raise self.error(
-                key, f"{_key_of(key)}: {what[:1].lower()}{what[1:]}", hint="see: malleable submit --help"
-            ) from None
+            field, what = culprit(error)
+            raise self.error(field, f"{_key_of(field)}: {what}", hint="see: malleable submit --help") from None
         try:
             request.bounds()
             program = resolve_program(request.command[0], request.cwd)

@@ -41,11 +41,12 @@ def queue(
 
 def _table(jobs: list[JobStatus], snapshot: Snapshot) -> Table:
     table = Table(box=None, pad_edge=False)
-    for head, justify in (("JOB", "right"), ("NAME", "left"), ("CLASS", "left"), ("STATE", "left")):
-        table.add_column(head, justify="right" if justify == "right" else "left", no_wrap=True)
+    table.add_column("JOB", justify="right", no_wrap=True)
+    for head in ("NAME", "CLASS", "STATE"):
+        table.add_column(head, no_wrap=True)
     for head in ("NODES", "ACCEPTS", "WAIT s", "RUN s", "GROWS", "SHRINKS"):
         table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("REMARK", overflow="ellipsis", no_wrap=True)
+    table.add_column("REMARK")
     for job in jobs:
         table.add_row(*(Text(cell) for cell in _row(job, snapshot.now_s)))
     return table
@@ -71,10 +72,8 @@ def _row(job: JobStatus, now_s: float) -> list[str]:
 
 
 def _remark(job: JobStatus) -> str:
-    if job.reason:
+    if job.state != "running" or job.progress is None:
         return " ".join(job.reason.split())
-    if job.progress is None:
-        return ""
     if job.progress_total:
         return f"{100 * job.progress / job.progress_total:.0f} % of {job.progress_total:g} {job.progress_unit}"
     return f"{job.progress:g} {job.progress_unit}"

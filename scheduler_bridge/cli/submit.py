@@ -6,19 +6,31 @@ import getpass
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.errors import CliError, culprit
 from scheduler_bridge.cli.jobfile import JobFile
 from scheduler_bridge.live import JobRequest, SubmitError
-from scheduler_bridge.live.requests import JobClass, Launch
 from scheduler_bridge.live.template import resolve_program
+
+_OPTIONS = {
+    "name": "--name",
+    "job_class": "--class",
+    "nodes": "--nodes",
+    "min_nodes": "--min",
+    "max_nodes": "--max",
+    "walltime_s": "--walltime",
+    "environment": "--env",
+    "launch": "--launch",
+}
+"""Where the fields of a request come from."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(context_settings={"ignore_unknown_options": False})(submit)
+    app.command()(submit)
 
 
 def submit(
@@ -43,11 +55,11 @@ def submit(
 ) -> None:
     """Submit a job, given as a command after -- or as a TOML file, and print its id.
 
-    Example: malleable submit --min 1 --max 4 --walltime 600 -- python -m benchmarks.uts --depth 14
+    Example: malleable submit --min 1 --max 4 -- python -m benchmarks.pi
     """
     options: dict[str, object] = {
         "name": name,
-        "job_class": job_class or ("malleable" if min_nodes or max_nodes else None),
+        "job_class": job_class or ("malleable" if min_nodes is not None or max_nodes is not None else None),
         "nodes": nodes,
         "min_nodes": min_nodes,
         "max_nodes": max_nodes,
@@ -80,26 +92,12 @@ def _submit_file(path: Path, state: Path | None) -> int:
 def _request(command: list[str], given: dict[str, object]) -> JobRequest:
     cwd = str(Path.cwd())
     words = (resolve_program(command[0], cwd), *command[1:])
-    given.setdefault("name", Path(command[0]).name)
-    job_class, launch = given.get("job_class", "rigid"), given.get("launch", "auto")
-    if job_class not in JobClass.__args__:  # type: ignore[attr-defined]
-        raise CliError(f"--class is {job_class!r}", "a job is rigid or malleable", "give --class malleable")
-    if launch not in Launch.__args__:  # type: ignore[attr-defined]
-        raise CliError(f"--launch is {launch!r}", "it is auto, mpiexec or direct", "leave it out for auto")
-    for option, key in (
-        ("--nodes", "nodes"),
-        ("--min", "min_nodes"),
-        ("--max", "max_nodes"),
-        ("--walltime", "walltime_s"),
-    ):
-        value = given.get(key, 1)
-        if (isinstance(value, int | float) and not 0 < value <= 1e6 and key != "walltime_s") or value == 0:
-            raise CliError(
-                f"{option} is {value}", "a job needs at least one node and some time", f"give {option} 1 or more"
-            )
-    import msgspec
-
-    request = msgspec.convert({**given, "command": words, "cwd": cwd, "user": _user()}, JobRequest)
+    values = {"name": Path(command[0]).name, **given, "command": words, "cwd": cwd, "user": _user()}
+    try:
+        request = msgspec.convert(values, JobRequest)
+    except msgspec.ValidationError as error:
+        field, what = culprit(error)
+        raise CliError(f"{_OPTIONS.get(field, field)}: {what}", hint="see: malleable submit --help") from None
     request.bounds()
     return request
 

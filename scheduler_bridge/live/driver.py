@@ -237,14 +237,14 @@ class Driver:
         else:
             event = ev.JobEnded(job_id, "failed", ending.reason)
         self.handle(event)
-        _logger.info("job %d: %s", job_id, self._core.explain(job_id))
+        _logger.info("%s", self._core.explain(job_id))
 
     def _as_judged(self, job_id: int, event: ev.JobEnded | None) -> ev.JobEnded | None:
         """The end of a job as the core judges it: what it was killed for counts more than how its processes ended."""
         row = next((row for row in self._core.snapshot().jobs if row.spec.job_id == job_id), None)
         if row is None or row.outcome is None or (event is not None and event.outcome == row.outcome):
             return event
-        return ev.JobEnded(job_id, row.outcome, row.reason.removeprefix(f"{row.outcome}: "))
+        return ev.JobEnded(job_id, row.outcome, row.reason.removeprefix(row.outcome).removeprefix(": "))
 
     def _up(self, job_id: int) -> None:
         self.executor.note_segments(job_id)

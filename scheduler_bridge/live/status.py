@@ -60,8 +60,14 @@ def _job(row: JobRow, progress: Progress | None) -> JobStatus:
         resizing=row.order.kind if row.order is not None else None,
         expected_start_s=row.expected_start_s,
         expected_end_s=row.expected_end_s,
-        reason=row.reason,
+        reason=_reason(row),
         progress=progress.done if progress is not None else None,
         progress_total=progress.total if progress is not None else None,
         progress_unit=progress.unit if progress is not None else "",
     )
+
+
+def _reason(row: JobRow) -> str:
+    if row.outcome is None:
+        return row.reason
+    return row.reason.removeprefix(row.outcome).removeprefix(": ")

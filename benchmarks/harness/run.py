@@ -72,6 +72,9 @@ def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: R
 def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     import apgas
 
+    if not options.quiet:
+        count = len(apgas.places())
+        sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
     workers = options.workers or _default_workers(_warm_up(benchmark.warm_up))
     measurement = Measurement(
         benchmark=benchmark.name,
@@ -95,6 +98,10 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     measurement.provenance = provenance.gather(nodes, benchmark.parameters.get("seed"))
     _verify(benchmark, options, measurement, values)
     return measurement
+
+
+def _label(benchmark: Benchmark[R]) -> str:
+    return ", ".join([benchmark.name, *(f"{name} {value}" for name, value in benchmark.parameters.items())])
 
 
 def _warm_up(warm_up: Callable[[], None]) -> list[str]:
@@ -132,8 +139,7 @@ def _compute(benchmark: Benchmark[R], options: CommonOptions, measurement: Measu
 
     bag = benchmark.make_bag()
     total = len(bag) if benchmark.static and isinstance(bag, Sized) else None
-    label = " ".join([benchmark.name, *(f"{name} {value}" for name, value in benchmark.parameters.items())])
-    with Progress(label, benchmark.unit, total, options.quiet) as progress:
+    with Progress(_label(benchmark), benchmark.unit, total, options.quiet) as progress:
 
         def on_progress(done: int, places: int, workers: int) -> None:
             progress.update(done, places, workers)

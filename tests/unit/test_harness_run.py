@@ -196,6 +196,7 @@ def test_a_failure_is_told_in_three_lines_and_in_the_file(
     assert run.run_benchmark(build(SAMPLES, 1), options) == 1
     assert read(path)["error"] == "ValueError: the dog ate it"
     assert capsys.readouterr().err.splitlines() == [
+        "pi, samples 100000, seed 1: warming up 2 places",
         "pi failed",
         "ValueError: the dog ate it",
         "add --debug for the traceback",

@@ -2,7 +2,7 @@
 
 The table lists configurations of four benchmarks, the sizes at which they run as rigid jobs with weights, and the
 bounds within which they run as malleable ones. Here the 32 nodes of the paper become 4, its 8 node-hours about 3
-node-minutes, and its ten minutes of submissions a quarter of a minute. Source: the batches of the published malleable
+node-minutes, and its ten minutes of submissions a third of one. Source: the batches of the published malleable
 APGAS runs (2024); the scaled sizes are ours.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
 NODES: Final = 4
-SUBMIT_WINDOW_S: Final = 15.0
-AT_ONCE: Final = 4
+SUBMIT_WINDOW_S: Final = 20.0
+AT_ONCE: Final = 3
 """Jobs that are submitted at the beginning; the others follow, uniform in the window."""
 MALLEABLE_SHARE: Final = 0.6
 BENCHMARKS: Final = ("uts", "nqueens", "bc", "pi")
@@ -81,17 +81,20 @@ class Shape:
     at_once: int = AT_ONCE
 
 
-def draw(random: Random, shape: Shape, *, attempts: int = 10_000) -> list[BatchJob]:
+def draw(
+    random: Random, shape: Shape, *, accept: Callable[[Sequence[BatchJob]], bool] | None = None, attempts: int = 20_000
+) -> list[BatchJob]:
     """Draw a batch: all four benchmarks, both classes, total work within the bounds of ``shape``.
 
-    Batches that do not fit are thrown away and drawn anew, so that those that fit keep their relative odds.
+    Batches that do not fit, or that ``accept`` declines, are thrown away and drawn anew, so that the others keep their
+    relative odds.
 
     Raises:
         ValueError: No batch fitted in so many ``attempts``.
     """
     for _ in range(attempts):
         jobs = _draw_once(random, shape)
-        if fits(jobs, shape):
+        if fits(jobs, shape) and (accept is None or accept(jobs)):
             return jobs
     message = f"no batch of {shape.jobs} jobs with {shape.work_node_s} node-seconds in {attempts} attempts"
     raise ValueError(message)

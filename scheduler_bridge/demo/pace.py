@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scheduler_bridge.demo.mix import CALIBRATION, NODE_RATES, SHARE, UNITS
+from scheduler_bridge.demo.batch import BatchJob
+from scheduler_bridge.demo.mix import CALIBRATION, COMPARED, NODE_RATES, SHARE, UNITS
 
 TIMEOUT_S = 180.0
 """Enough for the first run on a machine, which compiles the kernel."""
@@ -29,13 +30,17 @@ class Pace:
         benchmark: Its name.
         core_rate: Tasks per second of one core at full speed, measured.
         rate: Tasks per second of one emulated node.
-        reference: What the calibration computed: the expected result of the same problem.
+        reference: What the calibration computed, verified by a sequential run.
+        parameters: The problem that it computed.
+        compares: Whether the batch computes that same problem, and its results are compared with ``reference``.
     """
 
     benchmark: str
     core_rate: float
     rate: float
     reference: object = None
+    parameters: object = None
+    compares: bool = False
 
     @property
     def share(self) -> float:
@@ -52,15 +57,31 @@ class Pace:
         return f"{self.benchmark} {_large(self.rate)} {UNITS[self.benchmark]}/s ({100 * self.share:.0f} %)"
 
 
-def pace_of(benchmark: str, core_rate: float, reference: object = None) -> Pace:
-    """Give an emulated node its speed: that which the batch was sized for, but at most ``SHARE`` of a core."""
-    return Pace(benchmark, core_rate, min(NODE_RATES[benchmark], SHARE * core_rate), reference)
+def pace_of(benchmark: str, result: Mapping[str, Any]) -> Pace:
+    """Give an emulated node its speed: that which the batch was sized for, but at most ``SHARE`` of a core.
+
+    Args:
+        benchmark: Its name.
+        result: The JSON document of its run at full speed on one core.
+    """
+    core_rate = result["tasks"] / result["seconds"]
+    return Pace(
+        benchmark,
+        core_rate,
+        min(NODE_RATES[benchmark], SHARE * core_rate),
+        result["result"],
+        result["parameters"],
+        compares=benchmark in COMPARED,
+    )
 
 
-def calibrate(folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Pace]:
+def calibrate(
+    batch: Sequence[BatchJob], folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> dict[str, Pace]:
     """Run every benchmark once at full speed on one place, one after the other.
 
     Args:
+        batch: The jobs that come; every ``COMPARED`` benchmark has one problem in it.
         folder: Where the results are written.
         environment: For the runs, in addition to this process's.
         tell: Called with a line about each benchmark.
@@ -69,9 +90,10 @@ def calibrate(folder: Path, environment: Mapping[str, str], tell: Callable[[str]
         CalibrationError: One of them failed, or its result is wrong.
     """
     paces = {}
-    for benchmark, arguments in CALIBRATION.items():
+    own = {job.benchmark: job.arguments for job in batch if job.benchmark in COMPARED}
+    for benchmark, arguments in {**CALIBRATION, **own}.items():
         result = _run(benchmark, arguments, folder / f"calibration-{benchmark}.json", environment)
-        paces[benchmark] = pace_of(benchmark, result["tasks"] / result["seconds"], result["result"])
+        paces[benchmark] = pace_of(benchmark, result)
         tell(
             f"one core: {benchmark} {_large(paces[benchmark].core_rate)} {UNITS[benchmark]}/s; "
             f"a node is held to {_large(paces[benchmark].rate)}/s ({100 * paces[benchmark].share:.0f} % of a core)"
@@ -85,6 +107,7 @@ def _run(benchmark: str, arguments: tuple[str, ...], path: Path, environment: Ma
     try:
         ended = subprocess.run(
             command,
+            cwd=path.parent,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -68,6 +68,13 @@ class Recorder:
         for effect in effects:
             self._effect(effect, at_s)
 
+    def observe_batch(self, now: float, events: Sequence[ev.Event], effects: Iterable[fx.Effect]) -> None:
+        """Take in all events of one instant, in the order of their handling, and what the core answered to them."""
+        for event in events:
+            self.observe(now, event)
+        for effect in effects:
+            self._effect(effect, now - self._origin_s)
+
     def note_measured(self, job_id: int, order: int, seconds: float, phases: Mapping[str, float]) -> None:
         """Add what the job measured of an order: ``seconds`` in all and per phase."""
         resize = self._resize(job_id, order)

@@ -57,6 +57,7 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
         blocks = [block for segment in job.segments for block in _blocks(segment, row, origin_s)]
         for block in blocks:
             _bar(axes, block, look)
+        _start(axes, job, row, origin_s)
         for resize in job.resizes:
             _resize(axes, resize, row, origin_s, look)
         for part in _parts(blocks):
@@ -150,6 +151,14 @@ def _bar(axes: Axes, block: Block, look: Look) -> None:
             zorder=2,
         )
     )
+
+
+def _start(axes: Axes, job: JobRecord, row: Mapping[str, int], origin_s: float) -> None:
+    """Part the job from the one before it on the same nodes, which may look the same."""
+    if job.segments:
+        for block in _blocks(job.segments[0], row, origin_s):
+            corner, _, height = _rectangle(block)
+            axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
 
 
 def _reserved(axes: Axes, block: Block) -> None:

@@ -128,13 +128,7 @@ def describe(records: Sequence[RunRecord]) -> str:
 
 
 def _notes(records: Sequence[RunRecord]) -> list[str]:
-    """Each remark once, wrapped; one that only some records carry says whose it is."""
-    lines: list[str] = []
-    for note in dict.fromkeys(note for record in records for note in record.notes):
-        owners = [record.policy for record in records if note in record.notes]
-        text = note if len(owners) == len(records) else f"{', '.join(owners)}: {note}"
-        lines += textwrap.wrap(text, NOTE_CHARACTERS)
-    return lines
+    return [line for note in words.notes(records) for line in textwrap.wrap(note, NOTE_CHARACTERS)]
 
 
 def _title(figure: Figure, records: Sequence[RunRecord], height_in: float) -> None:

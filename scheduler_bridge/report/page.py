@@ -75,11 +75,7 @@ def _caption(records: Sequence[RunRecord]) -> str:
         "Top strip: share of the nodes that jobs held, with its mean. Middle: one row per node, one colour per job. "
         "Bottom strip: jobs that waited; ticks are submissions."
     )
-    return escape(" ".join([text, *_unique_notes(records)]))
-
-
-def _unique_notes(records: Iterable[RunRecord]) -> list[str]:
-    return list(dict.fromkeys(note for record in records for note in record.notes))
+    return escape(" ".join([text, *words.notes(records)]))
 
 
 def _numbers(records: Sequence[RunRecord]) -> str:
@@ -190,7 +186,7 @@ def _resize_row(policy: str, job: JobRecord, resize: ResizeRecord) -> list[Cell]
 
 
 def _notes(records: Sequence[RunRecord]) -> str:
-    return "".join(f'<p class="note">{escape(note)}</p>' for note in _unique_notes(records))
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in words.notes(records))
 
 
 def _provenance(records: Sequence[RunRecord]) -> str:

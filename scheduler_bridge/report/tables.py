@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -16,18 +17,30 @@ if TYPE_CHECKING:
     from scheduler_bridge.record import JobRecord, RunRecord
 
 
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+
+
 def job_table(record: RunRecord) -> Table:
-    """One row per job: class, nodes over time, wait, runtime, turnaround, resizes, verified."""
-    table = Table(title=f"{record.policy}: {words.summary(record)}", title_justify="left", title_style="bold")
-    for head in ("job", "class"):
-        table.add_column(head, no_wrap=True)
-    for head in ("accepts", "nodes over time", "wait s", "runtime s", "turnaround s", "grows", "shrinks"):
-        table.add_column(head, justify="right")
+    """One row per job: accepted sizes, nodes over time, wait, runtime, turnaround, resizes, verified."""
+    table = _table(f"{record.policy}: {words.summary(record)}")
+    table.add_column("job")
+    table.add_column("accepts")
+    table.add_column("nodes", no_wrap=True)
+    for head in ("wait s", "runtime s", "turnaround s", "grows", "shrinks"):
+        table.add_column(head, justify="right", min_width=5)
     table.add_column("verified")
     for job in record.jobs:
         table.add_row(
-            Text(f"{job.job_id} {job.name}"),
-            job.job_class,
+            Text(f"{'↔' if job.malleable else ' '} {job.name}"),
             words.bounds(job),
             words.allotment(job),
             *(_seconds(value) for value in (wait_s(job), runtime_s(job), turnaround_s(job))),
@@ -35,6 +48,8 @@ def job_table(record: RunRecord) -> Table:
             str(job.done("shrink")),
             _verdict(job),
         )
+    if any(job.malleable for job in record.jobs):
+        table.caption = "↔ malleable: the scheduler may resize it; nodes: how many it held, over time"
     return table
 
 
@@ -51,12 +66,12 @@ def _verdict(job: JobRecord) -> Text:
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
     """One row per policy, over all jobs and, where both kinds ran, per class."""
-    table = Table(title="Batch", title_justify="left", title_style="bold", caption_justify="left")
-    table.caption = f"utilization: node-seconds held by jobs / {UTILIZATION_DENOMINATOR}"
+    table = _table("Batch")
+    table.caption = f"busy: node-seconds held by jobs / {UTILIZATION_DENOMINATOR}; means over the ended jobs"
     table.add_column("policy")
     table.add_column("jobs")
-    for head in ("makespan s", "utilization", "mean wait s", "mean runtime s", "mean turnaround s", "grows", "shrinks"):
-        table.add_column(head, justify="right")
+    for head in ("makespan s", "busy", "wait s", "runtime s", "turnaround s", "grows", "shrinks"):
+        table.add_column(head, justify="right", min_width=5)
     for record in records:
         classes = sorted({job.job_class for job in record.jobs})
         for job_class in (None, *classes) if len(classes) > 1 else (None,):

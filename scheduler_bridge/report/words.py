@@ -82,6 +82,15 @@ def _busy(record: RunRecord) -> str:
     return f"{percent(utilization(record))} busy"
 
 
+def notes(records: Sequence[RunRecord]) -> list[str]:
+    """Return each remark once; one that only some of the records carry says whose it is."""
+    found = []
+    for note in dict.fromkeys(note for record in records for note in record.notes):
+        owners = [record.policy for record in records if note in record.notes]
+        found.append(note if len(owners) == len(records) else f"{', '.join(owners)}: {note}")
+    return found
+
+
 def allotment(job: JobRecord) -> str:
     """Word the job's nodes over time: ``2→4→2``."""
     return "→".join(str(count) for _, count in nodes_over_time(job)) or NOTHING

@@ -166,7 +166,7 @@ def test_tables_show_wrong_results_and_failures() -> None:
     console.print(tables.job_table(record))
     console.print(tables.comparison_table([run("easy", 40), record]))
     text = console.export_text()
-    assert re.search(r"1 uts-1 .* 1→2 .* yes", text)
-    assert re.search(r"1 wrong .* NO", text)
+    assert re.search(r"↔ uts-1 .* 1→2 .* yes", text)
+    assert re.search(r"↔ wrong .* NO", text)
     assert "failed: exit status 1" in text
-    assert "utilization: node-seconds held by jobs / nodes x makespan" in text
+    assert "busy: node-seconds held by jobs / nodes x makespan" in text

@@ -1,0 +1,193 @@
+"""The main job, from its options to its exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from scheduler_bridge import policies
+from scheduler_bridge.demo.batch import NODES, BatchJob, Shape, draw
+from scheduler_bridge.demo.forecast import shows_resizing
+from scheduler_bridge.demo.leftovers import ENV_RUN, wait_gone
+from scheduler_bridge.demo.mix import MAIN, QUICK
+from scheduler_bridge.demo.pace import CalibrationError, calibrate
+from scheduler_bridge.demo.run import Setting, run_batch
+from scheduler_bridge.demo.verdict import problems
+from scheduler_bridge.demo.watch import Watcher
+from scheduler_bridge.live import DaemonError
+from scheduler_bridge.live.config import numbered_nodes
+from scheduler_bridge.record import RunRecord, encode_record
+from scheduler_bridge.report import gantt, page, tables, words
+
+BASELINE = "easy"
+PLAIN_WIDTH = 120
+"""Columns where there is no terminal whose width could be asked."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: which batch, under which policies, where the report goes, how many resizes are due."""
+
+    seed: int
+    policies: tuple[str, ...]
+    output: Path
+    shape: Shape
+    least_resizes: int
+    command: str
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="Seed of the batch.")] = 42,
+    policy: Annotated[str, typer.Option(help="Policy to show; easy runs first, to compare with.")] = "malleable",
+    output: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo-report"),
+    quick: Annotated[bool, typer.Option("--quick", help="A batch of 15 seconds instead of a minute.")] = False,
+) -> None:
+    """Run a batch of real jobs, rigid and malleable, under two schedulers on four emulated nodes.
+
+    Example: python -m scheduler_bridge.demo --seed 42
+    """
+    raise typer.Exit(start(seed, policy, output, quick))
+
+
+def start(seed: int, policy: str, output: Path, quick: bool) -> int:
+    """Run the demo; return its exit code."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    if policy not in policies.names():
+        return _refuse(
+            f"--policy {policy}", "there is no such policy", f"choose one of: {', '.join(policies.names())}", code=2
+        )
+    try:
+        (output / "jobs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _refuse(
+            f"--output {output}", f"the folder cannot be made: {error.strerror}", "give another --output", code=2
+        )
+    plan = Plan(
+        seed=seed,
+        policies=(BASELINE, policy) if policy != BASELINE else (BASELINE,),
+        output=output,
+        shape=QUICK if quick else MAIN,
+        least_resizes=(1 if quick else 2) if policy == "malleable" else 0,
+        command=f"./launch/demo --seed {seed} --policy {policy}{' --quick' if quick else ''}",
+    )
+    signal.signal(signal.SIGTERM, _interrupt)
+    mark = uuid.uuid4().hex
+    try:
+        with tempfile.TemporaryDirectory(prefix="malleable-demo-") as scratch:
+            records = _run(plan, mark, Path(scratch), console)
+    except KeyboardInterrupt:
+        left = wait_gone(mark)
+        console.print(f"interrupted; {f'still running: {left}' if left else 'nothing is left running'}")
+        return 130
+    except (CalibrationError, DaemonError) as error:
+        return _refuse("the demo cannot run", str(error), getattr(error, "hint", "") or "try: malleable doctor", code=1)
+    return _conclude(plan, records, wait_gone(mark), console)
+
+
+def _run(plan: Plan, mark: str, scratch: Path, console: Console) -> list[RunRecord]:
+    nodes = numbered_nodes(NODES)
+    batch = draw(
+        Random(plan.seed), plan.shape, accept=lambda jobs: shows_resizing(jobs, nodes, max(1, plan.least_resizes))
+    )
+    environment = {ENV_RUN: mark, "PYTHONPATH": _import_path()}
+    console.print(f"Calibrating: what one core does, so that {NODES} equal nodes can be emulated")
+    paces = calibrate(batch, scratch, environment, lambda line: console.print(Text(f"  {line}")))
+    setting = Setting(nodes, paces, scratch, environment, len(os.sched_getaffinity(0)))
+    records = []
+    for policy in plan.policies:
+        console.print(
+            Text(f"\n{words.plural(len(batch), 'job')} on {words.plural(NODES, 'node')} under {policy}", style="bold")
+        )
+        with Watcher(console, len(batch)) as watcher:
+            record = run_batch(batch, policy, setting, watcher.show)
+        record.notes.insert(0, _batch_note(plan, batch))
+        record.provenance |= {"seed": plan.seed, "command": plan.command}
+        records.append(record)
+        _keep(record, scratch / policy, plan.output)
+        console.print(tables.job_table(record))
+    return records
+
+
+def _batch_note(plan: Plan, batch: Sequence[BatchJob]) -> str:
+    return (
+        f"Batch {plan.seed}: {len(batch)} jobs drawn from the mix of the 2024 paper scaled to {NODES} nodes, among "
+        f"those batches whose simulation shows resizes; submitted within {plan.shape.window_s:.0f} s."
+    )
+
+
+def _keep(record: RunRecord, folder: Path, output: Path) -> None:
+    """Copy the record and what the jobs wrote to the report, in place of an earlier run's."""
+    (output / f"record-{record.policy}.json").write_bytes(encode_record(record))
+    for old in (output / "jobs").glob(f"{record.policy}-[0-9][0-9]-*"):
+        old.unlink()
+    for job in record.jobs:
+        for source, suffix in (
+            (f"job-{job.job_id}.out", "out"),
+            (f"job-{job.job_id}.err", "err"),
+            (f"{job.name}.json", "json"),
+        ):
+            if (folder / source).exists():
+                shutil.copyfile(
+                    folder / source, output / "jobs" / f"{record.policy}-{job.job_id:02d}-{job.name}.{suffix}"
+                )
+
+
+def _conclude(plan: Plan, records: list[RunRecord], left: list[int], console: Console) -> int:
+    console.print(tables.comparison_table(records))
+    for note in words.notes(records):
+        console.print(Text(note, style="dim"))
+    gantt.write_png(records, plan.output / "gantt.png")
+    page.write_page(records, plan.output / "index.html", reproduce=[plan.command])
+    console.print(Text(f"\n{words.claim(records)}", style="bold"))
+    console.print(Text(f"report: {plan.output / 'index.html'}   picture: {plan.output / 'gantt.png'}"))
+    found = problems(records, least_resizes=plan.least_resizes, left=left)
+    for line in found:
+        console.print(Text(line, style="bold red"))
+    if not found:
+        resized = ", two grows and two shrinks at least" if plan.least_resizes >= 2 else ""
+        console.print(Text(f"every result is verified{resized}, nothing is left running", style="green"))
+    return 1 if found else 0
+
+
+def _import_path() -> str:
+    """Let the jobs import what this process imports, installed or not."""
+    root = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _refuse(culprit: str, why: str, remedy: str, *, code: int) -> int:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text(culprit, style="bold red"))
+    console.print(Text(why))
+    console.print(Text(remedy))
+    return code
+
+
+def main() -> None:
+    """Run the demo with the arguments of this process.
+
+    Raises:
+        SystemExit: Always: 0 fine, 1 something failed, 2 bad usage, 130 interrupted.
+    """
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(demo)
+    app(prog_name="python -m scheduler_bridge.demo")

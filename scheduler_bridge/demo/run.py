@@ -1,0 +1,175 @@
+"""One run of the batch: real jobs under one policy, submitted on time, watched, and their results collected."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scheduler_bridge.demo.batch import BatchJob
+from scheduler_bridge.demo.mix import SHARE
+from scheduler_bridge.demo.pace import Pace
+from scheduler_bridge.demo.watch import ENDED
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonThread, JobRequest, Snapshot
+from scheduler_bridge.record import RunRecord, makespan_s
+from scheduler_bridge.report import words
+
+REFRESH_S = 0.2
+LAG_LIMIT_S = 0.25
+"""A node that lags more than this was not equal to the others: the cores were the bottleneck."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and how a batch is run.
+
+    Attributes:
+        nodes: Names of the emulated nodes.
+        paces: Their speed for each benchmark.
+        scratch: Folder for the scheduler's state and the jobs' results.
+        environment: Given to every job.
+        cores: Cores of this machine.
+    """
+
+    nodes: tuple[str, ...]
+    paces: Mapping[str, Pace]
+    scratch: Path
+    environment: Mapping[str, str]
+    cores: int
+
+
+def run_batch(
+    batch: Sequence[BatchJob], policy: str, setting: Setting, show: Callable[[Snapshot, RunRecord], None]
+) -> RunRecord:
+    """Run ``batch`` under ``policy`` until its last job has ended; everything has ended on return.
+
+    Args:
+        batch: The jobs, by time of submission.
+        policy: Name of the policy.
+        setting: Where and how.
+        show: Called several times a second with the present moment.
+    """
+    folder = setting.scratch / policy
+    config = DaemonConfig(nodes=setting.nodes, policy=policy, state_dir=folder)
+    cpu_s = _children_cpu_s()
+    with Daemon.start_in_thread(config) as daemon:
+        submitted = _drive(batch, daemon, folder, setting, show)
+        results = {job_id: _result(folder / f"{job.name}.json") for job_id, job in submitted.items()}
+        for job_id, job in submitted.items():
+            daemon.note_result(job_id, _checked(results[job_id], setting.paces[job.benchmark]))
+        record = daemon.record()
+    record.notes += [emulation_note(setting), cost_note(record, setting, _children_cpu_s() - cpu_s)]
+    record.provenance |= _provenance(results.values(), setting)
+    return record
+
+
+def _drive(
+    batch: Sequence[BatchJob],
+    daemon: DaemonThread,
+    folder: Path,
+    setting: Setting,
+    show: Callable[[Snapshot, RunRecord], None],
+) -> dict[int, BatchJob]:
+    """Submit every job when it is due, and wait for the last end."""
+    due = deque(sorted(batch, key=lambda job: job.submit_s))
+    submitted: dict[int, BatchJob] = {}
+    began_s = time.monotonic()
+    while True:
+        while due and due[0].submit_s <= time.monotonic() - began_s:
+            job = due.popleft()
+            submitted[daemon.submit(request(job, setting, folder))] = job
+        snapshot = daemon.snapshot()
+        show(snapshot, daemon.record())
+        if not due and all(job.state in ENDED for job in snapshot.jobs):
+            return submitted
+        wait_s = due[0].submit_s - (time.monotonic() - began_s) if due else REFRESH_S
+        time.sleep(min(REFRESH_S, max(0.0, wait_s)))
+
+
+def request(job: BatchJob, setting: Setting, folder: Path) -> JobRequest:
+    """Word ``job`` as its user would submit it; its result goes to ``folder``."""
+    pace = setting.paces[job.benchmark]
+    command = (sys.executable, "-m", f"benchmarks.{job.benchmark}", *job.arguments)
+    options = ("--workers", "1", "--rate", f"{pace.rate:.6g}", "--json", str(folder / f"{job.name}.json"))
+    return JobRequest(
+        name=job.name,
+        # BC knows no results by heart, and a sequential run inside the job would keep its nodes idle meanwhile: its
+        # result is compared with that of the calibration instead.
+        command=(*command, *options, *(() if pace.compares else ("--verify",))),
+        job_class=job.job_class,
+        nodes=job.nodes,
+        min_nodes=job.min_nodes,
+        max_nodes=job.max_nodes,
+        walltime_s=job.walltime_s(pace.slowdown),
+        user="demo",
+        environment=dict(setting.environment),
+        cwd=str(folder),  # python -m looks into the current folder first, whatever may be there
+    )
+
+
+def _result(path: Path) -> dict[str, Any]:
+    try:
+        result: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        return {"error": f"no result: {error}"}
+    return result
+
+
+def _checked(result: Mapping[str, Any], pace: Pace) -> dict[str, Any]:
+    """Return ``result`` with its check: the job's own, or the comparison with the calibration."""
+    if not pace.compares or "error" in result:
+        return dict(result)
+    same = result["parameters"] == pace.parameters and result["result"] == pace.reference
+    return {**result, "verified": same, "verified_by": "the sequential run of the calibration"}
+
+
+def emulation_note(setting: Setting) -> str:
+    """Say how the nodes were emulated."""
+    rates = ", ".join(pace.words() for pace in setting.paces.values())
+    return (
+        f"{words.plural(len(setting.nodes), 'node')} emulated on {words.plural(setting.cores, 'core')}: each is held "
+        f"to one work rate, at most {words.percent(SHARE)} of a core ({rates})."
+    )
+
+
+def cost_note(record: RunRecord, setting: Setting, cpu_s: float) -> str:
+    """Say what the emulation cost, and whether it was honest; ``cpu_s``: CPU seconds of all processes of the jobs."""
+    used = cpu_s / (setting.cores * makespan_s(record)) if makespan_s(record) > 0 else 0.0
+    lags = worst_lags(record)
+    said = ", ".join(f"{name} {lag_s:.2f} s" for name, lag_s in lags.items()) or "not reported"
+    bottleneck = any(lag_s > LAG_LIMIT_S for lag_s in lags.values())
+    verdict = f" A lag above {LAG_LIMIT_S} s means that the cores were the bottleneck." if bottleneck else ""
+    return (
+        f"CPU used: {words.percent(used)} of {words.plural(setting.cores, 'core')}. "
+        f"Worst lag behind the rate: {said}.{verdict}"
+    )
+
+
+def worst_lags(record: RunRecord) -> dict[str, float]:
+    """Longest time that any job was behind its rate, in seconds, by node where jobs say so, else over all."""
+    worst: dict[str, float] = {}
+    for job in record.jobs:
+        statistics = (job.result or {}).get("statistics", {})
+        for node in record.nodes:
+            lag_s = statistics.get("worst_lag_s")
+            if isinstance(lag_s, int | float) and any(node in segment.nodes for segment in job.segments):
+                worst[node] = max(worst.get(node, 0.0), float(lag_s))
+    return {node: worst[node] for node in record.nodes if node in worst}
+
+
+def _provenance(results: Sequence[Mapping[str, Any]] | Any, setting: Setting) -> dict[str, Any]:
+    first: Mapping[str, Any] = next((result["provenance"] for result in results if "provenance" in result), {})
+    kept = {name: first[name] for name in ("cpu", "cores", "mpi", "versions", "commit") if name in first}
+    return kept | {"node speed": ", ".join(pace.words() for pace in setting.paces.values())}
+
+
+def _children_cpu_s() -> float:
+    """CPU seconds of all processes that were started from here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

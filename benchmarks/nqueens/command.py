@@ -38,7 +38,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
 
     return Benchmark(
         name="nqueens",
-        parameters={"n": size, "kernel": kernel.NAME},
+        parameters={"n": size},
         make_bag=partial(QueensBag.of_board, size),
         make_result=Count,
         value=solution_count,
@@ -48,7 +48,8 @@ def benchmark_of(size: int) -> Benchmark[Count]:
         static=False,
         default_granularity=GRANULARITY_PLACEMENTS,
         warm_up=warm_up,
-        rule="queens put on rows with two or more open rows below; one of each mirror pair",
+        rule=f"queens put on rows with two open rows below or more, one of each mirror pair; {kernel.NAME}",
+        noun="solutions",
     )
 
 

@@ -42,7 +42,7 @@ def benchmark_of(tree: Tree) -> Benchmark[Count]:
 
     return Benchmark(
         name="uts",
-        parameters={"depth": tree.depth, "seed": tree.seed, "branching": tree.branching, "kernel": kernel.NAME},
+        parameters={"depth": tree.depth, "seed": tree.seed, "branching": tree.branching},
         make_bag=partial(UtsBag.of_tree, tree),
         make_result=Count,
         value=node_count,
@@ -52,7 +52,8 @@ def benchmark_of(tree: Tree) -> Benchmark[Count]:
         static=False,
         default_granularity=GRANULARITY_NODES,
         warm_up=warm_up,
-        rule="last level counted, not hashed",
+        rule=f"last level counted, not hashed; {kernel.NAME}",
+        noun="nodes",
     )
 
 

@@ -1,0 +1,51 @@
+"""What all tests share: long mode, data, reproducible randomness, and the check that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from support import ROOT, Leftovers
+
+# The default suite must not depend on luck: the same examples every time. `--hypothesis-profile explore` looks further
+# and prints how to repeat what it finds.
+settings.register_profile("default", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile(
+    "explore", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the long mode."""
+    parser.addoption("--runslow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the long tests out of the default run."""
+    if config.getoption("--runslow"):
+        return
+    skip = pytest.mark.skip(reason="long mode: --runslow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder with the papers' reference data and workload traces; tests that need it are skipped without it."""
+    folder = Path(os.environ.get("MALLEABLE_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no reference data at {folder}; set MALLEABLE_DATA to its folder")
+    return folder
+
+
+@pytest.fixture
+def leftovers() -> Iterator[Leftovers]:
+    """Fails the test if a job left a process (give its mark to `check`), a segment or a temporary file."""
+    watch = Leftovers()
+    yield watch
+    watch.check()

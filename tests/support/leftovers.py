@@ -1,0 +1,93 @@
+"""What a job may leave behind: processes, shared-memory segments, temporary files.
+
+Other jobs may run on this machine at the same time, so processes are told apart by a mark in their environment, and a
+file counts as left over only if no living process has it mapped or open.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+MARK = "MALLEABLE_TEST_MARK"
+PATIENCE_S = 1.0  # the promise: a second after any end nothing of ours is there
+Found = TypeVar("Found", dict[int, str], set[str])
+_PATTERNS = (("/dev/shm", "mpich_shm_*"), ("/dev/shm", "ucx_shm_*"), ("/tmp", "hydra_hwloc_xmlfile_*"))
+
+
+def living(mark: str) -> dict[int, str]:
+    """Returns the living processes (zombies are not) that carry the mark, with their command lines."""
+    wanted = f"{MARK}={mark}\0".encode()
+    found = {}
+    for folder in _processes():
+        try:
+            if wanted in (folder / "environ").read_bytes() + b"\0":
+                found[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+        except OSError:
+            continue  # gone meanwhile
+    return found
+
+
+def kill(mark: str) -> None:
+    """Kills every process that carries the mark."""
+    while alive := living(mark):
+        for pid in alive:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.01)
+
+
+class Leftovers:
+    """Remembers the files there are now; `check` fails if a job left others, or a process."""
+
+    def __init__(self) -> None:
+        self._before = _files()
+
+    def files(self) -> set[str]:
+        """Returns the new files that nobody uses any more."""
+        new = _files() - self._before
+        if not new:
+            return new
+        return {name for name in new - _in_use(new) if Path(name).exists()}
+
+    def check(self, *marks: str) -> None:
+        """Asserts that no process with one of the marks and no new orphaned file is there after a second at most."""
+        alive = _patiently(lambda: {pid: line for mark in marks for pid, line in living(mark).items()})
+        assert not alive, f"processes still alive after {PATIENCE_S} s: {alive}"
+        files = _patiently(self.files)
+        assert not files, f"files left behind: {sorted(files)}"
+
+
+def _patiently(look: Callable[[], Found]) -> Found:
+    until = time.monotonic() + PATIENCE_S
+    while (found := look()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return found
+
+
+def _files() -> set[str]:
+    return {str(path) for folder, pattern in _PATTERNS for path in Path(folder).glob(pattern)}
+
+
+def _in_use(names: set[str]) -> set[str]:
+    used = set()
+    for folder in _processes():
+        try:
+            maps = (folder / "maps").read_text(errors="replace")
+            used |= {name for name in names if name in maps}
+            used |= names & {os.readlink(link) for link in (folder / "fd").iterdir()}  # noqa: PTH115 - text is compared
+        except OSError:
+            continue
+    return used
+
+
+def _processes() -> list[Path]:
+    return [folder for folder in Path("/proc").iterdir() if folder.name.isdigit() and int(folder.name) != os.getpid()]

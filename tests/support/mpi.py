@@ -1,0 +1,158 @@
+"""Runs programs as real MPI jobs, in a session of their own and with a deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from support.leftovers import MARK, kill, living
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.prefix) / "bin"
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A job that ended.
+
+    Attributes:
+        rc: exit code; negative: the signal that ended it.
+        out: standard output.
+        err: standard error.
+        seconds: how long it ran.
+        mark: value of the environment mark that all its processes carry.
+    """
+
+    rc: int
+    out: str
+    err: str
+    seconds: float
+    mark: str
+
+
+@dataclass
+class Running:
+    """A job that runs; `wait` it, or leave the `with` block, which kills what is still there."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+    out: IO[bytes]
+    err: IO[bytes]
+    began: float = field(default_factory=time.monotonic)
+
+    def wait(self, timeout: float) -> Completed:
+        """Waits for the end.
+
+        Raises:
+            AssertionError: it did not end in time; everything of it is killed, its output is in the message.
+        """
+        try:
+            rc = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"no end within {timeout} s\n{self.text(self.out)}\n{self.text(self.err)}") from None
+        seconds = time.monotonic() - self.began
+        return Completed(rc, self.text(self.out), self.text(self.err), seconds, self.mark)
+
+    def text(self, file: IO[bytes]) -> str:
+        """Returns what was written so far to `self.out` or `self.err`."""
+        return os.pread(file.fileno(), 1 << 24, 0).decode(errors="replace")
+
+    def expect(self, words: str, timeout: float = 30.0) -> str:
+        """Waits until the words stand in the standard output, and returns all of it.
+
+        Raises:
+            AssertionError: the job ended, or time ran out, before that.
+        """
+        until = time.monotonic() + timeout
+        while words not in (text := self.text(self.out)):
+            ended = self.process.poll() is not None and words not in self.text(self.out)
+            if ended or time.monotonic() > until:
+                self.kill()
+                raise AssertionError(f"never said {words!r}\n{text}\n{self.text(self.err)}")
+            time.sleep(0.01)
+        return text
+
+    def interrupt(self) -> None:
+        """Does what a terminal does at Ctrl-C: SIGINT to the whole foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def processes(self) -> dict[int, str]:
+        """Returns its living processes and their command lines."""
+        return living(self.mark)
+
+    def kill(self) -> None:
+        """Kills every process of the job."""
+        kill(self.mark)
+        self.process.wait()
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.out.close()
+        self.err.close()
+
+
+def start_job(command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Running:
+    """Starts a command in a session of its own, with a mark that all its descendants inherit."""
+    mark = uuid.uuid4().hex
+    paths = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    # Files, not pipes: a job that hangs with a full pipe would hide what it said.
+    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - Running closes them
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        env={**os.environ, **paths, **(env or {}), MARK: mark},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
+    )
+    return Running(process, mark, out, err)
+
+
+def mpirun(
+    n: int,
+    args: Sequence[str | Path],
+    *,
+    timeout: float = 60.0,
+    env: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    cwd: Path | None = None,
+) -> Completed:
+    """Runs `mpiexec OPTIONS -n N python ARGS` to its end.
+
+    Args:
+        n: number of places at the start.
+        args: what follows the interpreter: a script or `-m module`, and its arguments.
+        timeout: seconds after which everything is killed and the test fails.
+        env: further environment variables.
+        options: options of mpiexec, such as `-launcher fork -hosts nodeA,nodeB`.
+        cwd: working folder.
+    """
+    command: list[str | Path] = [BIN / "mpiexec", *options, "-n", str(n), sys.executable, *args]
+    with start_job(command, env, cwd) as job:
+        return job.wait(timeout)
+
+
+def python_run(
+    args: Sequence[str | Path],
+    *,
+    timeout: float = 60.0,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Completed:
+    """Runs `python ARGS` to its end, without mpiexec."""
+    with start_job([sys.executable, *args], env, cwd) as job:
+        return job.wait(timeout)

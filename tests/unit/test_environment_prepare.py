@@ -1,0 +1,142 @@
+"""The environment that is arranged before MPI is loaded."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apgas.errors import UsageError
+from apgas.runtime import environment
+from apgas.runtime.environment import Launch, launched_by
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without any launcher."""
+    for name in list(os.environ):
+        if name.startswith(("PMI", "OMPI", "SLURM", "MPI", "HYDRA")):
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("variables", "launch"),
+    [
+        ({}, Launch("none")),
+        ({"PMI_FD": "9", "PMI_RANK": "0", "PMI_SIZE": "3"}, Launch("hydra", 3)),
+        ({"OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "0"}, Launch("openmpi", 4)),
+        ({"PMIX_RANK": "0"}, Launch("pmix")),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "1"}, Launch("slurm", 8)),
+        # A job script of Slurm is not a step, and our mpiexec inside one is what counts.
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8"}, Launch("none")),
+        ({"SLURM_STEP_NUM_TASKS": "8", "PMI_RANK": "0", "PMI_SIZE": "2"}, Launch("hydra", 2)),
+        ({"PMI_RANK": "0", "PMI_SIZE": "many"}, Launch("hydra")),
+    ],
+)
+def test_the_launcher_is_read_from_the_environment(variables: dict[str, str], launch: Launch) -> None:
+    assert launched_by(variables) == launch
+
+
+def test_places_may_finalize_alone(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("PMI_RANK", "0")
+    environment.prepare()
+    assert os.environ["MPIR_CVAR_NO_COLLECTIVE_FINALIZE"] == "1"
+
+
+def test_a_plain_program_finds_its_own_mpiexec_and_needs_no_ssh(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("PATH", "/usr/bin:/bin")
+    environment.prepare()
+    environment.prepare()
+    assert os.environ["HYDRA_LAUNCHER"] == "fork"
+    assert os.environ["PATH"] == f"{sys.prefix}/bin:/usr/bin:/bin"
+
+
+def test_the_users_choice_of_launcher_is_kept(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("HYDRA_LAUNCHER", "ssh")
+    environment.prepare()
+    assert os.environ["HYDRA_LAUNCHER"] == "ssh"
+
+
+def test_inside_slurm_the_launcher_is_left_to_hydra(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("SLURM_JOB_ID", "7")
+    environment.prepare()
+    assert "HYDRA_LAUNCHER" not in os.environ
+
+
+def test_under_mpiexec_path_is_left_alone(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("PATH", "/usr/bin")
+    alone.setenv("PMI_RANK", "0")
+    environment.prepare()
+    assert os.environ["PATH"] == "/usr/bin"
+    assert "HYDRA_LAUNCHER" not in os.environ
+
+
+def test_the_mpiexec_of_open_mpi_is_refused(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    with pytest.raises(UsageError, match="Open MPI") as caught:
+        environment.prepare()
+    assert f"{sys.prefix}/bin/mpiexec" in str(caught.value)
+    assert "of 4 processes would be alone" in str(caught.value)
+
+
+def test_open_mpi_may_start_open_mpi(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    alone.setattr(environment, "_bundled", lambda name: name == "openmpi")
+    assert environment.prepare() == Launch("openmpi", 4)
+
+
+@pytest.mark.parametrize("launch", [Launch("slurm", 4), Launch("hydra", 4), Launch("openmpi", 4)])
+def test_worlds_of_one_are_refused(launch: Launch) -> None:
+    with pytest.raises(UsageError, match="world of size 1"):
+        environment.check_world(launch, 1, "MPICH 5.0.2")
+
+
+@pytest.mark.parametrize(
+    ("launch", "size"), [(Launch("hydra", 4), 4), (Launch("hydra", 1), 1), (Launch("none"), 1), (Launch("pmix"), 1)]
+)
+def test_true_worlds_are_accepted(launch: Launch, size: int) -> None:
+    environment.check_world(launch, size, "MPICH 5.0.2")
+
+
+def test_a_node_is_named_by_the_launcher_or_else_by_the_host(alone: pytest.MonkeyPatch) -> None:
+    assert environment.node_name() == os.uname().nodename
+    alone.setenv("PMI_HOSTNAME", "nodeB")
+    assert environment.node_name() == "nodeB"
+
+
+def test_the_limit_of_open_files_rises_and_never_falls() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    hard = before[1]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+        assert environment.raise_open_files_limit(150) == 150
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (150, hard)
+        assert environment.raise_open_files_limit(120) == 150
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_children_started_under_the_shield_do_not_hear_ctrl_c() -> None:
+    with environment.shielded_from_interrupt():
+        inside = _blocked_in_child()
+    assert inside & (1 << (signal.SIGINT - 1))
+    assert not _blocked_in_child() & (1 << (signal.SIGINT - 1))
+
+
+def _blocked_in_child() -> int:
+    status = subprocess.run(["/bin/cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
+    (line,) = [line for line in status.splitlines() if line.startswith("SigBlk:")]
+    return int(line.split()[1], 16)
+
+
+def test_mpi_is_not_loaded_before_it_is_wanted() -> None:
+    probe = "import sys, apgas.runtime.environment; print('mpi4py' in sys.modules, 'numpy' in sys.modules)"
+    env = {"PATH": "/usr/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", probe], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

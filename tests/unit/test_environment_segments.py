@@ -1,0 +1,64 @@
+"""Which files of MPI a place may unlink."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apgas.runtime import segments
+
+
+@pytest.fixture
+def segment() -> Iterator[Path]:
+    """A file that looks like a segment of MPICH."""
+    path = Path(f"/dev/shm/mpich_shm_test{uuid.uuid4().hex}_0")
+    path.write_bytes(b"\0" * mmap.PAGESIZE)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_a_mapped_segment_goes_and_stays_usable(segment: Path) -> None:
+    with segment.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        assert segments.unlink_leftovers() == [str(segment)]
+        memory[0] = 7
+        assert memory[0] == 7
+        assert not segment.exists()
+        assert segments.unlink_leftovers() == []
+
+
+def test_segments_of_others_stay(segment: Path) -> None:
+    assert segments.unlink_leftovers() == []
+    assert segment.exists()
+
+
+def test_the_topology_file_of_the_proxy_above_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = tmp_path / "hydra_hwloc_xmlfile_test"
+    other = tmp_path / "something_else"
+    topology.touch()
+    other.touch()
+    # `exec -a` does not change what the kernel calls the process: a copy under the proxy's name does.
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.write_bytes(Path("/bin/sh").resolve().read_bytes())
+    proxy.chmod(0o700)
+    with subprocess.Popen(
+        [proxy, "-c", f"exec 8<{topology} 9<{other}; echo; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        monkeypatch.setattr(os, "getppid", lambda: process.pid)
+        assert segments.unlink_leftovers() == [str(topology)]
+        assert not topology.exists()
+        assert other.exists()
+        assert segments.unlink_leftovers() == []
+        process.communicate(b"\n", timeout=10)
+
+
+def test_without_a_proxy_nothing_is_found_and_nothing_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getppid", lambda: 2**22 + 1)  # no such process
+    assert segments.unlink_leftovers() == []

@@ -33,6 +33,8 @@ def schedule(bag: RangeBag[Any], result: Any, rng: Random, most: int) -> int:
     """Compute ``bag`` on bags that come and go at random; return the work done."""
     bags, gone = [bag], 0
     if rng.random() < 0.5:
+        bag.process(rng.randint(1, most))
+        gone = bag.work
         bags = bag.partition(rng.randint(1, 5))
     while not all(each.is_empty() for each in bags):
         each = rng.choice(bags)

@@ -145,5 +145,14 @@ def test_the_bag_keeps_the_protocol() -> None:
     )
 
 
+def test_a_result_does_not_share_what_it_merged() -> None:
+    first, second = Centrality(np.array([1, 2])), Centrality(np.array([10, 20]))
+    result = Centrality()
+    for part in (first, second, Centrality()):
+        result.merge(part)
+    assert result.summary(0) == {"sum": 33.0, "maximum": 22.0}
+    assert first.summary(0) == {"sum": 3.0, "maximum": 2.0}
+
+
 def test_a_place_generates_its_graph_once() -> None:
     assert load_solver(7, 2) is load_solver(7, 2)

@@ -38,6 +38,15 @@ def test_what_cannot_be_written_leaves_the_old_content(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_write_that_fails_leaves_nothing_beside(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    target = ResultFile(path)
+    path.mkdir()
+    with pytest.raises(OSError, match=r"result\.json"):
+        target.write({"result": 4})
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path: Path) -> None:
     path, link = tmp_path / "result.json", tmp_path / "link.json"
     link.symlink_to(path)

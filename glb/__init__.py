@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from glb.bag import Bag, Result
 from glb.config import Config
+from glb.driver import Outcome, compute, set_user_handler
 from glb.errors import BagError, ConfigError, GlbError, LedgerError
 from glb.statistics import Statistics
 
@@ -19,6 +20,9 @@ __all__ = [
     "ConfigError",
     "GlbError",
     "LedgerError",
+    "Outcome",
     "Result",
     "Statistics",
+    "compute",
+    "set_user_handler",
 ]

@@ -162,7 +162,8 @@ class PlaceCore(Generic[R]):
 
     def failed(self, slot: int) -> None:
         """Tell that the worker in ``slot`` has raised an error: its bag is lost, and the computation with it."""
-        self._free.append(slot)
+        if slot not in self._free:
+            self._free.append(slot)
 
     def give_failed(self, give: Give[R]) -> None:
         """Undo a ``Give`` to a place that is gone; the worker must merge the bag into its own."""

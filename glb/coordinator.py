@@ -1,0 +1,176 @@
+"""Place 0's side of a computation: members, resizes, reduction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import apgas
+from glb import messages
+from glb.bag import Bag, Result
+from glb.core.leavers import choose_leavers
+from glb.core.pieces import halve
+from glb.errors import GlbError
+from glb.progress import Progress
+from glb.setup import Report, Setup, everywhere
+from glb.statistics import Statistics, tasks_in
+
+R = TypeVar("R", bound=Result)
+
+
+class Computation(Generic[R]):
+    """One computation. Resizes and the beginning and end exclude each other by the caller's lock.
+
+    Args:
+        setup: What every place knows.
+        members: The places at the start.
+        show: The program's progress callback.
+    """
+
+    def __init__(
+        self, setup: Setup[R], members: list[apgas.Place], show: Callable[[int, int, int], None] | None
+    ) -> None:
+        self.setup = setup
+        self.members = members
+        self.progress = Progress(show, lambda: len(self.members), setup.workers)
+        self.statistics: dict[int, Statistics] = {}
+        self.result = setup.make_result()
+        self.aborted = threading.Event()
+        self.reasons: list[str] = []
+        self._ledger = Statistics()
+
+    # beginning and end ----------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Let all members join; place 0 first, so that kernels are compiled once and loaded by the others."""
+        messages.enlist(self)
+        registered = not self.setup.config.static
+        for places in (self.members[:1], self.members[1:]):
+            everywhere(places, messages.join, self.setup, self.members, registered)
+
+    def start(self, bag: Bag[R]) -> None:
+        """Deal the first bags, in the body of the computation's finish."""
+        self._ledger.tasks += bag.work
+        if not self.setup.config.static:
+            self._deal(self.members[0], bag)
+            return
+        parts = _partition(bag, len(self.members) * self.setup.workers)
+        served = set()
+        for index, part in enumerate(parts):
+            place = self.members[index * len(self.members) // len(parts)]
+            served.add(place)
+            self._deal(place, part)
+        for place in self.members:
+            if place not in served:
+                apgas.immediate(place, messages.begin, self.setup.number)
+
+    def _deal(self, place: apgas.Place, bag: Bag[R]) -> None:
+        self._ledger.sent += 1
+        self._ledger.tasks_sent += tasks_in(bag)
+        apgas.async_at(place, messages.receive, self.setup.number, bag, None)
+
+    def collect(self) -> Statistics:
+        """Fold the results of all places and return the merged statistics.
+
+        Raises:
+            LedgerError: Bags or tasks were lost or doubled on the way.
+        """
+        for report in everywhere(self.members, messages.collect, self.setup.number):
+            self._fold(report)
+        total = Statistics()
+        total.merge(self._ledger)
+        for statistics in self.statistics.values():
+            total.merge(statistics)
+        total.check_ledger()
+        return total
+
+    def abort(self, reason: str = "") -> None:
+        """Stop all workers, because the computation has failed; the finish reports why. Never blocks."""
+        if reason:
+            self.reasons.append(reason)
+        if not self.aborted.is_set():
+            self.aborted.set()
+            for place in self.members:
+                apgas.immediate(place, messages.aborted, self.setup.number)
+
+    def forget(self) -> None:
+        """Free what the places still hold of a computation that is over."""
+        messages.dismiss(self.setup.number)
+        for place in apgas.places():
+            apgas.immediate(place, messages.forget, self.setup.number)
+
+    def _fold(self, report: Report[R]) -> None:
+        self.result.merge(report.result)
+        self.progress.settle(report.place, report.statistics.tasks)
+        self.statistics.setdefault(report.place, Statistics()).merge(report.statistics)
+
+    # resizes --------------------------------------------------------------------------------------------------------
+
+    def choose(self, count: int) -> list[apgas.Place]:
+        """Choose ``count`` members to leave, those that the scheduler wishes for first."""
+        candidates = [place for place in self.members if place.id != 0]
+        loads = everywhere(candidates, messages.load, self.setup.number)
+        wished = {place.id for place in apgas.shrink_wish()}
+        home = self.members[0].node
+        beside = {place.id for place in candidates if place.node == home}
+        chosen = set(choose_leavers(count, loads, wished, beside))
+        return [place for place in candidates if place.id in chosen]
+
+    def release(self, leavers: Sequence[apgas.Place]) -> None:
+        """Move all work and results off ``leavers``; on an error they go on."""
+        survivors = [place for place in self.members if place not in leavers]
+        before, self.members = self.members, survivors
+        try:
+            self._tell(survivors)
+            reports = everywhere(list(leavers), messages.evacuate, self.setup.number, survivors)
+        except BaseException:
+            self.members = before
+            self.abort("a place could not be evacuated")
+            raise
+        for report in reports:
+            self._fold(report)
+        if self.aborted.is_set():
+            # they do not hear of it as members any more
+            for place in leavers:
+                apgas.immediate(place, messages.aborted, self.setup.number)
+
+    def admit(self, newcomers: Sequence[apgas.Place]) -> None:
+        """Let newcomers take part, unless they do so already."""
+        new = [place for place in newcomers if place not in self.members]
+        if not new or self.aborted.is_set():
+            return
+        members = sorted([*self.members, *new])
+        everywhere(new, messages.join_late, self.setup, members)
+        old, self.members = self.members, members
+        self._tell(old)
+        if self.aborted.is_set():
+            for place in new:
+                apgas.immediate(place, messages.aborted, self.setup.number)
+
+    def readmit(self, places: Sequence[apgas.Place]) -> None:
+        """Take back places that were evacuated, because they stay after all."""
+        back = [place for place in places if place not in self.members]
+        if not back or self.aborted.is_set():
+            return
+        members = sorted([*self.members, *back])
+        known = everywhere(back, messages.readmit, self.setup, members)
+        strangers = [place for place, knows in zip(back, known, strict=True) if not knows]
+        everywhere(strangers, messages.join_late, self.setup, members)
+        self.members = members
+        self._tell([place for place in members if place not in strangers])
+        for place in back:
+            apgas.immediate(place, messages.begin, self.setup.number)
+
+    def _tell(self, places: list[apgas.Place]) -> None:
+        everywhere(places, messages.set_members, self.setup.number, self.members)
+
+
+def _partition(bag: Bag[R], count: int) -> list[Bag[R]]:
+    cut = getattr(bag, "partition", None)
+    if cut is None:
+        return halve(bag, count)
+    parts: list[Bag[R]] = list(cut(count))
+    if len(parts) > count:
+        raise GlbError(f"{type(bag).__name__}.partition({count}) returned {len(parts)} bags")
+    return parts

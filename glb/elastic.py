@@ -1,0 +1,98 @@
+"""The balancer's malleable handler: what happens to a computation when the job grows or shrinks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import apgas
+from glb.coordinator import Computation
+from glb.errors import GlbError
+
+
+class Elastic(apgas.MalleableHandler):
+    """Registered once per program, by the first computation.
+
+    Every change of a computation's members, its beginning and its end exclude each other (``changing``), so a resize
+    that overlaps the end finds either a running computation or none. Between computations ``pre*`` waits.
+
+    Attributes:
+        changing: Held while members change; notified when ``current`` does.
+        current: The computation that runs.
+        user: The program's own handler, called in addition.
+    """
+
+    def __init__(self) -> None:
+        self.changing = threading.Condition()
+        self.current: Computation[Any] | None = None
+        self.user: apgas.MalleableHandler | None = None
+        self._leaving: set[apgas.Place] = set()
+        self._abandoned = 0
+
+    def members(self) -> list[apgas.Place]:
+        """Return the places that a computation which begins now may use."""
+        return [place for place in apgas.places() if place not in self._leaving]
+
+    @contextmanager
+    def _running(self) -> Iterator[Computation[Any]]:
+        """Wait for a running computation and keep it from ending."""
+        with self.changing:
+            before = self._abandoned
+            self.changing.wait_for(lambda: self.current is not None or self._abandoned != before)
+            if self.current is None:
+                raise GlbError("the order was given up before a computation ran")
+            yield self.current
+
+    def preAbandoned(self) -> None:  # noqa: N802 - named like its siblings
+        """The order whose ``pre*`` waits was withdrawn, or handlers were given up: stop waiting."""
+        with self.changing:
+            self._abandoned += 1
+            self.changing.notify_all()
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published name
+        """Evacuate the places with the least work, or those that the program's handler chooses."""
+        with self._running():
+            pass
+        chosen = list(self.user.preShrink(nb_places)) if self.user is not None else []
+        with self._running() as computation:
+            leavers = chosen or computation.choose(nb_places)
+            if len(leavers) != nb_places or any(place.id == 0 or place not in computation.members for place in leavers):
+                raise GlbError(f"{nb_places} places are to leave, never place 0; chosen were {leavers}")
+            computation.release(leavers)
+            self._leaving.update(leavers)
+        return leavers
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802 - the published name
+        """The leavers are gone; everything was moved before."""
+        with self.changing:
+            self._leaving.difference_update(removed_places)
+        if self.user is not None:
+            self.user.postShrink(nb_places, removed_places)
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802 - the published name
+        """Wait for a computation that newcomers can join."""
+        with self._running():
+            pass
+        if self.user is not None:
+            self.user.preGrow(nb_places)
+
+    def postGrow(  # noqa: N802 - the published name
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        """Let the newcomers join the running computation; the next one uses them anyway."""
+        with self.changing:
+            if self.current is not None:
+                self.current.admit(new_places)
+        if self.user is not None:
+            self.user.postGrow(nb_places, continued_places, new_places)
+
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802 - the published name
+        """Take evacuated places back."""
+        with self.changing:
+            self._leaving.difference_update(places)
+            if self.current is not None:
+                self.current.readmit(places)
+        if self.user is not None:
+            self.user.shrinkAborted(places)

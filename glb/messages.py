@@ -1,0 +1,152 @@
+"""The functions that travel between places, and who takes them there.
+
+A message of a computation that is over, or that this place takes no part in, is dropped: thieves ask without being
+counted, so their questions may arrive late. Bags cannot, because the finish waits for them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import apgas
+from glb.errors import GlbError
+
+if TYPE_CHECKING:
+    from glb.coordinator import Computation
+    from glb.core.leavers import Load
+    from glb.runner import PlaceRunner
+    from glb.setup import Report, Setup
+
+_runners: dict[int, PlaceRunner[Any]] = {}
+_computations: dict[int, Computation[Any]] = {}
+
+
+def _runner(number: int) -> PlaceRunner[Any]:
+    runner = _runners.get(number)
+    if runner is None:
+        raise GlbError(f"{apgas.here()} takes no part in computation {number}")
+    return runner
+
+
+# counted by the finish of the computation ---------------------------------------------------------------------------
+
+
+def receive(number: int, bag: Any, nonce: int | None) -> None:
+    """A bag arrives."""
+    _runner(number).receive(bag, nonce)
+
+
+def work(number: int, slot: int, bag: Any) -> None:
+    """A worker works."""
+    _runner(number).work(slot, bag)
+
+
+# uncounted, on the thread that receives ------------------------------------------------------------------------------
+
+
+def requested(number: int, thief: apgas.Place, nonce: int | None) -> None:
+    """A thief asks."""
+    if (runner := _runners.get(number)) is not None:
+        runner.requested(thief, nonce)
+
+
+def refused(number: int, nonce: int) -> None:
+    """A random victim has nothing."""
+    if (runner := _runners.get(number)) is not None:
+        runner.take(lambda core: core.refused(nonce))
+
+
+def begin(number: int) -> None:
+    """A place without work may begin to steal."""
+    if (runner := _runners.get(number)) is not None:
+        runner.take(lambda core: core.begin())
+
+
+def aborted(number: int) -> None:
+    """The computation has failed somewhere."""
+    if (runner := _runners.get(number)) is not None:
+        runner.take(lambda core: core.abort())
+
+
+def progressed(number: int, place: int, tasks: int) -> None:
+    """(place 0) A place has processed so many tasks."""
+    if (computation := _computations.get(number)) is not None:
+        computation.progress.update(place, tasks)
+
+
+def failed(number: int, reason: str) -> None:
+    """(place 0) A place has given the computation up; ``reason`` where no activity carries the error."""
+    if (computation := _computations.get(number)) is not None:
+        computation.abort(reason)
+
+
+# called and waited for by place 0 -----------------------------------------------------------------------------------
+
+
+def describe() -> tuple[str, int]:
+    """Return the machine's name and the number of cores that this process may use."""
+    return platform.node(), len(os.sched_getaffinity(0))
+
+
+def join(setup: Setup[Any], members: Sequence[apgas.Place], registered: bool) -> None:
+    """Take part from the start: warm up, then be ready."""
+    from glb.runner import PlaceRunner
+
+    if setup.config.warm_up is not None:
+        setup.config.warm_up()
+    _runners[setup.number] = PlaceRunner(setup, members, registered=registered)
+
+
+def join_late(setup: Setup[Any], members: Sequence[apgas.Place]) -> None:
+    """Take part from now on: answer at once, steal as soon as this place is warm."""
+    from glb.runner import PlaceRunner
+
+    runner = PlaceRunner(setup, members, registered=False)
+    _runners[setup.number] = runner
+    runner.warm_up_then_begin()
+
+
+def set_members(number: int, members: Sequence[apgas.Place]) -> None:
+    """Rewire for new members."""
+    _runner(number).set_members(members)
+
+
+def load(number: int) -> Load:
+    """Tell how much there is to do here."""
+    return _runner(number).load()
+
+
+def evacuate(number: int, survivors: Sequence[apgas.Place]) -> Report[Any]:
+    """Hand all work out and return the result so far."""
+    return _runner(number).evacuate(survivors)
+
+
+def readmit(setup: Setup[Any], members: Sequence[apgas.Place]) -> bool:
+    """Undo an evacuation; False if this place takes no part in the computation yet."""
+    if (runner := _runners.get(setup.number)) is None:
+        return False
+    runner.readmit(members)
+    return True
+
+
+def collect(number: int) -> Report[Any]:
+    """The computation is over: hand in the rest."""
+    return _runners.pop(number).report()
+
+
+def forget(number: int) -> None:
+    """The computation is over, or has failed."""
+    _runners.pop(number, None)
+
+
+def enlist(computation: Computation[Any]) -> None:
+    """(place 0) Let messages about ``computation`` reach it."""
+    _computations[computation.setup.number] = computation
+
+
+def dismiss(number: int) -> None:
+    """(place 0) Messages about this computation are of no interest any more."""
+    _computations.pop(number, None)

@@ -11,7 +11,7 @@ Example:
 
 from apgas.core.identity import Place
 from apgas.core.reshape import ResizeRecord
-from apgas.errors import ApgasError, PlaceGoneError, PlaceLostError, UsageError
+from apgas.errors import ApgasError, PlaceGoneError, UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
     async_,
@@ -25,9 +25,11 @@ from apgas.runtime.api import (
     finish,
     here,
     immediate,
+    offer_shrink,
     place,
     places,
     progress,
+    request_grow,
     resizes,
     schedule_orders,
     shrink_wish,
@@ -44,7 +46,6 @@ __all__ = [
     "Place",
     "PlaceGoneError",
     "PlaceLocal",
-    "PlaceLostError",
     "ResizeRecord",
     "UsageError",
     "async_",
@@ -58,9 +59,11 @@ __all__ = [
     "finish",
     "here",
     "immediate",
+    "offer_shrink",
     "place",
     "places",
     "progress",
+    "request_grow",
     "resizes",
     "run",
     "schedule_orders",

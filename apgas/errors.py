@@ -23,10 +23,6 @@ class PlaceGoneError(ApgasError):
         return (type(self), (self.place, self.epoch, str(self.args[0])))
 
 
-class PlaceLostError(ApgasError):
-    """A place died without being asked to leave; the job ends."""
-
-
 class ProtocolError(ApgasError):
     """A peer sent something that the protocol does not allow."""
 

@@ -145,6 +145,30 @@ def disable_malleable_handler() -> None:
     program().resizing.disable()
 
 
+def request_grow(nodes: int) -> Future[int]:
+    """(place 0) Ask the scheduler for more nodes; an order follows for what it grants.
+
+    Returns:
+        A future of the number of nodes granted: 0 without a scheduler, and if it has none to give.
+    """
+    return program().resizing.request(_at_least_one(nodes))
+
+
+def offer_shrink(nodes: int) -> Future[int]:
+    """(place 0) Offer nodes back to the scheduler; an order follows for those that it takes.
+
+    Returns:
+        A future of the change granted: negative, or 0.
+    """
+    return program().resizing.request(-_at_least_one(nodes))
+
+
+def _at_least_one(nodes: int) -> int:
+    if nodes < 1:
+        raise UsageError(f"nodes must be at least 1, not {nodes}")
+    return nodes
+
+
 def shrink_wish() -> list[Place]:
     """(place 0, in preShrink) The places that the scheduler would like to be released."""
     return program().resizing.shrink_wish()

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
@@ -106,10 +106,11 @@ def spawn_places(
     counts = [nodes.count(name) for name in names]
     args = [["-c", program]] * len(names)
     try:
-        if len(names) == 1:
-            inter = mpi.COMM_SELF.Spawn(sys.executable, args[0], maxprocs=counts[0], info=infos[0])
-        else:
-            inter = mpi.COMM_SELF.Spawn_multiple([sys.executable] * len(names), args, counts, infos)
+        with environment.shielded_from_interrupt():
+            if len(names) == 1:
+                inter = mpi.COMM_SELF.Spawn(sys.executable, args[0], maxprocs=counts[0], info=infos[0])
+            else:
+                inter = mpi.COMM_SELF.Spawn_multiple([sys.executable] * len(names), args, counts, infos)
     except mpi.Exception as error:
         raise ApgasError(
             f"MPI could not spawn {len(nodes)} places on {', '.join(names) or 'this host'}: {error}"
@@ -152,3 +153,15 @@ def finalize() -> None:
 
     if MPI.Is_initialized() and not MPI.Is_finalized():
         MPI.Finalize()
+
+
+def abort(code: int) -> NoReturn:
+    """End every process of the job at once; mpiexec returns ``code``. Say why before."""
+    from mpi4py import MPI
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # MPI would add a line about its own abort, which tells the user nothing
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    MPI.COMM_WORLD.Abort(code)
+    os._exit(code)

@@ -32,6 +32,9 @@ class Listener:
         return self.transport.address
 
 
+SWITCH_S: Final = 0.0005
+"""How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
+
 _driver: Driver | None = None
 
 
@@ -44,6 +47,7 @@ def build(identity: Identity, listener: Listener) -> Driver:
     """Make this process a place and connect it."""
     global _driver  # noqa: PLW0603 - one place a process
     assert listener.transport is not None
+    sys.setswitchinterval(SWITCH_S)
     _driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), listener.transport)
     _driver.start()
     return _driver
@@ -51,8 +55,9 @@ def build(identity: Identity, listener: Listener) -> Driver:
 
 def serve(place: Driver) -> None:
     """Work for the others until this place is released or the program ends."""
-    # Ctrl-C reaches every process of the job; place 0 alone decides what it means.
+    # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     place.on_end = lambda reason: end_hard_soon() if reason else None
     place.over.wait()
     close(place)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
-from apgas.errors import PlaceLostError, UsageError
+from apgas.errors import UsageError
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.orders import ENV_SCHEDULER
 from apgas.runtime import lifetime, process
@@ -25,6 +25,10 @@ T = TypeVar("T")
 PARTING_S: Final = 2.0
 """How long place 0 waits for the other places to end."""
 
+INTERRUPTED: Final = 128 + signal.SIGINT
+TERMINATED: Final = 128 + signal.SIGTERM
+"""Exit codes of a job that was ended by a signal, as shells give them."""
+
 _log = logging.getLogger("apgas")
 
 
@@ -34,24 +38,21 @@ class Program:
     def __init__(self, driver: Driver, resizing: Resizing) -> None:
         self.driver = driver
         self.resizing = resizing
-        self.failure = ""
         driver.on_place_lost = self._lost
 
     def _lost(self, place: int, reason: str) -> None:
-        """A place died: say so, tell the others, and end, by force if the main thread does not get to it."""
+        """A place died: say so and end the job, at once, before mpiexec does it without a word."""
         with self.driver.lock:
-            if self.failure or self.driver.core.over:
+            if self.driver.core.over:
                 return
-            known = self.driver.core.membership.members.get(place)
-            who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known and place else reason
-            self.failure = who
-            effects = self.driver.core.end(who)
-            self.driver.carry_out(effects)
-        sys.stderr.write(f"apgas: {who}; the job ends\n")
-        sys.stderr.flush()
-        process.end_hard_soon()
-        # wakes the main thread out of any wait; what it then raises is replaced by PlaceLostError
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            known = self.driver.core.membership.members.get(place) if place else None
+            who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
+            sys.stderr.write(f"apgas: {who}; the job ends\n")
+            lifetime.abort(1)
+
+
+def _terminate(*_: object) -> None:
+    raise SystemExit(TERMINATED)
 
 
 _program: Program | None = None
@@ -72,11 +73,11 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``main`` on place 0, while the other places serve; returns its value when all it spawned has ended.
 
     Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
-    this call does not return: their process ends with the program.
+    this call does not return: their process ends with the program. If a place dies, the whole job ends at once with a
+    message and exit code 1; Ctrl-C ends it with 130, TERM with 143.
 
     Raises:
         UsageError: A program runs already in this process, or mpiexec belongs to another MPI.
-        PlaceLostError: A place died.
         ExceptionGroup: Activities that no other finish covers raised errors.
         BaseException: What ``main`` raised.
     """
@@ -90,17 +91,21 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         process.serve(driver)
         lifetime.finalize()
         sys.exit(0)
+    signal.signal(signal.SIGTERM, _terminate)
     resizing = Resizing(driver, listener.token)
     _program = Program(driver, resizing)
     communicator = _connect(resizing)
     try:
         return _run_main(_program, main, *args, **kwargs)
     except KeyboardInterrupt:
-        if not _program.failure:
-            _part(_program, communicator, "interrupted")
-            sys.stderr.write("apgas: interrupted; the job ends\n")
-            raise SystemExit(130) from None
-        raise PlaceLostError(_program.failure) from None
+        _part(_program, communicator, "interrupted")
+        sys.stderr.write("apgas: interrupted; the job ends\n")
+        raise SystemExit(INTERRUPTED) from None
+    except SystemExit as leave:
+        if leave.code == TERMINATED:
+            _part(_program, communicator, "terminated")
+            sys.stderr.write("apgas: terminated; the job ends\n")
+        raise
     finally:
         _part(_program, communicator, "" if sys.exc_info()[0] in (None, SystemExit) else "the program failed")
 

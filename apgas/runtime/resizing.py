@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import sys
@@ -20,7 +21,7 @@ from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import lifetime
-from apgas.runtime.context import Scope, entered, pooled
+from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
 from apgas.runtime.handlers import SerialCalls, call_handler
 from apgas.runtime.schedule import ScheduledOrder
@@ -47,6 +48,8 @@ class Resizing:
         self._calls = SerialCalls(driver.executor.submit)
         self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
         self._next_own = _FIRST_OWN_ORDER
+        self._requests: dict[int, Future[int]] = {}
+        self._request_numbers = itertools.count()
         self._zero_s = time.monotonic()
         driver.on_leaver_drained = self._leaver_drained
 
@@ -83,6 +86,17 @@ class Resizing:
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink."""
         return [place for place in self.driver.places() if place.node in self._wish and place.id != 0]
+
+    def request(self, delta: int) -> Future[int]:
+        """Ask the scheduler for ``delta`` nodes more, or offer nodes back; the future is what it grants."""
+        future: Future[int] = Future()
+        if self.communicator is None:
+            future.set_result(0)
+            return future
+        number = next(self._request_numbers)
+        self._requests[number] = future
+        self._tell(o.Evolving(number, delta))
+        return future
 
     def schedule(self, due: Iterable[ScheduledOrder]) -> None:
         """Give ourselves orders at their times, counted from now."""
@@ -121,8 +135,11 @@ class Resizing:
         self._event(lambda now: self._reshape.withdrawn(order.order, now))
 
     def answer(self, answer: o.Answer) -> None:
-        """Take the answer to an evolving request; this program makes none."""
+        """Take the answer to an evolving request."""
         _log.info("the scheduler answered request %d: %+d nodes %s", answer.request, answer.granted, answer.reason)
+        future = self._requests.pop(answer.request, None)
+        if future is not None:
+            future.set_result(answer.granted)
 
     def scheduler_lost(self, reason: str) -> None:
         """End the job, for its scheduler is gone."""

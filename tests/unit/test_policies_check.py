@@ -1,0 +1,132 @@
+"""``check_policy`` notices policies that err, each in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core.events import MalleableEnded
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Start
+from scheduler_bridge.sim import AuditError, Scenario, SimJob, check_policy
+
+
+def rigid(job_id: int, nodes: int, runtime_s: float) -> SimJob:
+    return SimJob(JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, runtime_s, 0.0), runtime_s)
+
+
+# Four nodes: job 0 (3 nodes, 10 s), job 1 (4 nodes) blocked, job 2 (1 node, 11 s) would delay it; job 3 is malleable.
+SCENARIO = Scenario(
+    4,
+    (
+        rigid(0, 3, 10),
+        rigid(1, 4, 10),
+        rigid(2, 1, 11),
+        SimJob(JobSpec(3, "m", "u", "malleable", 1, 1, 4, 100.0, 5.0), 20.0, grow_s=1.0),
+    ),
+)
+
+
+@dataclass
+class Changed:
+    """EASY or another policy, with its decisions changed."""
+
+    change: Callable[[ClusterView, float, list[Decision]], list[Decision]]
+    base: Policy = field(default_factory=lambda: policies.get("easy"))
+    name: str = "changed"
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        return self.change(view, now, self.base.decide(view, now))
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        return "because"
+
+
+def start_all(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return [Start(spec.job_id, spec.nodes, "") for spec in view.queue]
+
+
+def start_small(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return [replace(d, nodes=1) if isinstance(d, Start) else d for d in decisions]
+
+
+def grow_rigid(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    if any(isinstance(d, Start) for d in decisions) or not view.free_nodes:
+        return decisions
+    return [*decisions, *(Grow(job.spec.job_id, 1, "") for job in view.running if not job.spec.is_malleable)]
+
+
+def shrink_all(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return [*decisions, *(Shrink(job.spec.job_id, 1, "") for job in view.running if job.ready and not job.order)]
+
+
+def prefer_even_ids(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return [d for d in decisions if isinstance(d, Reserve) or d.job_id % 2 == 0]
+
+
+def sleep_at_night(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return decisions if now < 2**20 else []
+
+
+def do_nothing(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("change", "story"),
+    [
+        (start_all, "nodes more than the 4 free ones"),
+        (start_small, "Start"),
+        (grow_rigid, "takes no order"),
+        (shrink_all, "leads to 0 nodes"),
+        (prefer_even_ids, "renamed jobs and shifted times"),
+        (sleep_at_night, "renamed jobs and shifted times"),
+        (do_nothing, "is not over"),
+    ],
+)
+def test_an_erring_policy_is_caught(
+    change: Callable[[ClusterView, float, list[Decision]], list[Decision]], story: str
+) -> None:
+    with pytest.raises(AuditError, match=story):
+        check_policy(lambda: Changed(change), SCENARIO)
+
+
+def test_a_policy_that_depends_on_chance_is_caught() -> None:
+    calls = iter(range(1000))
+
+    def every_other_time(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+        return decisions if next(calls) % 2 else []
+
+    with pytest.raises(AuditError, match="the same view gives different decisions"):
+        check_policy(lambda: Changed(every_other_time), SCENARIO)
+
+
+def test_a_policy_that_claims_to_protect_the_head_and_does_not_is_caught() -> None:
+    scenario = replace(SCENARIO, jobs=(*SCENARIO.jobs[:3], rigid(4, 3, 30)))
+
+    def announce(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+        """Reserve as EASY does, start as backfilling does."""
+        reservations = [d for d in policies.get("easy").decide(view, now) if isinstance(d, Reserve)]
+        return [*reservations, *decisions]
+
+    greedy = Changed(announce, policies.get("backfilling"))
+    check_policy(lambda: greedy, scenario)
+    with pytest.raises(AuditError, match="reserved for job 1 at 10 s moved to 11.0 s"):
+        check_policy(lambda: greedy, scenario, protects_head=True)
+
+
+def test_a_policy_that_claims_to_leave_nobody_waiting_and_does_is_caught() -> None:
+    check_policy(lambda: policies.get("backfilling"), SCENARIO, conserves="any")
+    check_policy(lambda: policies.get("fcfs"), SCENARIO, conserves="head")
+    with pytest.raises(AuditError, match="job 2 needs 1 nodes and waits beside 1"):
+        check_policy(lambda: policies.get("fcfs"), SCENARIO, conserves="any")
+
+
+def test_contradictions_between_the_jobs_and_the_core_are_caught() -> None:
+    with pytest.raises(AuditError, match="the core saw contradictions"):
+        check_policy(
+            lambda: policies.get("easy"), replace(SCENARIO, disturbances=((1.0, MalleableEnded(0)),)), drains=False
+        )

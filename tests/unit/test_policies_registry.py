@@ -1,0 +1,55 @@
+"""Policies by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.policies import registry
+
+
+def test_all_policies_of_the_paper_are_there() -> None:
+    assert {"fcfs", "backfilling", "easy", "malleable"} <= set(policies.names())
+
+
+@pytest.mark.parametrize("name", policies.names())
+def test_every_policy_knows_its_name_and_cites_its_source(name: str) -> None:
+    info = policies.describe(name)
+    assert policies.get(name).name == info.name == name
+    assert "Source:" in info.description
+    assert info.summary == info.description.splitlines()[0] != ""
+
+
+def test_unknown_names_are_answered_with_those_that_exist() -> None:
+    with pytest.raises(policies.UnknownPolicyError, match=r"no policy 'esy'; there are .*easy"):
+        policies.get("esy")
+
+
+def test_unknown_parameters_are_named() -> None:
+    with pytest.raises(policies.UnknownPolicyError, match="'easy' has no parameter gamma; its parameters: none"):
+        policies.get("easy", gamma=2)
+
+
+def test_parameters_are_described_and_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+
+    def two_words(share: float = 0.4) -> policies.Policy:
+        """One line."""
+        assert share == 0.5
+        return policies.get("fcfs")
+
+    policies.register(two_words)
+    assert policies.describe("two-words").parameters == {"share": 0.4}
+    policies.get("two-words", share=0.5)
+    with pytest.raises(ValueError, match="registered twice"):
+        policies.register(two_words)
+
+
+def test_a_policy_without_description_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
+
+    def silent() -> policies.Policy:
+        return policies.get("fcfs")
+
+    with pytest.raises(ValueError, match="'silent' has no description"):
+        policies.register(silent)

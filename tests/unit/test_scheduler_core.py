@@ -1,0 +1,420 @@
+"""The core, event by event."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import InfeasibleDecisionError, JobState, NodeState, SchedulerCore, Settings
+from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
+from scheduler_bridge.core.events import (
+    CancelJob,
+    EvolvingRequest,
+    GrowCompleted,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    MalleableEnded,
+    MalleableReady,
+    NodeDown,
+    NodeUp,
+    ResizeDeferred,
+    ResizeFailed,
+    ShrinkCompleted,
+    WakeUp,
+)
+from scheduler_bridge.core.lifecycle import TRANSITIONS, InvalidTransitionError, Step
+from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies import Decision, Grow, Shrink, Start
+
+NODES = ("a", "b", "c", "d")
+
+
+def rigid(job_id: int, nodes: int, walltime_s: float = 100.0) -> JobSpec:
+    return JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, 0.0)
+
+
+def malleable(job_id: int, low: int, high: int, walltime_s: float = 100.0) -> JobSpec:
+    return JobSpec(job_id, "m", "u", "malleable", low, low, high, walltime_s, 0.0)
+
+
+def make(policy: str = "malleable", settings: Settings | None = None) -> SchedulerCore:
+    return SchedulerCore(NODES, policies.get(policy), settings)
+
+
+def without_alarms(effects: list[Effect]) -> list[Effect]:
+    return [effect for effect in effects if not isinstance(effect, WakeAt)]
+
+
+def run_one(core: SchedulerCore, spec: JobSpec, *, ready: bool = True) -> None:
+    """Submit and start a job at 0 s; a ready one may get its first order at once."""
+    core.handle(JobSubmitted(spec), 0.0)
+    core.handle(JobStarted(spec.job_id), 0.0)
+    if ready:
+        core.handle(MalleableReady(spec.job_id), 0.0)
+
+
+def shrinking() -> SchedulerCore:
+    """Job 1 holds all four nodes and is told to give two (order 1) to job 2 at 10 s."""
+    core = make()
+    run_one(core, malleable(1, 1, 4))
+    assert without_alarms(core.handle(JobSubmitted(rigid(2, 2)), 10.0)) == [SendOrder(1, 1, "shrink", ("c", "d"), 2)]
+    return core
+
+
+def growing() -> SchedulerCore:
+    """Job 1 started on the two nodes that job 0 left it and is told to take those too (order 1) at 10 s."""
+    core = make()
+    run_one(core, rigid(0, 2), ready=False)
+    run_one(core, malleable(1, 1, 4))
+    assert core.handle(JobEnded(0, "completed"), 10.0) == [SendOrder(1, 1, "grow", ("a", "b"), 2)]
+    return core
+
+
+def state_of(core: SchedulerCore, job_id: int) -> JobState:
+    return next(row.state for row in core.snapshot().jobs if row.spec.job_id == job_id)
+
+
+def nodes_of(core: SchedulerCore, job_id: int) -> tuple[str, ...]:
+    return next(row.nodes for row in core.snapshot().jobs if row.spec.job_id == job_id)
+
+
+# starting and ending ----------------------------------------------------------------------------------------------
+
+
+def test_a_job_starts_on_the_first_free_nodes_and_is_woken_for_at_its_walltime() -> None:
+    core = make()
+    assert core.handle(JobSubmitted(rigid(1, 3)), 0.0) == [StartJob(1, ("a", "b", "c"))]
+    assert state_of(core, 1) is JobState.STARTING
+    assert core.handle(JobStarted(1), 2.0) == [WakeAt(102.0)]
+    assert state_of(core, 1) is JobState.RUNNING
+
+
+def test_a_job_too_large_for_the_cluster_is_refused() -> None:
+    core = make()
+    assert core.handle(JobSubmitted(rigid(1, 5)), 0.0) == [Refuse(1, "job 1 needs 5 nodes, the cluster has 4")]
+    assert core.snapshot().jobs == ()
+
+
+def test_within_a_batch_ends_come_before_submissions() -> None:
+    core = make("fcfs")
+    run_one(core, rigid(1, 4), ready=False)
+    effects = core.handle_batch([JobSubmitted(rigid(2, 4)), JobEnded(1, "completed")], 10.0)
+    assert effects == [StartJob(2, NODES)]
+
+
+def test_the_policy_decides_once_per_batch() -> None:
+    passes: list[int] = []
+
+    class Counting(Stub):
+        def decide(self, view: ClusterView, now: float) -> list[Decision]:
+            passes.append(len(view.queue))
+            return []
+
+    core = SchedulerCore(NODES, Counting([]))
+    core.handle_batch([JobSubmitted(rigid(1, 1)), JobSubmitted(rigid(2, 1)), NodeUp("e")], 0.0)
+    assert passes == [2]
+
+
+def test_over_the_walltime_a_job_is_killed_and_ends_as_timeout() -> None:
+    core = make(settings=Settings(walltime_grace_s=5.0))
+    run_one(core, rigid(1, 1), ready=False)
+    assert core.handle(WakeUp(), 104.0) == [WakeAt(105.0)], "woken early: asks again"
+    assert core.handle(WakeUp(), 105.0) == [KillJob(1, "over its walltime of 100 s")]
+    assert state_of(core, 1) is JobState.ENDING
+    core.handle(JobEnded(1, "failed", "signal 15"), 106.0)
+    row = core.snapshot().jobs[0]
+    assert (row.state, row.outcome, row.reason) == (JobState.ENDED, "timeout", "timeout: over its walltime of 100 s")
+
+
+def test_an_end_at_the_walltime_is_no_timeout() -> None:
+    core = make()
+    run_one(core, rigid(1, 1), ready=False)
+    assert core.handle_batch([WakeUp(), JobEnded(1, "completed")], 100.0) == []
+    assert core.snapshot().jobs[0].outcome == "completed"
+
+
+def test_a_failed_start_gives_the_nodes_back() -> None:
+    core = make()
+    core.handle(JobSubmitted(rigid(1, 4)), 0.0)
+    core.handle(JobEnded(1, "failed", "mpiexec not found"), 1.0)
+    assert core.handle(JobSubmitted(rigid(2, 4)), 2.0) == [StartJob(2, NODES)]
+    assert core.explain(1) == "job 1 is ended: failed: mpiexec not found"
+
+
+def test_cancelling_a_waiting_job_needs_no_effect_and_lets_the_next_one_start() -> None:
+    core = make("fcfs")
+    run_one(core, rigid(1, 2), ready=False)
+    core.handle(JobSubmitted(rigid(2, 3)), 1.0)
+    core.handle(JobSubmitted(rigid(3, 2)), 1.0)
+    assert core.handle(CancelJob(2), 2.0) == [StartJob(3, ("c", "d"))]
+    assert core.snapshot().jobs[1].outcome == "cancelled"
+
+
+def test_cancelling_a_running_job_kills_it_once() -> None:
+    core = make()
+    run_one(core, rigid(1, 2), ready=False)
+    assert core.handle(CancelJob(1), 1.0) == [KillJob(1, "cancelled")]
+    assert core.handle(CancelJob(1), 2.0) == []
+    core.handle(JobEnded(1, "failed"), 3.0)
+    assert core.snapshot().jobs[0].outcome == "cancelled"
+    assert core.handle(CancelJob(1), 4.0) == []
+
+
+def test_a_job_that_completes_although_it_was_killed_has_completed() -> None:
+    core = make()
+    run_one(core, rigid(1, 2), ready=False)
+    core.handle(CancelJob(1), 1.0)
+    core.handle(JobEnded(1, "completed"), 1.5)
+    assert core.snapshot().jobs[0].outcome == "completed"
+
+
+# resizing ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_shrinking_node_is_not_used_before_it_is_released() -> None:
+    core = shrinking()
+    assert without_alarms(core.handle(WakeUp(), 11.0)) == []
+    assert [row.releasing for row in core.snapshot().nodes] == [False, False, True, True]
+    # The job chose b and d, not the nodes wished for.
+    assert core.handle(ShrinkCompleted(1, 1, ("b", "d")), 12.0) == [StartJob(2, ("b", "d"))]
+    assert nodes_of(core, 1) == ("a", "c")
+    assert state_of(core, 1) is JobState.RUNNING
+
+
+def test_a_failed_shrink_leaves_the_job_at_its_size_and_is_not_repeated_at_once() -> None:
+    core = shrinking()
+    assert core.handle(ResizeFailed(1, 1, "phase"), 12.0) == [WakeAt(42.0)]
+    assert nodes_of(core, 1) == NODES
+    assert "did not shrink by 2 nodes: phase" in core.explain(1)
+    assert without_alarms(core.handle(WakeUp(), 42.0)) == [SendOrder(1, 2, "shrink", ("c", "d"), 2)]
+
+
+def test_a_failed_grow_gives_the_nodes_back() -> None:
+    core = growing()
+    core.handle(ResizeFailed(1, 1, "spawn failed"), 11.0)
+    assert nodes_of(core, 1) == ("c", "d")
+    assert core.handle(JobSubmitted(rigid(2, 2)), 12.0) == [StartJob(2, ("a", "b"))]
+
+
+def test_a_grow_that_got_fewer_nodes_gives_the_others_back() -> None:
+    core = growing()
+    core.handle(JobSubmitted(rigid(2, 1)), 10.5)
+    assert without_alarms(core.handle(GrowCompleted(1, 1, ("b",)), 11.0)) == [StartJob(2, ("a",))]
+    assert nodes_of(core, 1) == ("c", "d", "b")
+
+
+def test_an_end_during_a_resize_frees_everything_once() -> None:
+    core = growing()
+    core.handle(JobEnded(1, "failed", "crashed"), 11.0)
+    core.handle(GrowCompleted(1, 1, ("a", "b")), 11.0)
+    assert core.anomalies == ()
+    assert {row.state for row in core.snapshot().nodes} == {NodeState.FREE}
+
+
+def test_a_deferred_order_keeps_the_job_busy() -> None:
+    core = shrinking()
+    assert core.handle(ResizeDeferred(1, 1, "reduction"), 11.0) == []
+    assert "put the shrink order off: reduction" in core.explain(1)
+    assert core.handle(ShrinkCompleted(1, 1, ("c", "d")), 20.0) == [StartJob(2, ("c", "d"))]
+
+
+def test_a_job_that_is_not_ready_or_gave_its_handler_up_gets_no_order() -> None:
+    core = make()
+    run_one(core, malleable(1, 1, 4), ready=False)
+    assert without_alarms(core.handle(JobSubmitted(rigid(2, 2)), 1.0)) == []
+    core.handle_batch([MalleableReady(1), MalleableEnded(1)], 2.0)
+    assert state_of(core, 1) is JobState.RUNNING
+    assert core.handle(MalleableReady(1), 3.0) == [SendOrder(1, 1, "shrink", ("c", "d"), 2)]
+
+
+def test_ready_may_be_reported_before_the_start() -> None:
+    core = make()
+    core.handle(JobSubmitted(malleable(1, 1, 4)), 0.0)
+    core.handle_batch([MalleableReady(1), JobSubmitted(rigid(2, 2))], 1.0)
+    assert without_alarms(core.handle(JobStarted(1), 2.0)) == [SendOrder(1, 1, "shrink", ("c", "d"), 2)]
+
+
+def test_the_cooldown_keeps_a_resized_job_in_peace_and_ends_with_a_wake_up() -> None:
+    core = SchedulerCore(NODES, policies.get("malleable"), Settings(cooldown_s=60.0))
+    run_one(core, malleable(1, 1, 4))
+    core.handle(JobSubmitted(rigid(2, 2)), 10.0)
+    core.handle(ShrinkCompleted(1, 1, ("c", "d")), 11.0)
+    core.handle(JobStarted(2), 11.0)
+    assert core.handle(JobEnded(2, "completed"), 20.0) == []
+    assert without_alarms(core.handle(WakeUp(), 71.0)) == [SendOrder(1, 2, "grow", ("c", "d"), 2)]
+
+
+def test_a_job_that_releases_other_nodes_than_its_own_is_ended() -> None:
+    core = shrinking()
+    (kill,) = core.handle(ShrinkCompleted(1, 1, ("d", "x")), 12.0)
+    assert isinstance(kill, KillJob)
+    assert "released ('d', 'x')" in kill.reason
+
+
+# evolving jobs ----------------------------------------------------------------------------------------------------
+
+
+def test_an_offer_is_taken_and_not_given_back() -> None:
+    core = make()
+    run_one(core, malleable(1, 1, 4))
+    assert core.handle(EvolvingRequest(1, -2), 5.0) == [SendOrder(1, 1, "shrink", ("c", "d"), 2)]
+    assert without_alarms(core.handle(ShrinkCompleted(1, 1, ("c", "d")), 6.0)) == []
+    assert core.handle(EvolvingRequest(1, 1), 7.0) == [SendOrder(1, 2, "grow", ("c",), 1)], "until it asks for more"
+
+
+def test_an_offer_below_the_minimum_is_refused() -> None:
+    core = make("easy")
+    run_one(core, malleable(1, 4, 4))
+    assert core.handle(EvolvingRequest(1, -1), 5.0) == [Refuse(1, "job 1 is at its minimum of 4 nodes")]
+
+
+def test_a_wish_is_granted_from_idle_nodes_under_any_policy_but_not_before_waiting_jobs() -> None:
+    core = SchedulerCore(NODES, policies.get("fcfs"))
+    run_one(core, rigid(0, 2), ready=False)
+    run_one(core, malleable(1, 1, 4))
+    core.handle_batch([JobEnded(0, "completed"), JobSubmitted(rigid(2, 3))], 5.0)
+    refusal = Refuse(1, "job 1 asked for 1 nodes; none can be given now")
+    assert core.handle(EvolvingRequest(1, 1), 6.0) == [refusal]
+    core.handle(CancelJob(2), 7.0)
+    assert core.handle(EvolvingRequest(1, 9), 8.0) == [SendOrder(1, 1, "grow", ("a", "b"), 2)]
+
+
+# nodes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_that_fails_ends_its_job_and_is_not_used_until_it_is_back() -> None:
+    core = make("fcfs")
+    run_one(core, rigid(1, 2), ready=False)
+    assert core.handle(NodeDown("a"), 1.0) == [KillJob(1, "node a is out of service")]
+    assert core.handle(JobSubmitted(rigid(2, 4)), 2.0) == []
+    core.handle(JobEnded(1, "failed"), 3.0)
+    assert core.snapshot().jobs[0].outcome == "lost"
+    assert core.explain(2) == "job 2 is queued: it needs 4 nodes, 3 are free and only 3 in service"
+    assert core.handle(NodeUp("a"), 4.0) == [StartJob(2, NODES)]
+
+
+def test_a_new_node_joins_at_the_end() -> None:
+    core = make("fcfs")
+    run_one(core, rigid(1, 4), ready=False)
+    core.handle(JobSubmitted(rigid(2, 1)), 1.0)
+    assert core.handle(NodeUp("new"), 2.0) == [StartJob(2, ("new",))]
+
+
+def test_a_node_named_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="'a' is named twice"):
+        SchedulerCore(("a", "b", "a"), policies.get("fcfs"))
+
+
+# reports that do not fit ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "story"),
+    [
+        (JobStarted(9), "unknown job"),
+        (JobStarted(1), "reports its start, but it is shrinking"),
+        (JobEnded(2, "completed"), "but the job is queued"),
+        (JobSubmitted(rigid(1, 1)), "submitted twice"),
+        (MalleableReady(2), r"\(rigid, queued\) reports a malleable handler"),
+        (ShrinkCompleted(1, 7, ("d",)), "but the order under way is"),
+        (GrowCompleted(9, 7, ("d",)), "unknown job"),
+        (EvolvingRequest(2, 1), "does not run"),
+        (NodeDown("z"), "unknown node"),
+    ],
+)
+def test_contradictory_reports_change_nothing_and_are_kept(event: object, story: str) -> None:
+    core = shrinking()
+    before = core.snapshot()
+    assert core.handle(event, 10.0) == []  # type: ignore[arg-type]
+    assert core.snapshot() == before
+    (anomaly,) = core.anomalies
+    assert re.search(story, anomaly), anomaly
+
+
+def test_time_does_not_go_back() -> None:
+    core = make()
+    core.handle(WakeUp(), 5.0)
+    with pytest.raises(ValueError, match="time went back"):
+        core.handle(WakeUp(), 4.0)
+
+
+# policies that err ------------------------------------------------------------------------------------------------
+
+
+class Stub:
+    """A policy that decides what it is told to."""
+
+    def __init__(self, decisions: list[Decision]) -> None:
+        self.decisions = decisions
+
+    @property
+    def name(self) -> str:
+        return "stub"
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        return self.decisions
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        return "because"
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        Start(9, 1, "unknown"),
+        Start(2, 3, "more than are free"),
+        Start(2, 1, "below the minimum"),
+        Start(1, 1, "runs already"),
+        Grow(1, 1, "above the maximum"),
+        Shrink(1, 2, "below the minimum"),
+        Shrink(1, 0, "nothing"),
+        Grow(3, 1, "not ready"),
+    ],
+)
+def test_an_infeasible_decision_is_a_defect_of_the_policy(decision: Decision) -> None:
+    policy = Stub([Start(1, 2, ""), Start(3, 1, "")])
+    core = SchedulerCore(("a", "b", "c", "d", "e"), policy)
+    core.handle_batch([JobSubmitted(malleable(1, 1, 2)), JobSubmitted(malleable(3, 1, 2))], 0.0)
+    policy.decisions = []
+    core.handle_batch([JobStarted(1), JobStarted(3), MalleableReady(1)], 0.0)
+    policy.decisions = [decision]
+    with pytest.raises(InfeasibleDecisionError, match=r"Start|Grow|Shrink"):
+        core.handle(JobSubmitted(rigid(2, 3)), 1.0)
+
+
+# reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_snapshot_tells_the_expected_start_and_reasons() -> None:
+    core = make("easy")
+    run_one(core, rigid(1, 3), ready=False)
+    core.handle_batch([JobSubmitted(rigid(2, 4, 50.0)), JobSubmitted(rigid(3, 1, 500.0))], 10.0)
+    snapshot = core.snapshot()
+    assert (snapshot.policy, snapshot.now_s) == ("easy", 10.0)
+    assert [row.expected_start_s for row in snapshot.jobs] == [None, 100.0, None]
+    assert snapshot.jobs[1].reason == "it needs 4 nodes, 1 are free; 4 nodes are reserved for job 2 at 100 s"
+    assert core.explain(3) == (
+        "job 3 is queued: it would delay job 2: 4 nodes are reserved for job 2 at 100 s, 0 are spare"
+    )
+    assert core.explain(1) == "job 1 is running: started on 3 nodes: first in the queue"
+    assert [row.job_id for row in snapshot.nodes] == [1, 1, 1, None]
+
+
+def test_periodic_passes_go_on_while_there_is_something_to_do() -> None:
+    core = make(settings=Settings(pass_interval_s=5.0))
+    assert core.handle(JobSubmitted(rigid(1, 1)), 0.0) == [StartJob(1, ("a",)), WakeAt(5.0)]
+    assert core.handle(WakeUp(), 5.0) == [WakeAt(10.0)]
+    assert core.handle(JobEnded(1, "completed"), 6.0) == []
+    assert core.handle(WakeUp(), 10.0) == []
+
+
+def test_the_transition_table_is_the_only_way() -> None:
+    job = TrackedJob(rigid(1, 1))
+    with pytest.raises(InvalidTransitionError, match="job 1 is queued, cannot grow"):
+        job.step(Step.GROW)
+    assert not [step for state, step in TRANSITIONS if state is JobState.ENDED], "the end is the end"
+    assert set(TRANSITIONS.values()) == set(JobState) - {JobState.QUEUED}

@@ -4,7 +4,9 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,6 +92,22 @@ def test_live_timers_survive_the_cleaning_up(loop: EventLoop) -> None:
 
     loop.call_soon(set_many)
     assert done.wait(PATIENCE_S)
+
+
+def test_timers_of_the_same_time_run_in_the_order_of_the_calls(
+    loop: EventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apgas.transport.loop.time", SimpleNamespace(monotonic=lambda: 100.0))
+    ran: list[int] = []
+
+    def set_timers() -> None:
+        for number in range(20):
+            loop.call_later(0.0, partial(ran.append, number))
+
+    loop.call_soon(set_timers)
+    for _ in range(3):
+        pass_through(loop)
+    assert ran == list(range(20))
 
 
 def test_stop_runs_what_was_posted_and_frees_everything() -> None:

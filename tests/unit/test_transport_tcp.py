@@ -68,6 +68,16 @@ def introduce(sock: socket.socket, place: int, peer: int, token: bytes = TOKEN) 
     return True
 
 
+def welcome(server: socket.socket, place: int) -> socket.socket:
+    """Accept one caller as ``place`` and hold the handshake."""
+    sock, _ = server.accept()
+    sock.settimeout(PATIENCE_S)
+    listener = Listener(TOKEN, place)
+    while not listener.done:
+        sock.sendall(listener.receive(receive(sock, listener.needed_bytes)))
+    return sock
+
+
 def hung_up(sock: socket.socket) -> bool:
     """Wait for the other end to hang up, with or without having read what we sent."""
     try:
@@ -154,6 +164,21 @@ def test_the_oldest_goes_when_everybody_has_said_hello() -> None:
         assert_undisturbed(made)
 
 
+def test_who_has_said_hello_stays_when_a_silent_one_can_go() -> None:
+    with (
+        pair(TcpConfig(handshake_deadline_s=3600, max_callers=2)) as made,
+        dial(made.addresses[0]) as greeted,
+    ):
+        caller = Caller(TOKEN, 9, 0)
+        greeted.sendall(caller.hello)
+        answer = receive(greeted, 64)
+        with dial(made.addresses[0]) as silent, dial(made.addresses[0]):
+            assert hung_up(silent)
+            greeted.sendall(caller.receive(answer))
+            caller.receive(receive(greeted, 1))
+            assert caller.done
+
+
 # peers that hold the token and break the rules ----------------------------------------------------------------------
 
 
@@ -200,6 +225,21 @@ def test_a_lost_place_does_not_come_back() -> None:
             assert not introduce(second, 9, 0)
 
 
+def test_a_place_that_stops_sending_still_gets_what_was_queued() -> None:
+    body = bytes(range(256)) * 80_000
+    with pair() as made, socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE_S)
+        made.transports[0].learn({9: server.getsockname()})
+        made.transports[0].send(9, b"", [body])
+        sock = welcome(server, 9)
+        with dial(made.addresses[0]) as sender:
+            assert introduce(sender, 9, 0)
+        assert made.recorders[0].wait_lost() == [9]
+        expected = b"".join(bytes(piece) for piece in encode(0, b"", [body]))
+        assert receive(sock, len(expected) + 1) == expected
+        sock.close()
+
+
 # connecting ---------------------------------------------------------------------------------------------------------
 
 
@@ -227,11 +267,7 @@ def test_a_caller_that_was_sent_away_comes_again() -> None:
         half, _ = server.accept()
         half.sendall(Listener(TOKEN, 1).receive(receive(half, 48)))
         half.close()
-        sock, _ = server.accept()
-        sock.settimeout(PATIENCE_S)
-        listener = Listener(TOKEN, 1)
-        while not listener.done:
-            sock.sendall(listener.receive(receive(sock, listener.needed_bytes)))
+        sock = welcome(server, 1)
         frame = b"".join(bytes(piece) for piece in encode(0, b"kept"))
         assert receive(sock, len(frame)) == frame
         assert recorder.lost == []

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -51,6 +52,7 @@ class Resizing:
         self._requests: dict[int, Future[int]] = {}
         self._request_numbers = itertools.count()
         self._zero_s = time.monotonic()
+        self._origin_s = 0.0
         driver.on_leaver_drained = self._leaver_drained
 
     # the program's side ----------------------------------------------------------------------------------------------
@@ -99,7 +101,8 @@ class Resizing:
         return future
 
     def schedule(self, due: Iterable[ScheduledOrder]) -> None:
-        """Give ourselves orders at their times, counted from now."""
+        """Give ourselves orders at their times, counted from now, as are the times of records from here on."""
+        self._origin_s = time.monotonic() - self._zero_s
         for item in due:
             number = self._next_own
             self._next_own += 1
@@ -206,7 +209,7 @@ class Resizing:
         self._reshape.note_phase("commit", time.monotonic() - began)
 
     def _finished(self, record: r.ResizeRecord) -> None:
-        self.records.append(record)
+        self.records.append(replace(record, at_s=record.at_s - self._origin_s))
         _log.info("%s of %d places: %s %s", record.kind, record.n, record.outcome, record.reason)
         if record.order < _FIRST_OWN_ORDER:
             self._tell(

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from benchmarks.harness.options import CommonOptions
     from benchmarks.harness.spec import Benchmark
+    from glb import Result
 
-R = TypeVar("R")
+R = TypeVar("R", bound="Result")
 
 CALL_S: Final = 0.02
 """Longest time that a call of ``process`` may stand for when the rate is limited: longer ones come in bursts."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from glb.bag import Bag
+    from glb.bag import Bag, Result
 
-R = TypeVar("R")
+R = TypeVar("R", bound="Result")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,240 @@
+"""The ``malleable`` command against a daemon in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.cli.app import run
+from scheduler_bridge.record import decode_record
+
+PATIENCE_S = 60.0
+COMMANDS = ["serve", "submit", "queue", "nodes", "cancel", "report", "policies", "doctor", "shutdown"]
+
+
+class Serving:
+    """``malleable serve`` as a child; ``birthmark`` is in the environment of all that it starts."""
+
+    def __init__(self, state: Path, *options: str) -> None:
+        self.state = state
+        self.birthmark = f"CLI_TEST={uuid.uuid4().hex}"
+        name, _, value = self.birthmark.partition("=")
+        scratch = state.parent / "tmp"
+        scratch.mkdir(exist_ok=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "scheduler_bridge.cli", "serve", "--state", str(state), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, name: value, "TMPDIR": str(scratch)},
+        )
+        assert self.process.stdout is not None
+        self.ready = self.process.stdout.readline()
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
+        """Return exit code, the rest of standard output, and standard error."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out, err
+
+    def family(self) -> list[int]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (process / "environ").read_bytes()
+            except OSError:
+                continue
+            if self.birthmark.encode() in environment.split(b"\0"):
+                found.append(int(process.name))
+        return found
+
+    def kill(self) -> None:
+        for pid in self.family():
+            os.kill(pid, signal.SIGKILL)
+        self.process.communicate()
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MALLEABLE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def serving(state: Path) -> Iterator[Serving]:
+    serving = Serving(state, "--nodes", "3", "--quiet")
+    yield serving
+    serving.kill()
+
+
+@pytest.fixture
+def malleable(capsys: pytest.CaptureFixture[str]) -> Malleable:
+    return Malleable(capsys)
+
+
+class Malleable:
+    """Runs commands in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        """Run, check the exit code, return what was printed (errors if it failed)."""
+        result = run(list(words))
+        captured = self._capsys.readouterr()
+        assert result == code, captured
+        assert "Traceback" not in captured.err
+        assert "\x1b" not in captured.out
+        return captured.err if code else captured.out
+
+
+def await_state(malleable: Malleable, job: str, *states: str) -> dict[str, object]:
+    while True:
+        for status in json.loads(malleable("queue", "--json")):
+            if str(status["job"]) == job and status["state"] in states:
+                found: dict[str, object] = status
+                return found
+
+
+def test_a_day_of_a_scheduler(serving: Serving, malleable: Malleable, tmp_path: Path) -> None:
+    assert serving.ready.startswith("ready: 3 nodes, policy malleable, state ")
+    endpoint = json.loads((serving.state / "endpoint.json").read_text())
+    assert endpoint["pid"] == serving.process.pid
+    assert serving.state.stat().st_mode & 0o777 == 0o700
+
+    sleeper = malleable("submit", "--nodes", "2", "--name", "sleeper", "--", "sleep", "1000").strip()
+    await_state(malleable, sleeper, "running")
+    waiting = json.loads(malleable("submit", "--nodes", "3", "--json", "--", "true"))["job"]
+    (tmp_path / "job.toml").write_text(
+        'name = "from-file"\nmin_nodes = 1\nmax_nodes = 2\nwalltime_s = 60\ncommand = ["sleep", "1000"]\n'
+    )
+    from_file = malleable("submit", str(tmp_path / "job.toml")).strip()
+    await_state(malleable, from_file, "running")
+
+    queue = malleable("queue").splitlines()
+    assert [line.split()[:2] for line in queue[1:]] == [
+        [sleeper, "sleeper"],
+        [str(waiting), "true"],
+        [from_file, "from-file"],
+    ]
+    assert "needs 3 nodes" in queue[2]
+    nodes = {node["name"]: node["job"] for node in json.loads(malleable("nodes", "--json"))}
+    assert sorted(nodes) == ["node1", "node2", "node3"]
+    assert list(nodes.values()).count(int(sleeper)) == 2
+    assert "3 of 3 nodes busy" in malleable("nodes")
+
+    malleable("cancel", str(waiting))
+    assert await_state(malleable, str(waiting), "cancelled")["start_s"] is None
+    malleable("cancel", sleeper)
+    await_state(malleable, sleeper, "cancelled")
+    assert "ended already" in malleable("cancel", sleeper, code=1)
+    assert "cancelled" in malleable("report")
+    assert [job["name"] for job in json.loads(malleable("report", "--json"))["jobs"]] == [
+        "sleeper",
+        "true",
+        "from-file",
+    ]
+
+    assert serving.end() == (0, "", "")
+    assert not serving.family()
+    left = {entry.name for entry in serving.state.iterdir()}
+    assert left == {"events.jsonl", "history.json"} | {f"job-{job}.{end}" for job in (1, 3) for end in ("out", "err")}
+    assert not list((serving.state.parent / "tmp").iterdir())
+    record = decode_record((serving.state / "history.json").read_bytes())
+    assert [job.state for job in record.jobs] == ["cancelled"] * 3
+    assert "from-file" in malleable("report")  # The history of the last run.
+
+
+@pytest.mark.parametrize("end", ["INT", "shutdown"])
+def test_other_ways_to_end(serving: Serving, malleable: Malleable, end: str) -> None:
+    job = malleable("submit", "--", "sleep", "1000").strip()
+    await_state(malleable, job, "running")
+    if end == "shutdown":
+        malleable("shutdown")
+        assert serving.process.wait(PATIENCE_S) == 0
+    else:
+        assert serving.end(signal.SIGINT)[0] == 0
+    assert not serving.family()
+    assert "no scheduler serves" in malleable("queue", code=1)
+
+
+def test_a_second_scheduler_is_refused(serving: Serving, malleable: Malleable) -> None:
+    errors = malleable("serve", "--nodes", "2", code=2)
+    assert f"a scheduler (process {serving.process.pid}) serves {serving.state} already" in errors
+    assert malleable("nodes", "--json")
+
+
+def test_a_killed_scheduler_is_succeeded(serving: Serving, malleable: Malleable) -> None:
+    job = malleable("submit", "--", "sleep", "1000").strip()
+    await_state(malleable, job, "running")
+    serving.process.kill()
+    serving.process.wait()
+    assert serving.family()
+    successor = Serving(serving.state, "--node-names", "a,b")
+    try:
+        assert successor.ready.startswith("ready: 2 nodes")
+        assert not serving.family()
+        assert malleable("submit", "--", "true").strip() == str(int(job) + 1)
+        code, _, errors = successor.end()
+        assert code == 0
+        assert "job 2 starts on a" in errors
+    finally:
+        successor.kill()
+
+
+def test_errors_of_submit_name_the_culprit(serving: Serving, malleable: Malleable, tmp_path: Path) -> None:
+    def error(*words: str) -> str:
+        return malleable("submit", *words, code=2)
+
+    assert error("--", str(tmp_path / "nothing")).startswith(f"{tmp_path}/nothing does not exist\n")
+    assert error("--nodes", "4", "--", "true").startswith("job 1 needs 4 nodes, the cluster has 3\n")
+    assert error("--nodes", "0", "--", "true").startswith("--nodes: expected int >= 1\n")
+    assert error("--min", "3", "--max", "2", "--", "true").startswith("max_nodes (2) is below min_nodes (3)\n")
+    assert error("--class", "elastic", "--", "true").startswith("--class: ")
+    assert error("--env", "NAME", "--", "true").startswith("--env NAME\n")
+    job = tmp_path / "job.toml"
+    job.write_text('command = ["true"]\nnodes = 4\n')
+    assert error(str(job)).startswith(f"{job}:2: job 2 needs 4 nodes")
+    assert error("--name", "x", str(job)).startswith("a job file and options\n")
+    assert json.loads(malleable("queue", "--json")) == []
+
+
+def test_bad_usage_of_serve(state: Path, malleable: Malleable, tmp_path: Path) -> None:
+    assert malleable("serve", code=2).startswith("serve needs the nodes\n")
+    assert malleable("serve", "--node-names", "a,,b", code=2).startswith("'' is not a node name\n")
+    assert malleable("serve", "--node-names", "a,a", code=2).startswith("a node is named twice\n")
+    assert "fcfs" in malleable("serve", "--nodes", "2", "--policy", "wishful", code=2)
+    assert "no MPI launcher" in malleable("serve", "--nodes", "2", "--mpiexec", str(tmp_path / "no"), code=2)
+    (tmp_path / "file").touch()
+    assert "cannot use the state folder" in malleable("serve", "--nodes", "1", "--state", f"{tmp_path}/file", code=2)
+    malleable("serve", "--nodes", "none", code=2)
+    malleable("unknown-command", code=2)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_begins_with_a_sentence_and_has_an_example(command: str, malleable: Malleable) -> None:
+    lines = [line.strip() for line in malleable(command, "--help").splitlines() if line.strip()]
+    assert lines[0].startswith(f"Usage: malleable {command}")
+    assert lines[1][0].isupper()
+    assert any(line.startswith(f"Example: malleable {command}") for line in lines[1:5])
+
+
+def test_policies_are_described(malleable: Malleable) -> None:
+    assert {policy["name"] for policy in json.loads(malleable("policies", "--json"))} >= {"fcfs", "easy", "malleable"}
+    assert "Source:" in malleable("policies", "malleable")
+    assert "easy" in malleable("policies")
+    assert "no policy" in malleable("policies", "wishful", code=2)
+
+
+def test_debug_shows_the_traceback(state: Path) -> None:
+    with pytest.raises(Exception, match="no scheduler serves"):
+        run(["queue", "--debug"])

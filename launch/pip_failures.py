@@ -33,7 +33,9 @@ FAILURES = (
     ),
     Failure(
         r"name resolution|Name or service not known|NewConnectionError|ConnectTimeout|ReadTimeout|ProxyError"
-        r"|Network is unreachable|Connection refused|Cannot connect to proxy|Max retries exceeded",
+        r"|Network is unreachable|Connection refused|Cannot connect to proxy|Max retries exceeded"
+        # Every index has this one, for every system: with few retries pip says no more about a dead network.
+        r"|requirement hatchling\S* \(from versions: none\)",
         "the package index cannot be reached",
         "check the network and the proxy (HTTPS_PROXY), or point pip at a mirror (PIP_INDEX_URL), and start again",
     ),

@@ -1,0 +1,178 @@
+"""Setting up the environment: reuse, and what is said when something is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+SETUP = ROOT / "launch" / "setup_venv.py"
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the environment of this test goes."""
+    folder = tmp_path / "venv"
+    monkeypatch.setenv("MALLEABLE_VENV", str(folder))
+    return folder
+
+
+def launch(*arguments: str, python: str = sys.executable, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, *arguments], env={**os.environ, **variables}, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def three_lines(text: str) -> tuple[str, str, str]:
+    """The last three lines, which must have the form of an error."""
+    what, why, remedy = text.splitlines()[-3:]
+    assert what.startswith("error: ")
+    assert why.startswith("  why: ")
+    assert remedy.startswith("  do:  ")
+    return what[7:], why[7:], remedy[7:]
+
+
+def pretend_ready(venv: Path, extra: str) -> None:
+    """Leaves the stamp of a finished installation."""
+    code = "import json, setup_venv as s; print(json.dumps({'extra': %r, 'key': s.key()}))" % extra  # noqa: UP031
+    stamp = launch("-c", code, PYTHONPATH=str(SETUP.parent)).stdout
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(sys.executable)
+    (venv / "launch-stamp.json").write_text(stamp)
+
+
+def test_a_second_start_installs_nothing_and_is_quick(venv: Path) -> None:
+    pretend_ready(venv, "test")
+    began = time.monotonic()
+    for extra in ("test", "all"):
+        done = launch(str(SETUP), extra, PIP_INDEX_URL="http://127.0.0.1:9/")
+        assert done.returncode == 0, done.stderr
+        assert "installing" not in done.stderr
+    assert time.monotonic() - began < 20  # an installation would take longer or fail
+
+
+def test_a_smaller_installation_is_not_enough_for_the_tests(venv: Path) -> None:
+    pretend_ready(venv, "all")
+    done = launch(str(SETUP), "test", PIP_INDEX_URL="http://127.0.0.1:9/", PIP_RETRIES="0", PIP_NO_INDEX="1")
+    assert done.returncode == 1
+    assert "creating it anew" in done.stderr or "updating" in done.stderr or "not a virtual" in done.stderr
+
+
+def test_without_a_network_it_says_so_and_keeps_the_log(venv: Path) -> None:
+    offline = {
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_RETRIES": "0",
+        "PIP_TIMEOUT": "1",
+        "PIP_FIND_LINKS": "",
+    }
+    done = launch(str(SETUP), "all", PIP_CONFIG_FILE=os.devnull, PIP_NO_CACHE_DIR="1", **offline)
+    what, why, remedy = three_lines(done.stderr)
+    assert done.returncode == 1
+    assert what == "pip could not install the project"
+    assert "cannot be reached" in why
+    assert "PIP_INDEX_URL" in remedy
+    assert (venv / "launch-install.log").stat().st_size > 0
+    assert not (venv / "launch-stamp.json").exists()
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MALLEABLE_VENV", str(tmp_path / "file" / "venv"))
+    what, why, remedy = three_lines(launch(str(SETUP), "all").stderr)
+    assert "cannot be written" in what
+    assert why == "Not a directory"
+    assert "MALLEABLE_VENV" in remedy
+
+
+def test_a_folder_with_other_files_is_never_cleared(venv: Path) -> None:
+    venv.mkdir()
+    (venv / "precious").write_text("mine")
+    what, _, _ = three_lines(launch(str(SETUP), "all").stderr)
+    assert "not a virtual environment" in what
+    assert (venv / "precious").read_text() == "mine"
+
+
+def test_an_unknown_extra_is_refused(venv: Path) -> None:
+    done = launch(str(SETUP), "everything")
+    assert done.returncode == 1
+    assert "usage" in done.stderr
+    assert not venv.exists()
+
+
+PRETEND = """
+import runpy, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, {launch!r})
+{trick}
+sys.argv = [{setup!r}, "all"]
+runpy.run_path({setup!r}, run_name="__main__")
+"""
+
+
+def pretend(trick: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Starts the set-up in a world where something is missing."""
+    return launch("-c", PRETEND.format(launch=str(SETUP.parent), setup=str(SETUP), trick=trick), **variables)
+
+
+def test_an_old_python_is_refused_when_there_is_no_other(venv: Path) -> None:
+    done = pretend("sys.version_info = (3, 9, 2, 'final', 0)", PATH="/nowhere")
+    what, why, _ = three_lines(done.stderr)
+    assert what == "Python 3.11 or newer is needed"
+    assert "is 3.9.2" in why
+
+
+def test_a_python_without_ensurepip_is_explained(venv: Path) -> None:
+    trick = (
+        "import importlib.util as u; real = u.find_spec; u.find_spec = lambda n: None if n == 'ensurepip' else real(n)"
+    )
+    what, _, remedy = three_lines(pretend(trick).stderr)
+    assert what == "Python's ensurepip module is missing"
+    assert "-venv" in remedy
+
+
+def test_a_full_disk_is_found_before_pip_starts(venv: Path) -> None:
+    trick = "import shutil, types; shutil.disk_usage = lambda p: types.SimpleNamespace(free=10**8)"
+    what, why, _ = three_lines(pretend(trick).stderr)
+    assert "too little room" in what
+    assert why.startswith("0.1 GB are free")
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "disk is full"),
+        ("Retrying ... NewConnectionError('Temporary failure in name resolution')", "cannot be reached"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "certificate"),
+        ("ERROR: No matching distribution found for mpich<5.1,>=5.0", "no ready-made mpich<5.1,>=5.0"),
+        ("ERROR: something nobody thought of\nmore", "ERROR: something nobody thought of"),
+        ("", "no reason"),
+    ],
+)
+def test_pips_failures_are_shortened(output: str, why: str) -> None:
+    code = "import sys, pip_failures; print(pip_failures.explain(sys.argv[1])[0])"
+    assert why in launch("-c", code, output, PYTHONPATH=str(SETUP.parent)).stdout
+
+
+@pytest.mark.parametrize("name", ["demo", "test"])
+def test_the_commands_are_executable_and_say_which_mpiexec_they_use(name: str, venv: Path, tmp_path: Path) -> None:
+    pretend_ready(venv, "test")
+    foreign = tmp_path / "mpiexec"
+    foreign.write_text("#!/bin/sh\nexit 16\n")
+    foreign.chmod(0o755)
+    path = f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    done = subprocess.run(
+        [ROOT / "launch" / name, "--help"],
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert f"mpiexec in PATH is {foreign}" in done.stderr
+    assert f"{venv}/bin/mpiexec is used" in done.stderr

@@ -118,7 +118,7 @@ def _run(benchmark: str, arguments: tuple[str, ...], path: Path, environment: Ma
     except subprocess.TimeoutExpired:
         raise CalibrationError(f"benchmarks.{benchmark} did not end within {TIMEOUT_S:.0f} s") from None
     if ended.returncode:
-        said = (ended.stderr or ended.stdout).strip()[-2000:]
+        said = " / ".join((ended.stderr or ended.stdout).strip().splitlines()[-3:])
         raise CalibrationError(f"benchmarks.{benchmark} failed with status {ended.returncode}: {said}")
     result: dict[str, Any] = json.loads(path.read_bytes())
     if result.get("verified") is not True or not result.get("seconds") or not result.get("tasks"):

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from scheduler_bridge.demo.batch import BENCHMARKS, NODES, BatchJob, Shape, draw, fits
+from scheduler_bridge.demo.forecast import forecast, shows_resizing
+from scheduler_bridge.demo.mix import COMPARED, MAIN, NODE_RATES, QUICK
+from scheduler_bridge.record import metrics
+
+NAMES = ("node1", "node2", "node3", "node4")
+SHAPES = pytest.mark.parametrize("shape", [MAIN, QUICK], ids=["main", "quick"])
+
+
+@SHAPES
+def test_a_seed_gives_one_batch(shape: Shape) -> None:
+    assert draw(Random(42), shape) == draw(Random(42), shape)
+    assert draw(Random(42), shape) != draw(Random(43), shape)
+
+
+@SHAPES
+@pytest.mark.parametrize("seed", range(20))
+def test_every_batch_has_the_shape_of_the_mix(shape: Shape, seed: int) -> None:
+    jobs = draw(Random(seed), shape)
+    classes = Counter(job.job_class for job in jobs)
+    assert shape.jobs[0] <= len(jobs) <= shape.jobs[1]
+    assert {job.benchmark for job in jobs} == set(BENCHMARKS)
+    assert classes["malleable"] >= shape.malleable
+    assert classes["rigid"] >= 2
+    assert shape.work_node_s[0] <= sum(job.work_node_s for job in jobs) <= shape.work_node_s[1]
+    assert [job.submit_s for job in jobs] == sorted(job.submit_s for job in jobs)
+    assert [job.submit_s for job in jobs].count(0.0) == shape.at_once
+    assert jobs[-1].submit_s <= shape.window_s
+    assert len({job.name for job in jobs}) == len(jobs)
+    for job in jobs:
+        assert 1 <= job.min_nodes <= job.nodes <= job.max_nodes <= NODES
+        assert (job.min_nodes < job.max_nodes) == (job.job_class == "malleable")
+        assert job.walltime_s() > job.work_node_s / job.min_nodes, "long enough at the smallest size"
+        assert job.walltime_s(3.0) > 3 * job.work_node_s / job.min_nodes, "also on a slower machine"
+
+
+def test_batches_that_do_not_fit_are_not_taken() -> None:
+    jobs = draw(Random(1), MAIN)
+    assert fits(jobs, MAIN)
+    assert not fits([job for job in jobs if job.benchmark != "bc"], MAIN), "a benchmark is missing"
+    assert not fits([replace(job, job_class="rigid") for job in jobs], MAIN), "nothing is malleable"
+    assert not fits(jobs, replace(MAIN, work_node_s=(0.0, 10.0))), "too much work"
+
+
+def test_an_impossible_shape_is_reported() -> None:
+    with pytest.raises(ValueError, match="no batch"):
+        draw(Random(1), replace(MAIN, work_node_s=(1.0, 2.0)), attempts=20)
+    with pytest.raises(ValueError, match="no batch"):
+        draw(Random(1), MAIN, accept=lambda _: False, attempts=500)
+
+
+@pytest.mark.parametrize("seed", [42, 1, 2, 3])
+def test_an_accepted_batch_shows_resizes_in_about_a_minute(seed: int) -> None:
+    jobs = draw(Random(seed), MAIN, accept=lambda jobs: shows_resizing(jobs, NAMES, 2))
+    total = metrics(forecast(jobs, NAMES, "malleable"))
+    assert min(total.grows, total.shrinks) >= 3
+    assert total.ended == len(jobs)
+    assert 40 <= total.makespan_s <= 80
+
+
+def test_a_batch_of_rigid_jobs_shows_no_resizes() -> None:
+    rigid = [replace(job, job_class="rigid", min_nodes=job.nodes, max_nodes=job.nodes) for job in draw(Random(1), MAIN)]
+    assert not shows_resizing(rigid, NAMES, 1)
+    assert metrics(forecast(rigid, NAMES, "easy")).grows == 0
+
+
+@SHAPES
+def test_each_compared_benchmark_has_one_problem(shape: Shape) -> None:
+    problems = {(c.benchmark, c.arguments) for c in shape.mix if c.benchmark in COMPARED}
+    assert len(problems) == len({benchmark for benchmark, _ in problems})
+    assert set(NODE_RATES) == set(BENCHMARKS)
+
+
+def test_walltimes_follow_the_smallest_size() -> None:
+    job = BatchJob("a", "uts", (), "malleable", 4, 2, 4, 30.0, 0.0)
+    assert job.walltime_s() == pytest.approx(1.5 * 15 + 10)
+    assert job.walltime_s(2.0, start_up_s=0.0) == pytest.approx(45.0)

@@ -64,11 +64,11 @@ class LevelQueue:
         """Add ``rows``, of shape (n, fields), to ``level``; the room that a kernel needs stays free."""
         old = int(self.entries[level])
         new = old + len(rows)
-        self._reserve(new)
+        self.reserve(new)
         self._by_row(self.data)[level, old:new] = rows
         self.entries[level] = new
 
-    def _reserve(self, entries: int) -> None:
+    def reserve(self, entries: int) -> None:
         """Make room for so many entries on every level."""
         room = self._by_row(self.data).shape[1]
         if entries > room:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,39 +12,66 @@ from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
 from benchmarks.levelbag import Count
 from benchmarks.uts.reference import run_kernel, warm_up
-from benchmarks.uts.tree import Tree
+from benchmarks.uts.tree import BRANCHING, SEED, Tree
+
+if TYPE_CHECKING:
+    from benchmarks.uts.samples import AnyTree
 
 GRANULARITY_NODES = 100_000
 """About 0.2 to 0.3 ms of the compiled kernel: short beside a steal, long beside a call."""
+_DEPTH = 13
 
 
 def command(
-    depth: Annotated[int, typer.Option("--depth", "-d", help="Depth of the tree; the root has depth 0.")] = 13,
-    seed: Annotated[int, typer.Option(help="Seed of the tree.")] = 19,
-    branching: Annotated[int, typer.Option("--branching", "-b", help="Mean number of children.")] = 4,
+    depth: Annotated[
+        int | None, typer.Option("--depth", "-d", help="Depth of the tree; the root has depth 0.", show_default="13")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the tree.", show_default="19")] = None,
+    branching: Annotated[
+        int | None, typer.Option("--branching", "-b", help="Mean number of children.", show_default="4")
+    ] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="A published tree instead: T1, T1L, T1XL, T1XXL, or binomial T3, T3L, T3XXL.")
+    ] = None,
 ) -> Benchmark[Count]:
     """Count the nodes of an unbalanced tree that exists only as a hash function.
 
     Example: mpiexec -n 4 python -m benchmarks.uts --depth 15
     """
+    options = {"depth": depth, "seed": seed, "branching": branching}
+    given = {name: value for name, value in options.items() if value is not None}
+    if sample is not None:
+        return benchmark_of(_sample(sample, given))
+    chosen = {"depth": _DEPTH, "seed": SEED, "branching": BRANCHING, **given}
     try:
-        tree = Tree(depth, seed, branching)
+        tree = Tree(**chosen)
     except ValueError as error:
         option = str(error).partition(" ")[0]
-        culprit = f"--{option} {locals()[option]}"
-        raise BadUsage(culprit, str(error), f"give another --{option}") from None
+        raise BadUsage(f"--{option} {chosen[option]}", str(error), f"give another --{option}") from None
     return benchmark_of(tree)
 
 
-def benchmark_of(tree: Tree) -> Benchmark[Count]:
+def _sample(name: str, others: dict[str, int]) -> AnyTree:
+    from benchmarks.uts.samples import SAMPLES
+
+    if name not in SAMPLES:
+        raise BadUsage(f"--sample {name}", "no such tree is published", f"give one of {', '.join(SAMPLES)}")
+    if others:
+        extra = " ".join(f"--{option} {value}" for option, value in others.items())
+        raise BadUsage(f"--sample {name} {extra}", "a published tree has its own parameters", f"leave out {extra}")
+    return SAMPLES[name]
+
+
+def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     """Return the benchmark that counts the nodes of ``tree``."""
     from benchmarks.uts import kernel  # loading takes a while, which --help need not wait for
-    from benchmarks.uts.bag import UtsBag
+    from benchmarks.uts.samples import bag_of
 
+    rule = "last level counted, not hashed" if isinstance(tree, Tree) else "every node hashed"
     return Benchmark(
         name="uts",
-        parameters={"depth": tree.depth, "seed": tree.seed, "branching": tree.branching},
-        make_bag=partial(UtsBag.of_tree, tree),
+        parameters=asdict(tree),
+        make_bag=partial(bag_of, tree),
         make_result=Count,
         value=node_count,
         expected=partial(expected_nodes, tree),
@@ -52,7 +80,7 @@ def benchmark_of(tree: Tree) -> Benchmark[Count]:
         static=False,
         default_granularity=GRANULARITY_NODES,
         warm_up=warm_up,
-        rule=f"last level counted, not hashed; {kernel.NAME}",
+        rule=f"{rule}; {kernel.NAME}",
         noun="nodes",
     )
 
@@ -62,7 +90,7 @@ def node_count(result: Count) -> int:
     return result.value
 
 
-def expected_nodes(tree: Tree) -> int:
+def expected_nodes(tree: AnyTree) -> int:
     """Return the recorded number of nodes, or else that of a sequential run."""
     known = tree.known_nodes()
     return run_kernel(tree) if known is None else known

@@ -13,9 +13,11 @@ from benchmarks.uts import plain
 NAME = plain.NAME
 CAPACITY = plain.CAPACITY
 expand: Callable[..., tuple[int, int, bool]] = plain.expand
+expand_binomial: Callable[..., tuple[int, int]] = plain.expand_binomial
 
 if has_numba():
     setup_cache()
     from benchmarks.uts import vector
 
-    NAME, CAPACITY, expand = vector.NAME, vector.CAPACITY, vector.expand
+    NAME, CAPACITY = vector.NAME, vector.CAPACITY
+    expand, expand_binomial = vector.expand, vector.expand_binomial

@@ -97,3 +97,19 @@ def expand(
             entries[level - 1] = end
         level = _choose_level(queue, entries)
     return nodes, hashed, level > 0
+
+
+def expand_binomial(stack: Words, count: int, threshold: int, children: int, budget: int) -> tuple[int, int]:
+    """Do what ``vector.expand_binomial`` does."""
+    nodes = 0
+    while count > 0 and nodes < budget and count + LANES <= len(stack):
+        messages, count = _take_messages(stack[:count])
+        hashes = sha1(messages)
+        nodes += len(hashes)
+        inner = (hashes[:, 4] & np.uint32(0x7FFFFFFF)) < threshold
+        end = count + int(inner.sum())
+        stack[count:end, :5] = hashes[inner]
+        stack[count:end, _LOW] = 0
+        stack[count:end, _HIGH] = children
+        count = end
+    return nodes, count

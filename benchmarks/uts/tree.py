@@ -18,6 +18,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SEED = 19
+BRANCHING = 4
 MAX_DEPTH = 1000
 MAX_BRANCHING = 100
 MAX_CHILDREN = 100
@@ -30,12 +32,19 @@ _KNOWN_NODES = (
     *(1, 6, 65, 254, 944, 3987, 16000, 63914, 257042, 1031269, 4130071, 16526523, 66106929, 264459392, 1057675516),
     *(4230646601, 16922208327, 67688164184, 270751679750, 1083006612025),
 )
-"""Nodes for branching 4 and seed 19, by depth."""
+"""Nodes for the usual branching and seed, by depth."""
+_KNOWN_SAMPLES = {(13, 29, 4): 102181082, (15, 29, 4): 1635119272}
+"""Nodes by depth, seed and branching."""
+
+
+def root_hash(seed: int) -> bytes:
+    """Return the hash of the root of a tree, 20 bytes."""
+    return hashlib.sha1(bytes(16) + seed.to_bytes(4, "big"), usedforsecurity=False).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One tree.
+    """One geometric tree.
 
     Args:
         depth: Level of the deepest nodes; the root is on level 0.
@@ -47,8 +56,8 @@ class Tree:
     """
 
     depth: int
-    seed: int = 19
-    branching: int = 4
+    seed: int = SEED
+    branching: int = BRANCHING
 
     def __post_init__(self) -> None:
         for name, least, most in (("depth", 0, MAX_DEPTH), ("seed", 0, _RANGE - 1), ("branching", 1, MAX_BRANCHING)):
@@ -58,15 +67,18 @@ class Tree:
 
     def root(self) -> bytes:
         """Return the hash of the root, 20 bytes."""
-        return hashlib.sha1(bytes(16) + self.seed.to_bytes(4, "big"), usedforsecurity=False).digest()
+        return root_hash(self.seed)
 
     def known_nodes(self) -> int | None:
         """Return the number of nodes if it is recorded, else None."""
-        if self == Tree(13, 29):
-            return 102181082  # T1L of the reference distribution
-        if (self.seed, self.branching) == (19, 4) and self.depth < len(_KNOWN_NODES):
+        if (self.seed, self.branching) == (SEED, BRANCHING) and self.depth < len(_KNOWN_NODES):
             return _KNOWN_NODES[self.depth]
-        return None
+        return _KNOWN_SAMPLES.get((self.depth, self.seed, self.branching))
+
+
+def last_word(digest: bytes) -> int:
+    """Return the last 31 bits of a hash, the node's random number."""
+    return int.from_bytes(digest[16:], "big") & (_RANGE - 1)
 
 
 class Law(NamedTuple):

@@ -140,6 +140,12 @@ def _children(word, thresholds, guess):  # type: ignore[no-untyped-def]
     return children
 
 
+@njit(inline="always")
+def _align(scratch):  # type: ignore[no-untyped-def]
+    """Return the words to skip up to the first cache line."""
+    return (-(np.int64(scratch.ctypes.data) // _WORD_BYTES)) % _LINE_WORDS
+
+
 @njit(
     "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], uint32[::1], uint8[::1], int64)",
     nogil=True,
@@ -160,7 +166,7 @@ def expand(queue, entries, thresholds, guess, budget):  # type: ignore[no-untype
         Nodes counted, nodes hashed, and whether anything is left.
     """
     scratch = np.empty(_SCRATCH + _LINE_WORDS, np.uint32)
-    skip = (-(np.int64(scratch.ctypes.data) // _WORD_BYTES)) % _LINE_WORDS
+    skip = _align(scratch)
     hashes = scratch[skip + _OUTPUT :]
     source = np.uintp(scratch.ctypes.data) + np.uintp(_WORD_BYTES * skip)
     pending = np.zeros(len(entries), np.int64)
@@ -197,3 +203,36 @@ def expand(queue, entries, thresholds, guess, budget):  # type: ignore[no-untype
         nodes += lanes
         level = _choose_level(pending)
     return nodes, hashed, level > 0
+
+
+@njit("Tuple((int64, int64))(uint32[:, ::1], int64, int64, int64, int64)", nogil=True, cache=True)
+def expand_binomial(stack, count, threshold, children, budget):  # type: ignore[no-untyped-def]
+    """Search a binomial tree depth first until about ``budget`` nodes are counted or the stack is full or empty.
+
+    Args:
+        stack: Entries, [entry, field].
+        count: Entries on the stack.
+        threshold: A node has children if the last word of its hash, 31 bits, is below this.
+        children: How many.
+        budget: Nodes; overshot by less than a vector.
+
+    Returns:
+        Nodes counted, all hashed, and the entries left.
+    """
+    scratch = np.empty(_SCRATCH + _LINE_WORDS, np.uint32)
+    skip = _align(scratch)
+    hashes = scratch[skip + _OUTPUT :]
+    source = np.uintp(scratch.ctypes.data) + np.uintp(_WORD_BYTES * skip)
+    nodes = np.int64(0)
+    while count > 0 and nodes < budget and count + LANES <= len(stack):
+        lanes, count = _load_lanes(stack, count, source)
+        _hash(source, source + np.uintp(_WORD_BYTES * _OUTPUT))
+        nodes += lanes
+        for lane in range(lanes):
+            row = stack[count]
+            for i in range(_STATE):
+                row[i] = hashes[i * LANES + lane]
+            row[_LOW] = 0
+            row[_HIGH] = children
+            count += np.int64(row[_STATE - 1] & np.uint32(0x7FFFFFFF)) < threshold
+    return nodes, count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -38,6 +39,7 @@ class Computation(Generic[R]):
         self.result = setup.make_result()
         self.aborted = threading.Event()
         self.reasons: list[str] = []
+        self.started = time.perf_counter()
         self._ledger = Statistics()
 
     # beginning and end ----------------------------------------------------------------------------------------------
@@ -51,6 +53,7 @@ class Computation(Generic[R]):
 
     def start(self, bag: Bag[R]) -> None:
         """Deal the first bags, in the body of the computation's finish."""
+        self.started = time.perf_counter()
         self._ledger.tasks += bag.work
         if not self.setup.config.static:
             self._deal(self.members[0], bag)
@@ -101,6 +104,9 @@ class Computation(Generic[R]):
             apgas.immediate(place, messages.forget, self.setup.number)
 
     def _fold(self, report: Report[R]) -> None:
+        # waiting for others to warm up is not starving
+        early_s = max(0.0, report.present_s - (time.perf_counter() - self.started))
+        report.statistics.starving_s = max(0.0, report.statistics.starving_s - early_s * self.setup.workers)
         self.result.merge(report.result)
         self.progress.settle(report.place, report.statistics.tasks)
         self.statistics.setdefault(report.place, Statistics()).merge(report.statistics)

@@ -111,11 +111,9 @@ def _compute(elastic: Elastic, bag: Bag[R], result: Callable[[], R], config: Con
         computation.progress.start()
         elastic.current = computation
     try:
-        started = time.perf_counter()
         statistics = _run(elastic, computation, bag)
-        return Outcome(
-            computation.result, time.perf_counter() - started, statistics, dict(computation.statistics), workers
-        )
+        seconds = time.perf_counter() - computation.started
+        return Outcome(computation.result, seconds, statistics, dict(computation.statistics), workers)
     finally:
         computation.progress.stop()
 

@@ -171,13 +171,13 @@ class PlaceRunner(Generic[R]):
                 statistics.tasks += slot.tasks
                 statistics.bytes_sent += slot.bytes_sent
                 statistics.busy_s += slot.busy_s
-                statistics.starving_s += max(0.0, now - self._present_since - slot.alive_s)
+                statistics.starving_s += now - self._present_since - slot.alive_s
                 if slot.pacer is not None:
                     statistics.worst_lag_s = max(statistics.worst_lag_s, slot.pacer.worst_lag_s)
                 slot.tasks = slot.bytes_sent = slot.held = 0
                 slot.busy_s = slot.alive_s = 0.0
-            self._present_since = now
-        return Report(self.here.id, result, statistics)
+            present_s, self._present_since = now - self._present_since, now
+        return Report(self.here.id, result, statistics, present_s)
 
     # workers --------------------------------------------------------------------------------------------------------
 

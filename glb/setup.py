@@ -34,11 +34,19 @@ class Setup(Generic[R]):
 
 @dataclass(frozen=True)
 class Report(Generic[R]):
-    """What a place has done since the start or since its last report."""
+    """What a place has done since it joined or since its last report.
+
+    Attributes:
+        place: Its id.
+        result: Its part of the result.
+        statistics: Its counts.
+        present_s: The time that the report covers; may begin before the computation.
+    """
 
     place: int
     result: R
     statistics: Statistics
+    present_s: float
 
 
 def everywhere(places: list[apgas.Place], fn: Callable[..., T], *args: object) -> list[T]:

@@ -293,6 +293,26 @@ def test_forgetting_a_place_that_does_not_answer_gives_up() -> None:
     assert recorder.lost == []
 
 
+def test_a_loss_while_closing_ends_the_flush_and_is_not_reported() -> None:
+    recorder = Recorder()
+    sender = TcpTransport(TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE_S)
+        sender.learn({1: server.getsockname()})
+        sender.start(0, recorder)
+        sender.send(1, b"", [bytes(20_000_000)])
+        sock = welcome(server, 1)
+        closer = threading.Thread(target=sender.close, args=(3600,))
+        closer.start()
+        with contextlib.suppress(TransportClosedError):
+            while True:
+                sender.send(0, b"until it closes")
+        sock.close()
+        closer.join(PATIENCE_S)
+        assert not closer.is_alive()
+    assert recorder.lost == []
+
+
 # the process --------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,9 @@
 
 LLVM lowers the IR to whatever the CPU has (one AVX-512 register, two of AVX2, four of SSE2 or NEON), so kernels need
 neither a compiler nor a test of the CPU. An intrinsic is a Python function that emits the IR at the place of a call.
+
+numba's cache watches the module of a kernel, not this one: after a change of what is emitted here, touch the modules
+named ``vector``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -54,6 +55,20 @@ def test_kernels_agree_on_the_number_of_tasks() -> None:
                     break
             tasks.add(total)
     assert tasks == {973}
+
+
+def test_a_bag_may_travel_between_places_with_different_kernels() -> None:
+    bag = QueensBag.of_board(10)
+    more = True
+    for expand, capacity in [(scalar.expand, scalar.CAPACITY), (kernel.expand, kernel.CAPACITY)] * 20:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernel, "expand", expand)
+            patch.setattr(kernel, "CAPACITY", capacity)
+            bag = pickle.loads(pickle.dumps(bag))
+            more = bag.process(200)
+    while more:
+        more = bag.process(5000)
+    assert bag.count == 724
 
 
 @pytest.mark.parametrize("budget", [1, 5, 1 << 40])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import subprocess
 import sys
 
@@ -77,6 +78,20 @@ def test_a_budget_of_one_node_hashes_one_vector(any_kernel: str) -> None:
         assert 0 < bag.hashed - before <= lanes
         if not more:
             break
+
+
+def test_a_bag_may_travel_between_places_with_different_kernels() -> None:
+    bag = UtsBag.of_tree(Tree(8))
+    more = True
+    for expand, capacity in [(plain.expand, plain.CAPACITY), (kernel.expand, kernel.CAPACITY)] * 20:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernel, "expand", expand)
+            patch.setattr(kernel, "CAPACITY", capacity)
+            bag = pickle.loads(pickle.dumps(bag))
+            more = bag.process(5000)
+    while more:
+        more = bag.process(5000)
+    assert bag.count == 257042
 
 
 def test_numpy_hashes_as_hashlib_does() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import apgas
@@ -101,7 +101,7 @@ def _compute(elastic: Elastic, bag: Bag[R], result: Callable[[], R], config: Con
         members = elastic.members()
         workers = config.workers or _default_workers(members)
         _program.number += 1
-        setup = Setup(_program.number, result, workers, replace(config, on_progress=None))
+        setup = Setup(_program.number, result, workers, config)
         computation = Computation(setup, members, config.on_progress)
         try:
             computation.prepare()

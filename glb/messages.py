@@ -95,8 +95,7 @@ def join(setup: Setup[Any], members: Sequence[apgas.Place], registered: bool) ->
     """Take part from the start: warm up, then be ready."""
     from glb.runner import PlaceRunner
 
-    if setup.config.warm_up is not None:
-        setup.config.warm_up()
+    setup.warm_up()
     _runners[setup.number] = PlaceRunner(setup, members, registered=registered)
 
 

@@ -120,16 +120,12 @@ class PlaceRunner(Generic[R]):
 
     def warm_up_then_begin(self) -> None:
         """Warm up in a thread of its own, then begin to steal; bags that arrive meanwhile wait."""
-        if self.setup.config.warm_up is None:
-            self.take(lambda core: core.begin())
-            return
         self._warm.clear()
         threading.Thread(target=self._warm_up, name="glb-warm-up", daemon=True).start()
 
     def _warm_up(self) -> None:
         try:
-            if self.setup.config.warm_up is not None:
-                self.setup.config.warm_up()
+            self.setup.warm_up()
         except Exception:  # noqa: BLE001 - whatever the program raises ends the computation, with its text
             self.abort(traceback.format_exc())
         finally:

@@ -94,7 +94,7 @@ class PlaceCore(Generic[R]):
         self.calls = 0
         """Counts what should wake a pausing worker: new thieves, evacuation, abortion."""
         self.shared: Bag[R] | None = None
-        self.result: R = make_result()
+        self._result: R | None = None
         self._make_result = make_result
         self._lifelines = lifelines or Lifelines()
         self._workers = workers
@@ -113,6 +113,13 @@ class PlaceCore(Generic[R]):
     def alive(self) -> int:
         """Number of workers that run or are about to."""
         return self._workers - len(self._free)
+
+    @property
+    def result(self) -> R:
+        """What the workers that have ended here have found; made on first use."""
+        if self._result is None:
+            self._result = self._make_result()
+        return self._result
 
     # loot -----------------------------------------------------------------------------------------------------------
 
@@ -330,7 +337,7 @@ class PlaceCore(Generic[R]):
 
     def take_result(self) -> R:
         """Hand over the place's result and begin a new one; the place has no worker."""
-        taken, self.result = self.result, self._make_result()
+        taken, self._result = self.result, None
         return taken
 
     def abort(self) -> list[Message]:

@@ -18,6 +18,7 @@ from scheduler_bridge.live import marks
 _logger = logging.getLogger(__name__)
 
 _TAIL_BYTES = 2000
+_TERM_AGAIN_S = 0.25
 _LEFTOVER_S = 0.5
 """Time for processes that outlive their launcher to end by themselves once told to."""
 
@@ -98,8 +99,11 @@ class JobRun:
         told.cancel()
         if not exited.done():
             await self.note_segments()
-            _signal_group(process.pid, signal.SIGTERM)
-            await asyncio.wait({exited}, timeout=self._grace_s)
+            deadline_s = _now() + self._grace_s
+            while not exited.done() and _now() < deadline_s:
+                # hydra loses a TERM that comes in the first milliseconds of mpiexec, so one is not enough.
+                _signal_group(process.pid, signal.SIGTERM)
+                await asyncio.wait({exited}, timeout=min(_TERM_AGAIN_S, deadline_s - _now()))
             if not exited.done():
                 _signal_group(process.pid, signal.SIGKILL)
         return await exited
@@ -117,6 +121,10 @@ class JobRun:
         how = f"exit status {status}" if status > 0 else f"ended by {_signal_name(-status)}"
         tail = _tail(self.launch.errors)
         return f"{how}: {tail}" if tail else how
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _create(path: Path) -> BinaryIO:

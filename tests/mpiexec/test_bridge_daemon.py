@@ -136,7 +136,8 @@ def test_a_job_grows_into_freed_nodes_and_shrinks_for_others(config: DaemonConfi
     record = decode_record((config.state_dir / "history.json").read_bytes())
     malleable = next(job for job in record.jobs if job.job_class == "malleable")
     assert [len(segment.nodes) for segment in malleable.segments] == [1, 3, 2]
-    assert [(resize.kind, resize.outcome, resize.seconds) for resize in malleable.resizes] == [
+    # A third order may cross the job's end.
+    assert [(resize.kind, resize.outcome, resize.seconds) for resize in malleable.resizes[:2]] == [
         ("grow", "done", 0.5),
         ("shrink", "done", 0.5),
     ]

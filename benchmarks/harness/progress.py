@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S: Final = 2.0
 LIVE_EVERY_S: Final = 0.2
+RATE_OVER_S: Final = 3.0
+"""The rate shown is that of the last seconds: it follows grows and shrinks."""
 _PREFIXES: Final = ("", " k", " M", " G", " T", " P", " E")
 
 
@@ -49,12 +52,14 @@ class Progress:
         self._stream = stream or sys.stderr
         self._clock = clock
         self._began_s = self._shown_s = clock()
+        self._seen: deque[tuple[float, int]] = deque([(self._began_s, 0)])
         self._live: _LiveLine | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet and self._stream.isatty():
             self._live = _LiveLine(self._stream)
         self._began_s = self._clock()
+        self._seen = deque([(self._began_s, 0)])
         # a short run needs no plain line; the live one shows at once
         self._shown_s = self._began_s if self._live is None else self._began_s - LIVE_EVERY_S
         return self
@@ -70,16 +75,19 @@ class Progress:
         if self._quiet or now - self._shown_s < (PLAIN_EVERY_S if self._live is None else LIVE_EVERY_S):
             return
         self._shown_s = now
-        line = self.line(done, places, workers, now - self._began_s)
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= RATE_OVER_S:
+            self._seen.popleft()
+        before_s, before = self._seen[0]
+        line = self.line(done, places, workers, now - self._began_s, (done - before) / (now - before_s))
         if self._live is not None:
             self._live.show(line)
         else:
             self._stream.write(line + "\n")
             self._stream.flush()
 
-    def line(self, done: int, places: int, workers: int, elapsed_s: float) -> str:
-        """Write the line for ``elapsed_s`` seconds after the start."""
-        rate = done / elapsed_s if elapsed_s > 0 else 0.0
+    def line(self, done: int, places: int, workers: int, elapsed_s: float, rate: float) -> str:
+        """Write the line for ``elapsed_s`` seconds after the start, at a rate in tasks per second."""
         parts = [
             f"{self._label}: {elapsed_s:.1f} s",
             f"{places} {'place' if places == 1 else 'places'}, {workers} {'worker' if workers == 1 else 'workers'}",

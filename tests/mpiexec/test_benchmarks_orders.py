@@ -161,6 +161,15 @@ def test_a_rigid_run_prints_its_result(case: Case, tmp_path: Path) -> None:
     assert "\x1b" not in job.output + job.errors
 
 
+def test_orders_due_at_once_are_carried_out(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    options = ["--workers", "1", "--rate", "2e6", "--orders", "0:+1,0:-1"]
+    job = run_job(2, "pi", "--samples", "1e7", *options, "--json", str(path))
+    assert job.code == 0, job.errors
+    result = json.loads(path.read_text())
+    assert (result["grows"], result["shrinks"], result["verified"]) == (1, 1, True)
+
+
 def test_orders_that_are_not_due_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     job = run_job(2, "pi", "--samples", "1e6", "--orders", "900:+1,901:-1", "--json", str(path))

@@ -37,6 +37,18 @@ def test_plain_lines_come_at_most_every_two_seconds() -> None:
     assert lines[0] == "pi: 2.0 s · 4 places, 8 workers · 200 samples · 100 samples/s · 20 %, 8 s left"
 
 
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    clock, stream = Clock(), io.StringIO()
+    with Progress("pi", "samples", None, False, stream, clock) as progress:
+        for _ in range(5):  # nothing for 10 s: the places are still warming up
+            clock.now_s += 2
+            progress.update(0, 1, 1)
+        for done in (1000, 2000, 3000):
+            clock.now_s += 2
+            progress.update(done, 1, 1)
+    assert stream.getvalue().splitlines()[-1].endswith("3.00 k samples · 500 samples/s")
+
+
 def test_quiet_says_nothing() -> None:
     assert run(io.StringIO(), quiet=True) == ""
     assert run(Terminal(), quiet=True) == ""
@@ -56,8 +68,8 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_time_left_is_shown_only_where_the_total_is_known() -> None:
     progress = Progress("uts", "nodes", None, quiet=False, stream=io.StringIO())
-    assert progress.line(0, 1, 1, 0.0) == "uts: 0.0 s · 1 place, 1 worker · 0 nodes · 0 nodes/s"
-    assert "left" not in progress.line(10, 1, 1, 1.0)
+    assert progress.line(0, 1, 1, 0.0, 0.0) == "uts: 0.0 s · 1 place, 1 worker · 0 nodes · 0 nodes/s"
+    assert "left" not in progress.line(10, 1, 1, 1.0, 10.0)
 
 
 @pytest.mark.parametrize(

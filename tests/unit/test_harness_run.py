@@ -75,6 +75,7 @@ class FakeRuntime:
     def compute(self, bag: Any, make_result: Callable[[], Any], config: Any) -> Any:
         self.calls.append("compute")
         self.configs.append(config)
+        config.warm_up()
         if self.error is not None:
             raise ExceptionGroup("activities failed", [self.error])
         while bag.process(50_000):
@@ -142,11 +143,29 @@ def test_the_json_result_keeps_the_contract(runtime: FakeRuntime, tmp_path: Path
     assert provenance["seed"] == 1
 
 
-def test_every_place_is_warm_before_the_orders_and_the_computation(runtime: FakeRuntime) -> None:
+def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime) -> None:
     run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", quiet=True))
-    assert runtime.calls[:3] == ["at 1", "orders 1:+1 on ()", "compute"]
+    assert runtime.calls[:3] == ["at 1", "compute", "orders 1:+1 on ()"]
     assert runtime.calls[-1] == "drain"
     assert f"progress 53248/{SAMPLES} samples" in runtime.calls
+
+
+def test_the_clock_of_the_orders_starts_with_the_first_repetition_only(runtime: FakeRuntime) -> None:
+    run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", repeat=3, quiet=True))
+    assert [call for call in runtime.calls if not call.startswith("progress")] == [
+        "at 1",
+        "compute",
+        "orders 1:+1 on ()",
+        "compute",
+        "compute",
+        "drain",
+    ]
+
+
+def test_only_place_0_gives_orders(runtime: FakeRuntime) -> None:
+    runtime.members = [FakePlace(1, "b")]
+    run._begin(runtime.calls.clear, "1:+1", ())
+    assert runtime.calls == []
 
 
 def test_a_wrong_result_fails_and_is_written(

@@ -60,13 +60,13 @@ class BatchJob:
     submit_s: float
 
     def walltime_s(self, slowdown: float = 1.0, start_up_s: float = 10.0) -> float:
-        """The bound that a careful user would name: half more than the job needs at its least size.
+        """The bound that a careful user would name: twice what the job needs at its least size, and some seconds.
 
         Args:
             slowdown: How much longer the work takes here than at the reference speed.
             start_up_s: Allowance for starting, checking and ending.
         """
-        return round(1.5 * slowdown * self.work_node_s / self.min_nodes + start_up_s, 1)
+        return round(2.0 * slowdown * self.work_node_s / self.min_nodes + start_up_s, 1)
 
 
 @dataclass(frozen=True)

@@ -147,12 +147,15 @@ def cost_note(record: RunRecord, setting: Setting, cpu_s: float) -> str:
     verdict = f" A lag above {LAG_LIMIT_S} s means that the cores were the bottleneck." if bottleneck else ""
     return (
         f"CPU used: {words.percent(used)} of {words.plural(setting.cores, 'core')}. "
-        f"Worst lag behind the rate: {said}.{verdict}"
+        f"Worst lag behind the rate, of the jobs that held it: {said}.{verdict}"
     )
 
 
 def worst_lags(record: RunRecord) -> dict[str, float]:
-    """Longest time that any job was behind its rate, in seconds, by node where jobs say so, else over all."""
+    """By node, the longest time in seconds that any job that ever held it was behind its rate.
+
+    A job reports the worst of its places, so this is an upper bound for each node.
+    """
     worst: dict[str, float] = {}
     for job in record.jobs:
         statistics = (job.result or {}).get("statistics", {})

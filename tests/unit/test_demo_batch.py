@@ -81,5 +81,5 @@ def test_each_compared_benchmark_has_one_problem(shape: Shape) -> None:
 
 def test_walltimes_follow_the_smallest_size() -> None:
     job = BatchJob("a", "uts", (), "malleable", 4, 2, 4, 30.0, 0.0)
-    assert job.walltime_s() == pytest.approx(1.5 * 15 + 10)
-    assert job.walltime_s(2.0, start_up_s=0.0) == pytest.approx(45.0)
+    assert job.walltime_s() == pytest.approx(2 * 15 + 10)
+    assert job.walltime_s(2.0, start_up_s=0.0) == pytest.approx(60.0)

@@ -1,0 +1,55 @@
+"""Grows by one place, tells the process id of every place, and computes until it is ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+
+import apgas
+
+
+class Grown(apgas.MalleableHandler):
+    """Notices when the newcomer is there."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
+        return apgas.places()[-nb_places:]
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+        pass
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        pass
+
+    def postGrow(  # noqa: N802
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        self.event.set()
+
+
+def wait_for_ever() -> None:
+    """An activity that does not end."""
+    threading.Event().wait()
+
+
+def main() -> None:
+    """Runs on place 0."""
+    handler = Grown()
+    apgas.define_malleable_handler(handler)
+    apgas.schedule_orders("0:+1", hosts=[])
+    handler.event.wait()
+    pids = [apgas.at(place, os.getpid) for place in apgas.places()]
+    print("pids", *pids, flush=True)
+    if "raise" in sys.argv:
+        raise RuntimeError("on purpose")
+    with apgas.finish():
+        for place in apgas.places():
+            apgas.async_at(place, wait_for_ever)
+
+
+if __name__ == "__main__":
+    apgas.run(main)

@@ -1,0 +1,146 @@
+"""Programs that the tests start with mpiexec; each prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import apgas
+import glb
+import glb.driver
+from glb.testing import Numbers, Total
+
+
+class SlowNumbers(Numbers):
+    """Tasks that take a tenth of a millisecond, so that orders fall due while there is work."""
+
+    def process(self, n: int) -> bool:
+        time.sleep(0.0001 * min(n, len(self.tasks)))
+        return super().process(n)
+
+
+class FailingNumbers(SlowNumbers):
+    """Fails at a task in the middle of the tree."""
+
+    def process(self, n: int) -> bool:
+        if any(task == 3000 for task in self.tasks):
+            raise ValueError("task 3000 is bad")
+        return super().process(n)
+
+
+def right(outcome: glb.Outcome[Total], limit: int) -> bool:
+    return dict(outcome.result.done) == dict.fromkeys(range(1, limit), 1) and outcome.statistics.tasks == limit - 1
+
+
+def summary(outcomes: list[glb.Outcome[Total]], limit: int) -> dict[str, object]:
+    return {
+        "right": bool(outcomes) and all(right(outcome, limit) for outcome in outcomes),
+        "took_part": sorted({place for outcome in outcomes for place, own in outcome.places.items() if own.tasks}),
+        "resizes": [(record.kind, record.n, record.outcome, record.reason) for record in apgas.resizes()],
+        "places": [place.id for place in apgas.places()],
+    }
+
+
+def steady() -> dict[str, object]:
+    outcomes = [
+        glb.compute(SlowNumbers([1], 3000), Total, glb.Config(workers=workers, static=static, lifelines=graph))
+        for workers, static, graph in ((1, False, "hypercube"), (3, False, "ring"), (2, True, "complete"))
+    ]
+    return summary(outcomes, 3000)
+
+
+def elastic(orders: str, limit: str, workers: str) -> dict[str, object]:
+    """Compute again and again until every order has been carried out, wherever its steps fall."""
+    apgas.schedule_orders(orders)
+    outcomes: list[glb.Outcome[Total]] = []
+    while len(apgas.resizes()) < orders.count(":") and len(outcomes) < 5000:
+        config = glb.Config(workers=int(workers), seed=len(outcomes), static=len(outcomes) % 3 == 2)
+        outcomes.append(glb.compute(SlowNumbers([1], int(limit)), Total, config))
+    told = summary(outcomes, int(limit))
+    # whoever is there now must come to work sooner or later
+    for _ in range(100):
+        last = glb.compute(SlowNumbers([1], 5000), Total, glb.Config(workers=int(workers)))
+        if all(own.tasks for own in last.places.values()):
+            return told | {"last": right(last, 5000), "worked": sorted(last.places)}
+    return told | {"last": False}
+
+
+def failing() -> dict[str, object]:
+    try:
+        glb.compute(FailingNumbers([1], 100_000), Total, glb.Config(workers=2))
+    except* ValueError as error:
+        leaf: BaseException = error
+        while isinstance(leaf, BaseExceptionGroup):
+            leaf = leaf.exceptions[0]
+        text = str(leaf)
+    else:
+        text = ""
+    after = glb.compute(SlowNumbers([1], 3000), Total, glb.Config(workers=2))
+    return summary([after], 3000) | {"error": text}
+
+
+class Watching(apgas.MalleableHandler):
+    """A program's own handler, which notes its calls and chooses whom to release."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802
+        self.calls.append("preShrink")
+        return apgas.places()[1 : 1 + nb_places]
+
+    def postShrink(self, nb_places: int, removed_places: object) -> None:  # noqa: N802
+        self.calls.append("postShrink")
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        self.calls.append("preGrow")
+
+    def postGrow(self, nb_places: int, continued_places: object, new_places: object) -> None:  # noqa: N802
+        self.calls.append("postGrow")
+
+
+def watched() -> dict[str, object]:
+    handler = Watching()
+    glb.set_user_handler(handler)
+    return elastic("0.05:+1,0.1:-1", "3000", "1") | {"calls": handler.calls}
+
+
+def paced() -> dict[str, object]:
+    seen: list[tuple[int, int, int]] = []
+    warm: apgas.PlaceLocal[list[int]] = apgas.PlaceLocal(list)
+    config = glb.Config(
+        workers=1,
+        rate=4000.0,
+        on_progress=lambda *numbers: seen.append(numbers),
+        warm_up=lambda: warm.get().append(1),
+    )
+    outcome = glb.compute(Numbers([1], 3000), Total, config)
+    warmed = [apgas.at(place, lambda: len(warm.get())) for place in apgas.places()]
+    return summary([outcome], 3000) | {"seconds": outcome.seconds, "last": seen[-1], "warmed": warmed}
+
+
+def called_back() -> dict[str, object]:
+    """A shrink is prepared and called off twice while a computation runs; the leavers must work again."""
+    elastic = glb.driver._program.elastic
+    with apgas.finish():
+        computing = apgas.async_(glb.compute, SlowNumbers([1], 20_000), Total, glb.Config(workers=2))
+        evacuated = []
+        for _ in range(2):
+            leavers = elastic.preShrink(2)
+            evacuated.append(sorted(place.id for place in leavers))
+            time.sleep(0.02)
+            elastic.shrinkAborted(leavers)
+    outcome = computing.result()
+    after = glb.compute(SlowNumbers([1], 3000), Total, glb.Config(workers=2))
+    return summary([outcome], 20_000) | {"evacuated": evacuated, "after": right(after, 3000)}
+
+
+def main() -> None:
+    program: Callable[..., dict[str, object]] = globals()[sys.argv[1]]
+    sys.stdout.write(json.dumps(program(*sys.argv[2:])) + "\n")
+
+
+if __name__ == "__main__":
+    apgas.run(main)

@@ -1,0 +1,68 @@
+"""The balancer on real places: every task once, whatever joins, leaves or fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Leftovers, mpirun
+
+PROGRAM = Path(__file__).parent / "programs" / "glb_program.py"
+
+
+def run(leftovers: Leftovers, places: int, *words: str) -> dict[str, Any]:
+    job = mpirun(places, [PROGRAM, *words])
+    assert job.rc == 0, job.err
+    leftovers.check(job.mark)
+    told: dict[str, Any] = json.loads(job.out.splitlines()[-1])
+    assert told["right"] is True, told
+    return told
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_every_task_is_done_once(places: int, leftovers: Leftovers) -> None:
+    told = run(leftovers, places, "steady")
+    assert told["took_part"] == list(range(places))
+
+
+@pytest.mark.parametrize(
+    ("orders", "limit", "workers"),
+    [
+        ("0.1:+2,0.2:-3,0.3:+1,0.4:-1", 20_000, 2),
+        # hundreds of short computations, so that orders fall on every phase of them
+        ("0.01:+1,0.02:-2,0.03:+2,0.04:-1,0.05:-1,0.06:+3,0.07:-2", 1000, 1),
+    ],
+    ids=["long", "short"],
+)
+def test_orders_lose_and_double_nothing(orders: str, limit: int, workers: int, leftovers: Leftovers) -> None:
+    told = run(leftovers, 3, "elastic", orders, str(limit), str(workers))
+    assert [outcome for _, _, outcome, _ in told["resizes"]] == ["done"] * orders.count(":"), told
+    assert told["places"][0] == 0
+    assert told["last"] is True
+    assert told["worked"] == told["places"]
+
+
+def test_an_error_stops_the_computation_and_nothing_else(leftovers: Leftovers) -> None:
+    assert run(leftovers, 2, "failing")["error"] == "task 3000 is bad"
+
+
+def test_the_programs_own_handler_is_called_and_may_choose(leftovers: Leftovers) -> None:
+    told = run(leftovers, 2, "watched")
+    assert told["calls"] == ["preGrow", "postGrow", "preShrink", "postShrink"]
+    assert told["places"] == [0, 2]
+
+
+def test_a_rate_holds_and_progress_is_told(leftovers: Leftovers) -> None:
+    told = run(leftovers, 2, "paced")
+    # two workers at 4000 a second cannot be done with 2999 tasks earlier
+    assert told["seconds"] >= 0.36
+    assert told["last"] == [2999, 2, 2]
+    assert told["warmed"] == [1, 1]
+
+
+def test_leavers_that_are_called_back_work_again(leftovers: Leftovers) -> None:
+    told = run(leftovers, 4, "called_back")
+    assert told["evacuated"] == [[2, 3], [2, 3]]
+    assert told["after"] is True

@@ -19,6 +19,7 @@ from scheduler_bridge.live.requests import (
     JobRequest,
     Recorded,
     Report,
+    Resize,
     Shutdown,
     Snapshot,
     Status,
@@ -76,6 +77,14 @@ class ControlClient:
             ControlError: No such job, no daemon, or no answer.
         """
         self._ask(Cancel(job=job_id), Done)
+
+    def resize(self, job_id: int, delta: int) -> str:
+        """Have a malleable job grow (positive ``delta``) or shrink; return what it is told.
+
+        Raises:
+            ControlError: It cannot be resized so, no such job, no daemon, or no answer.
+        """
+        return self._ask(Resize(job=job_id, delta=delta), Done).text
 
     def record(self) -> RunRecord:
         """Return the record of the run so far.

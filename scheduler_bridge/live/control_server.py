@@ -23,6 +23,7 @@ from scheduler_bridge.live.requests import (
     JobRequest,
     Recorded,
     Report,
+    Resize,
     Shutdown,
     Snapshot,
     Status,
@@ -47,6 +48,9 @@ class Controlled(Protocol):
 
     def cancel(self, job_id: int) -> None:
         """End a job; raises ``KeyError`` if there is none, ``ValueError`` if it has ended."""
+
+    def resize(self, job_id: int, delta: int) -> int:
+        """Have a job resized; return the change ordered; raises ``KeyError`` or ``ValueError``."""
 
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
@@ -142,14 +146,8 @@ class ControlServer:
                     return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
             case Status():
                 return self._target.snapshot()
-            case Cancel(job=job_id):
-                try:
-                    self._target.cancel(job_id)
-                except KeyError:
-                    return Failure(reason=f"there is no job {job_id}", hint="malleable queue lists the jobs")
-                except ValueError as error:
-                    return Failure(reason=str(error))
-                return Done(text=f"job {job_id} is being ended")
+            case Cancel() | Resize():
+                return self._change(request)
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
             case Shutdown():
@@ -157,6 +155,18 @@ class ControlServer:
                 return Done(text="the scheduler ends")
             case _:
                 assert_never(request)
+
+    def _change(self, request: Cancel | Resize) -> AnyReply:
+        try:
+            if isinstance(request, Cancel):
+                self._target.cancel(request.job)
+                return Done(text=f"job {request.job} is being ended")
+            ordered = self._target.resize(request.job, request.delta)
+            return Done(text=f"job {request.job} is told to {'grow' if ordered > 0 else 'shrink'} by {abs(ordered)}")
+        except KeyError:
+            return Failure(reason=f"there is no job {request.job}", hint="malleable queue lists the jobs")
+        except ValueError as error:
+            return Failure(reason=str(error))
 
 
 def _encode(reply: AnyReply) -> bytes:

@@ -137,6 +137,15 @@ class Daemon:
         """
         self._serving().cancel(job_id)
 
+    def resize(self, job_id: int, delta: int) -> int:
+        """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It cannot be resized so now.
+        """
+        return self._serving().resize(job_id, delta)
+
     def snapshot(self) -> Snapshot:
         """Return nodes and jobs at this moment."""
         return self._serving().snapshot()

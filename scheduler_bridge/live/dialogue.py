@@ -95,9 +95,12 @@ class Dialogue:
     def _unanswered(self, effect: fx.SendOrder) -> None:
         """Neither the order nor its withdrawal was answered: this job takes no orders."""
         self._settle(effect.job_id)
-        self.server.abandon(effect.job_id)
+        claimed = self.server.abandon(effect.job_id)
         reason = f"no outcome within {self._config.resize_deadline_s:g} s"
         _logger.warning("job %d does not answer order %d: it gets no further ones", effect.job_id, effect.order)
+        if claimed:  # Told first, so that its nodes are free only when nothing of it is left.
+            self._doom(effect.job_id, f"it grew on other nodes than {', '.join(effect.nodes)}")
+            return
         self._handle(ev.ResizeFailed(effect.job_id, effect.order, reason), ev.MalleableEnded(effect.job_id))
 
     # messages -------------------------------------------------------------------------------------------------------
@@ -147,15 +150,17 @@ class Dialogue:
             self._recorder.note_measured(job_id, message.order, message.seconds, message.phases)
 
     def _evolving(self, job_id: int, message: wire.Evolving) -> None:
-        reason, granted = "", 0
-        for effect in self._handle(ev.EvolvingRequest(job_id, message.delta)):
+        granted, reason = self.request(job_id, message.delta)
+        self.server.tell(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
+
+    def request(self, job_id: int, delta: int) -> tuple[int, str]:
+        """Ask the core to resize a job by ``delta``; return the change that was ordered, or 0 and why not."""
+        for effect in self._handle(ev.EvolvingRequest(job_id, delta)):
             match effect:
-                case fx.Refuse(job_id=refused) if refused == job_id:
-                    reason = effect.reason
-                case fx.SendOrder(job_id=ordered) if ordered == job_id:
-                    granted = effect.count if effect.kind == "grow" else -effect.count
+                case fx.Refuse() if effect.job_id == job_id:
+                    return 0, effect.reason
+                case fx.SendOrder() if effect.job_id == job_id:
+                    return (effect.count if effect.kind == "grow" else -effect.count), ""
                 case _:
                     pass
-        if not granted and not reason:
-            reason = "no nodes are free"
-        self.server.tell(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
+        return 0, "no nodes are free for it"

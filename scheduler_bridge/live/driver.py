@@ -116,10 +116,26 @@ class Driver:
             KeyError: There never was such a job.
             ValueError: It has ended.
         """
+        self._require_open(job_id)
+        self.handle(ev.CancelJob(job_id))
+
+    def resize(self, job_id: int, delta: int) -> int:
+        """Have a malleable job grow or shrink as if it had asked for it; return the change that is ordered.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It cannot be resized so now.
+        """
+        self._require_open(job_id)
+        ordered, reason = self.dialogue.request(job_id, delta)
+        if not ordered:
+            raise ValueError(f"job {job_id} is not resized: {reason}")
+        return ordered
+
+    def _require_open(self, job_id: int) -> None:
         state = self.snapshot().job(job_id).state
         if state not in _OPEN_STATES:
             raise ValueError(f"job {job_id} has ended already ({state})")
-        self.handle(ev.CancelJob(job_id))
 
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""

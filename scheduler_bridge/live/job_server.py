@@ -88,14 +88,20 @@ class JobServer:
             link.open.withdrawn = True
             self.tell(job_id, wire.Withdraw(order=link.open.order))
 
-    def abandon(self, job_id: int) -> None:
-        """Wait no longer for the outcome of the job's open order, and give it no further ones."""
+    def abandon(self, job_id: int) -> bool:
+        """Wait no longer for the outcome of the job's open order, and give it no further ones.
+
+        Returns:
+            Whether the job claimed to have grown, on nodes that it was not given.
+        """
         link = self._links.get(job_id)
-        if link is not None and link.open is not None:
-            if link.open.kind == "grow":
-                link.abandoned.add(link.open.order)
-            link.open = None
-            link.phase = "disabled"
+        if link is None or link.open is None:
+            return False
+        order, link.open = link.open, None
+        link.phase = "disabled"
+        if order.kind == "grow":
+            link.abandoned.add(order.order)
+        return order.kind == "grow" and order.claimed
 
     def tell(self, job_id: int, message: wire.Message) -> None:
         """Send ``message`` if the job is connected."""

@@ -99,6 +99,13 @@ class Cancel(Request, frozen=True, tag="cancel", kw_only=True):
     job: Annotated[int, Meta(ge=0)]
 
 
+class Resize(Request, frozen=True, tag="resize", kw_only=True):
+    """Have a malleable job grow (positive ``delta``) or shrink, if its bounds and the free nodes allow; ``Done``."""
+
+    job: Annotated[int, Meta(ge=0)]
+    delta: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+
+
 class Report(Request, frozen=True, tag="report"):
     """Give the record of the run so far; answered by ``Recorded``."""
 
@@ -195,7 +202,7 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
     hint: str = ""
 
 
-AnyRequest: TypeAlias = Submit | Status | Cancel | Report | Shutdown
+AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Report | Shutdown
 AnyReply: TypeAlias = Submitted | Snapshot | Done | Recorded | Failure
 
 REQUESTS: Final = msgspec.json.Decoder(AnyRequest)

@@ -47,6 +47,8 @@ class OpenOrder:
     count: int
     nodes: tuple[str, ...]
     withdrawn: bool = False
+    claimed: bool = field(default=False, compare=False)
+    """The job said "done", but not on the right nodes: where it runs is unknown unless it corrects itself."""
 
     def message(self) -> wire.Grow | wire.Shrink:
         """Return the order as the job reads it."""
@@ -196,6 +198,8 @@ class Session:
             return self._refuse("a hello was said already")
         objection = _objection(link, message)
         if objection is not None:
+            if isinstance(message, wire.Outcome) and message.outcome == "done" and link.open is not None:
+                link.open.claimed = link.open.claimed or message.order == link.open.order
             return self._refuse(objection)
         if isinstance(message, wire.Ready):
             link.phase = "ready"

@@ -241,6 +241,23 @@ def test_a_job_on_nodes_that_it_lost_is_ended(config: DaemonConfig) -> None:
     perform(replace(config, resize_deadline_s=0.05, withdraw_s=0.05), play)
 
 
+def test_a_job_that_grew_nobody_knows_where_is_ended(config: DaemonConfig) -> None:
+    async def play(stage: Stage) -> None:
+        rigid = stage.submit(nodes=2)
+        job_id, job = await stage.malleable(1, 3)
+        stage.daemon.cancel(rigid)
+        order = await job.hear()
+        assert isinstance(order, wire.Grow)
+        await job.say(wire.Outcome(order=order.order, kind="grow", outcome="done", nodes=("n1", "n1")))
+        assert "twice" in await job.refusal()
+        await stage.until(lambda: not stage.daemon.snapshot().job(job_id).nodes)
+        ended = stage.daemon.snapshot().job(job_id)
+        assert ended.state == "failed"
+        assert "other nodes than" in ended.reason
+
+    perform(replace(config, resize_deadline_s=0.2, withdraw_s=0.05), play)
+
+
 def test_outcomes_that_do_not_fit_change_nothing(config: DaemonConfig) -> None:
     async def play(stage: Stage) -> None:
         job_id, job = await stage.malleable(1, 3)

@@ -87,7 +87,8 @@ async def until(daemon: Daemon, holds: Callable[[], bool]) -> None:
 
 def test_commands_run_once_per_node_by_name(config: DaemonConfig) -> None:
     async def play(daemon: Daemon) -> None:
-        code = "import os; print(os.environ['PMI_HOSTNAME'], os.environ['WHO'], os.getcwd())"
+        # One write per line: the launcher may interleave the parts of several.
+        code = 'import os; e = os.environ; os.write(1, f\'{e["PMI_HOSTNAME"]} {e["WHO"]} {os.getcwd()}\\n\'.encode())'
         request = JobRequest(
             name="names",
             command=(sys.executable, "-c", code),

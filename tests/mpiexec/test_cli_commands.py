@@ -17,7 +17,7 @@ from scheduler_bridge.cli.app import run
 from scheduler_bridge.record import decode_record
 
 PATIENCE_S = 60.0
-COMMANDS = ["serve", "submit", "queue", "nodes", "cancel", "report", "policies", "doctor", "shutdown"]
+COMMANDS = ["serve", "submit", "queue", "nodes", "cancel", "resize", "report", "policies", "doctor", "shutdown"]
 
 
 class Serving:
@@ -206,6 +206,20 @@ def test_errors_of_submit_name_the_culprit(serving: Serving, malleable: Malleabl
     assert error(str(job)).startswith(f"{job}:2: job 2 needs 4 nodes")
     assert error("--name", "x", str(job)).startswith("a job file and options\n")
     assert json.loads(malleable("queue", "--json")) == []
+
+
+def test_resizing_by_hand(serving: Serving, malleable: Malleable) -> None:
+    fake = str(Path(__file__).with_name("fake_job.py"))
+    words = ("--launch", "direct", "--", sys.executable, fake, "{hosts}", "done", "1")
+    job = malleable("submit", "--min", "1", "--max", "3", *words).strip()
+    while not await_state(malleable, job, "running")["ready"]:
+        pass
+    assert "not resized" in malleable("resize", job, "--grow", "1", code=1)
+    assert malleable("resize", job, "--shrink", "1") == f"job {job} is told to shrink by 1\n"
+    assert await_state(malleable, job, "completed")["shrinks"] == 1
+    assert "ended already" in malleable("resize", job, "--shrink", "1", code=1)
+    assert "no job 77" in malleable("resize", "77", "--grow", "1", code=1)
+    assert malleable("resize", job, code=2).startswith("resize needs a direction\n")
 
 
 def test_bad_usage_of_serve(state: Path, malleable: Malleable, tmp_path: Path) -> None:

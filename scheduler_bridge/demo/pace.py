@@ -13,6 +13,7 @@ from typing import Any
 
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.mix import CALIBRATION, COMPARED, NODE_RATES, SHARE, UNITS
+from scheduler_bridge.report import words
 
 TIMEOUT_S = 180.0
 """Enough for the first run on a machine, which compiles the kernel."""
@@ -54,7 +55,7 @@ class Pace:
 
     def words(self) -> str:
         """Say the rate with its unit and its share of a core."""
-        return f"{self.benchmark} {_large(self.rate)} {UNITS[self.benchmark]}/s ({100 * self.share:.0f} %)"
+        return f"{self.benchmark} {words.large(self.rate)} {UNITS[self.benchmark]}/s ({words.percent(self.share)})"
 
 
 def pace_of(benchmark: str, result: Mapping[str, Any]) -> Pace:
@@ -93,10 +94,11 @@ def calibrate(
     own = {job.benchmark: job.arguments for job in batch if job.benchmark in COMPARED}
     for benchmark, arguments in {**CALIBRATION, **own}.items():
         result = _run(benchmark, arguments, folder / f"calibration-{benchmark}.json", environment)
-        paces[benchmark] = pace_of(benchmark, result)
+        pace = paces[benchmark] = pace_of(benchmark, result)
+        unit = UNITS[benchmark]
         tell(
-            f"one core: {benchmark} {_large(paces[benchmark].core_rate)} {UNITS[benchmark]}/s; "
-            f"a node is held to {_large(paces[benchmark].rate)}/s ({100 * paces[benchmark].share:.0f} % of a core)"
+            f"{benchmark}: one core does {words.large(pace.core_rate)} {unit}/s, "
+            f"a node is held to {words.large(pace.rate)} {unit}/s ({words.percent(pace.share)} of a core)"
         )
     return paces
 
@@ -124,10 +126,3 @@ def _run(benchmark: str, arguments: tuple[str, ...], path: Path, environment: Ma
     if result.get("verified") is not True or not result.get("seconds") or not result.get("tasks"):
         raise CalibrationError(f"benchmarks.{benchmark} did not verify its result: see {path}")
     return result
-
-
-def _large(value: float) -> str:
-    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= limit:
-            return f"{value / limit:.3g} {letter}"
-    return f"{value:.3g}"

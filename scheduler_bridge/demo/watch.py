@@ -144,7 +144,9 @@ def _running(snapshot: Snapshot, styles: Mapping[int, Look]) -> Table:
 
 def _progress(job: JobStatus) -> Text:
     if job.progress is None or not job.progress_total:
-        return Text("starting" if job.progress is None else f"{job.progress:.3g} {job.progress_unit}", style="dim")
+        return Text(
+            "starting" if job.progress is None else f"{words.large(job.progress)} {job.progress_unit}", style="dim"
+        )
     share = min(1.0, job.progress / job.progress_total)
     filled = round(20 * share)
     return Text("━" * filled + "╌" * (20 - filled) + f" {words.percent(share):>5}")

@@ -50,7 +50,6 @@ def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> st
         headline=escape(words.headline(records)),
         claim=escape(words.claim(records)),
         numbers=_numbers(records),
-        caption=_caption(records),
         jobs=_jobs(records),
         resizes=_resizes(records),
         notes=_notes(records),
@@ -68,14 +67,6 @@ def _picture(records: Sequence[RunRecord]) -> str:
     svg = gantt.render_svg(records)
     label = escape(gantt.describe(records), quote=True)
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-
-
-def _caption(records: Sequence[RunRecord]) -> str:
-    text = (
-        "Top strip: share of the nodes that jobs held, with its mean. Middle: one row per node, one colour per job. "
-        "Bottom strip: jobs that waited; ticks are submissions."
-    )
-    return escape(" ".join([text, *words.notes(records)]))
 
 
 def _numbers(records: Sequence[RunRecord]) -> str:

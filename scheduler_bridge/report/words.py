@@ -33,6 +33,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def large(value: float) -> str:
+    """Word a large number with a prefix: ``143 M``; the unit follows."""
+    for limit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.3g} {letter}"
+    return f"{value:.3g}"
+
+
 def plural(count: int, noun: str) -> str:
     """Word a count: ``1 grow``, ``2 grows``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
@@ -164,5 +172,5 @@ def result(job: JobRecord) -> str:
 
 def _figure(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.10g}"
+        return f"{value:.10g}" if abs(value) < 10_000 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

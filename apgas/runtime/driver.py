@@ -1,8 +1,8 @@
 """Interprets the effects of a place's core: sends, threads, futures, timers.
 
 Locking: the core is touched under one lock, and the sends that it asks for are handed to the transport under the same
-lock, because their order matters (a ``Final`` must stay behind the spawns before it). Everything else is done after the
-lock is released.
+lock, because their order matters (a ``Final`` must stay behind the spawns before it); a send never waits. Everything
+else is done after the lock is released.
 """
 
 from __future__ import annotations
@@ -115,6 +115,7 @@ class Driver:
             self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
             return future
         payload = codec.dump_call(*call)
+        self.transport.throttle(dst.id)
         with self.lock:
             number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)
             self._futures[number] = future
@@ -235,6 +236,7 @@ class Driver:
                 error = codec.dump_error(raised, self.core.here, self.here.node)
                 answer = [error]
         to_finish = None if spawn.to_caller else error
+        self.transport.throttle(src)
         self._change(
             lambda: [*self.core.reply(src, spawn.call, answer, ok=ok), *self.core.ended(spawn.finish, to_finish)]
         )

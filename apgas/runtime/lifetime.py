@@ -25,7 +25,7 @@ _NEWCOMER = "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.newcom
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a place knows when it starts."""
+    """What a place knows when it starts: its id, all members in the order of their ids, the epoch."""
 
     place: int
     members: tuple[PlaceInfo, ...]
@@ -34,8 +34,9 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What place 0 tells newcomers over MPI: their ids are the last of ``members``, in the order of their ranks."""
+    """What place 0 tells newcomers over MPI; ``places`` are the ids of one spawned world, in the order of its ranks."""
 
+    places: tuple[int, ...]
     members: tuple[PlaceInfo, ...]
     epoch: int
     sys_path: tuple[str, ...]
@@ -83,46 +84,61 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
 def spawn_places(
     nodes: tuple[str, ...],
     token: bytes,
-    admit: Callable[[list[PlaceInfo]], Admission | None],
+    admit: Callable[[list[PlaceInfo]], Identity],
     note: Callable[[str], None],
-) -> tuple[PlaceInfo, ...] | None:
-    """Spawn a place per name in ``nodes`` (this machine where empty); ``admit`` numbers them, or refuses with None.
+) -> tuple[PlaceInfo, ...]:
+    """Spawn a place per name in ``nodes`` (this machine where empty); ``admit`` gives them ids and names the members.
 
+    One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned.
     ``note`` is told when the processes are up ("spawn") and when they know their job ("join").
 
     Raises:
-        ApgasError: MPI could not spawn them.
+        ApgasError: MPI could not spawn them; those that were spawned end.
     """
+    worlds: list[Any] = []
+    try:
+        for name in dict.fromkeys(nodes):
+            worlds.append(_spawn(name, nodes.count(name)))
+            worlds[-1].bcast(token, root=_mpi().ROOT)
+    except ApgasError:
+        for world in worlds:
+            world.recv(source=0, tag=0)
+            _dismiss(world, None)
+        raise
+    note("spawn")
+    groups: list[list[PlaceInfo]] = [world.recv(source=0, tag=0) for world in worlds]
+    identity = admit([newcomer for group in groups for newcomer in group])
+    added = identity.members[-len(nodes) :]
+    taken = 0
+    for world, group in zip(worlds, groups, strict=True):
+        places = tuple(info.place for info in added[taken : taken + len(group)])
+        taken += len(group)
+        _dismiss(world, Admission(places, identity.members, identity.epoch, tuple(sys.path), str(Path.cwd())))
+    note("join")
+    return added
+
+
+def _spawn(node: str, count: int) -> Any:
     mpi = _mpi()
+    info = mpi.Info.Create()
+    if node:
+        info.Set("host", node)
+    info.Set("wdir", str(Path.cwd()))
     program = _NEWCOMER.format(path=str(Path(__file__).parents[2]))
-    names = list(dict.fromkeys(nodes))
-    infos = []
-    for name in names:
-        info = mpi.Info.Create()
-        if name:
-            info.Set("host", name)
-        info.Set("wdir", str(Path.cwd()))
-        infos.append(info)
-    counts = [nodes.count(name) for name in names]
-    args = [["-c", program]] * len(names)
     try:
         with environment.shielded_from_interrupt():
-            if len(names) == 1:
-                inter = mpi.COMM_SELF.Spawn(sys.executable, args[0], maxprocs=counts[0], info=infos[0])
-            else:
-                inter = mpi.COMM_SELF.Spawn_multiple([sys.executable] * len(names), args, counts, infos)
+            return mpi.COMM_SELF.Spawn(sys.executable, ["-c", program], maxprocs=count, info=info)
     except mpi.Exception as error:
-        raise ApgasError(
-            f"MPI could not spawn {len(nodes)} places on {', '.join(names) or 'this host'}: {error}"
-        ) from error
-    note("spawn")
-    inter.bcast(token, root=mpi.ROOT)
-    newcomers: list[PlaceInfo] = inter.recv(source=0, tag=0)
-    admission = admit(newcomers)
-    inter.bcast(admission, root=mpi.ROOT)
-    inter.Disconnect()
-    note("join")
-    return admission.members[-len(newcomers) :] if admission else None
+        where = node or "this host"
+        raise ApgasError(f"MPI could not spawn {count} places on {where}: {error}") from error
+    finally:
+        info.Free()
+
+
+def _dismiss(world: Any, admission: Admission | None) -> None:
+    """Give a spawned world its admission, or send it home with None; MPI is not needed between us any more."""
+    world.bcast(admission, root=_mpi().ROOT)
+    world.Disconnect()
 
 
 def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
@@ -143,8 +159,7 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
         return None
     os.chdir(admission.cwd)
     sys.path[:] = list(admission.sys_path)
-    place = admission.members[world.rank - world.size].place
-    return Identity(place, admission.members, admission.epoch)
+    return Identity(admission.places[world.rank], admission.members, admission.epoch)
 
 
 def finalize() -> None:

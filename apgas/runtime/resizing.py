@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -258,20 +256,17 @@ class Resizing:
             text = str(error)
             self._event(lambda now: self._reshape.failed(effect.token, text, now))
             return
-        if added is None:
-            return
         phases = {"spawn": marks["spawn"] - began, "join": marks["join"] - marks["spawn"]}
         if not self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now)):
             self._send_home(added)
 
-    def _admit(self, newcomers: list[PlaceInfo]) -> lifetime.Admission:
+    def _admit(self, newcomers: list[PlaceInfo]) -> lifetime.Identity:
         """Number the newcomers; nothing else can change the membership while they are being spawned."""
         with self.driver.lock:
             membership = self.driver.core.membership
             ids = membership.new_ids(len(newcomers))
             added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
-            members = (*membership.members.values(), *added)
-            return lifetime.Admission(members, membership.epoch + 1, tuple(sys.path), os.getcwd())  # noqa: PTH109 - str
+            return lifetime.Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
 
     def _send_home(self, newcomers: tuple[PlaceInfo, ...]) -> None:
         """Newcomers that came too late are released before they ever were members."""

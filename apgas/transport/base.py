@@ -9,8 +9,8 @@ A transport moves *frames* (a head and out-of-band buffers) between places:
 - **Authenticated.** Nothing of a peer is delivered before the peer has proved that it holds the job's token.
 - **Losses are reported once.** When a connection of an authenticated peer ends, in either direction, and the place was
   not forgotten, the receiver is told so after the frames that had already arrived.
-- **One io thread.** Receiver, timers and callbacks all run there, one at a time; ``send`` never waits there. On other
-  threads ``send`` may wait when the peer is too slow.
+- **One io thread.** Receiver, timers and callbacks all run there, one at a time. ``send`` never waits, so it may be
+  called under a lock that the receiver needs; who sends much calls ``throttle`` before, which waits for a slow peer.
 - **Values, not references.** Once ``send`` has returned, the caller may change its buffers.
 - **Idle is free.** Without traffic and timers the io thread sleeps in the kernel without a timeout.
 """
@@ -88,9 +88,15 @@ class Transport(Protocol):
 
         Raises:
             UnknownPeerError: The place is not known, forgotten, or lost.
-            SlowPeerError: Too much is queued for the place, and it did not shrink in time. Never on the io thread.
             UsageError: The frame exceeds the limits of the wire format.
             TransportClosedError: The transport is not running.
+        """
+
+    def throttle(self, dst: int) -> None:
+        """Wait while too much is queued for ``dst``. Returns at once on the io thread and for places without a queue.
+
+        Raises:
+            SlowPeerError: The queue did not shrink in time.
         """
 
     def forget(self, place: int) -> None:

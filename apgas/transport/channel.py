@@ -28,8 +28,8 @@ class Channel:
     Args:
         place: Whom it leads to, for errors.
         loop: The io thread.
-        high_water_bytes: Threads other than the io thread wait while more is queued.
-        patience_s: For how long they wait at most.
+        high_water_bytes: ``throttle`` waits while more is queued.
+        patience_s: For how long it waits at most.
         on_broken: Called on the io thread with a reason when the connection turns out to be broken.
         on_drained: Called on the io thread after ``finish``, once everything is written.
     """
@@ -58,15 +58,12 @@ class Channel:
         self._closed = False
 
     def submit(self, pieces: Sequence[Buffer]) -> None:
-        """Write or queue the pieces of one frame; the caller may reuse their memory afterwards.
+        """Write or queue the pieces of one frame; the caller may reuse their memory afterwards. Never waits.
 
         Raises:
-            SlowPeerError: The queue stayed too long above its mark; the frame was not queued. Never on the io thread.
             UnknownPeerError: The channel was closed or is about to be.
         """
         with self._lock:
-            if self._queued_bytes > self._high_water_bytes and not self._loop.in_thread():
-                self._wait_for_room()
             if self._closed or self._finishing:
                 raise UnknownPeerError(self._place, "has gone and is not known any more")
             if self._queue or self._socket is None:
@@ -76,6 +73,16 @@ class Channel:
             if written_bytes < sum(map(len, pieces)):
                 self._enqueue(pieces, written_bytes)
                 self._loop.rewatch(self._socket, READ | WRITE)
+
+    def throttle(self) -> None:
+        """Wait while too much is queued; not on the io thread, which must write it.
+
+        Raises:
+            SlowPeerError: The queue stayed too long above its mark.
+        """
+        if self._queued_bytes > self._high_water_bytes and not self._loop.in_thread():
+            with self._lock:
+                self._wait_for_room()
 
     def attach(self, sock: socket.socket) -> None:
         """Take over a connected, authenticated, non-blocking socket, and write what is queued. Io thread."""

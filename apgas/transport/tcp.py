@@ -123,6 +123,12 @@ class TcpTransport:
         outgoing = self._outgoing.get(dst) or self._open(dst)
         outgoing.channel.submit(encode(self._place, head, buffers, self._config.limits))
 
+    def throttle(self, dst: int) -> None:
+        """Wait while too much is queued for ``dst``; see ``Transport``."""
+        outgoing = self._outgoing.get(dst)
+        if outgoing is not None:
+            outgoing.channel.throttle()
+
     def forget(self, place: int) -> None:
         """Flush, then close the connection to ``place``; see ``Transport``."""
         if place == self._place:

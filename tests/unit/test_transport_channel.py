@@ -77,6 +77,7 @@ def test_senders_wait_above_the_mark_until_the_peer_reads(setup: Setup) -> None:
     sent = threading.Event()
 
     def send() -> None:
+        setup.channel.throttle()
         setup.channel.submit([b"end"])
         sent.set()
 
@@ -94,8 +95,9 @@ def test_senders_wait_above_the_mark_until_the_peer_reads(setup: Setup) -> None:
 def test_senders_do_not_wait_forever_and_the_io_thread_not_at_all(setup: Setup) -> None:
     setup.channel.submit([bytes(HIGH_WATER_BYTES + 1)])
     with pytest.raises(SlowPeerError, match=f"place 7 left {HIGH_WATER_BYTES + 1} bytes"):
-        setup.channel.submit([b"refused"])
+        setup.channel.throttle()
     done = threading.Event()
+    setup.loop.call_soon(setup.channel.throttle)
     setup.loop.call_soon(lambda: setup.channel.submit([b"end"]))
     setup.loop.call_soon(done.set)
     assert done.wait(PATIENCE_S)
@@ -109,6 +111,7 @@ def test_waiting_senders_learn_of_the_end(setup: Setup) -> None:
 
     def send() -> None:
         try:
+            setup.channel.throttle()
             setup.channel.submit([b"never"])
         except UnknownPeerError as error:
             errors.append(error)

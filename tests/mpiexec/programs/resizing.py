@@ -1,0 +1,95 @@
+"""Grows and shrinks while activities fly between all places; counts that each ran exactly once.
+
+Arguments: ORDERS COUNT [HOSTS]; goes on until COUNT orders have ended. Prints a JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import apgas
+from apgas import async_at, at, finish, here, places
+
+
+class Handler(apgas.MalleableHandler):
+    """Releases the lowest ids, so that places of the first world go first."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+        self.calls.append(f"preShrink {nb_places}")
+        return [place for place in places() if place.id][:nb_places]
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+        self.calls.append(f"postShrink {[place.id for place in removed_places]}")
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        self.calls.append(f"preGrow {nb_places}")
+
+    def postGrow(  # noqa: N802
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        nodes = [at(place, here).node for place in new_places]
+        self.calls.append(f"postGrow {[place.id for place in new_places]} {nodes}")
+
+
+def hop(left: int, done: apgas.GlobalRef[list[int]]) -> None:
+    """Travels to a random-looking place, again and again; says so at home when it has ended."""
+    sum(range(2000))
+    while left:
+        target = places()[(left * 7 + here().id) % len(places())]
+        try:
+            async_at(target, hop, left - 1, done)
+        except apgas.PlaceGoneError:
+            continue
+        return
+    apgas.immediate(done.place, arrive, done)
+
+
+def arrive(done: apgas.GlobalRef[list[int]]) -> None:
+    done.get().append(1)
+
+
+def main() -> None:
+    orders, expected = sys.argv[1], int(sys.argv[2])
+    hosts = sys.argv[3].split(",") if len(sys.argv) > 3 else []
+    calls: list[str] = []
+    apgas.define_malleable_handler(Handler(calls))
+    apgas.schedule_orders(orders, hosts)
+    pids = {place.id: at(place, os.getpid) for place in places()}
+    arrived: list[int] = []
+    done = apgas.GlobalRef(arrived)
+    sent = 0
+    until = time.monotonic() + 60
+    while len(apgas.resizes()) < expected and time.monotonic() < until:
+        with finish():
+            for number in range(20):
+                sent += 1
+                async_at(places()[number % len(places())], hop, 10, done)
+    apgas.disable_malleable_handler()
+    with finish():
+        pass
+    alive = [place for place, pid in pids.items() if Path(f"/proc/{pid}/stat").exists()]
+    places_now = [place.id for place in places()]
+    settle = time.monotonic() + 5
+    while len(arrived) < sent and time.monotonic() < settle:
+        time.sleep(0.01)
+    try:
+        async_at(apgas.place(1), print)
+        gone = ""
+    except apgas.PlaceGoneError as error:
+        gone = str(error)
+    records = [asdict(record) for record in apgas.resizes()]
+    result = {"sent": sent, "arrived": len(arrived), "calls": calls, "records": records}
+    print(json.dumps({**result, "alive": alive, "places": places_now, "gone": gone}), flush=True)
+
+
+if __name__ == "__main__":
+    apgas.run(main)

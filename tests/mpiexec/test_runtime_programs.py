@@ -1,0 +1,81 @@
+"""Programs on real places."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Leftovers, mpirun, python_run
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.mark.parametrize("places", [1, 2, 4])
+def test_basics_under_mpiexec(places: int, leftovers: Leftovers) -> None:
+    job = mpirun(places, [PROGRAMS / "basics.py"])
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
+def test_basics_under_plain_python(leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "basics.py"])
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
+def _resized(text: str) -> Any:
+    result = json.loads(text.splitlines()[-1])
+    assert result["sent"] == result["arrived"] > 0, result
+    return result
+
+
+def test_places_come_and_go_under_traffic(leftovers: Leftovers) -> None:
+    job = mpirun(3, [PROGRAMS / "resizing.py", "0.2:+2,0.9:-2,1.4:-1,1.8:+1,2.0:-9", "5"])
+    assert job.rc == 0, job.err
+    result = _resized(job.out)
+    outcomes = [(record["kind"], record["n"], record["outcome"]) for record in result["records"]]
+    assert outcomes == [
+        ("grow", 2, "done"),
+        ("shrink", 2, "done"),
+        ("shrink", 1, "done"),
+        ("grow", 1, "done"),
+        ("shrink", 9, "refused"),
+    ]
+    # the first world's places went first; their processes are gone, their ids are not used again
+    assert result["places"] == [0, 4, 5]
+    assert result["alive"] == [0]
+    assert result["gone"].startswith("place 1 has left")
+    assert [call.split(" [")[0] for call in result["calls"]] == [
+        "preGrow 2",
+        "postGrow",
+        "preShrink 2",
+        "postShrink",
+        "preShrink 1",
+        "postShrink",
+        "preGrow 1",
+        "postGrow",
+    ]
+    assert result["calls"][3] == "postShrink [1, 2]"
+    leftovers.check(job.mark)
+
+
+def test_newcomers_start_on_the_nodes_that_were_named(leftovers: Leftovers) -> None:
+    options = ["-launcher", "fork", "-hosts", "nodeA,nodeB"]
+    job = mpirun(2, [PROGRAMS / "resizing.py", "0.1:+2,1.2:-2", "2", "nodeC,nodeD"], options=options)
+    assert job.rc == 0, job.err
+    result = _resized(job.out)
+    assert result["calls"][1] == "postGrow [2, 3] ['nodeC', 'nodeD']"
+    assert [record["nodes"] for record in result["records"]] == [["nodeC", "nodeD"], ["nodeB", "nodeC"]]
+    assert result["places"] == [0, 3]
+    leftovers.check(job.mark)
+
+
+def test_plain_python_grows_and_shrinks(leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "resizing.py", "0.1:+2,1:-1,600:+1", "2"])
+    assert job.rc == 0, job.err
+    result = _resized(job.out)
+    assert [record["outcome"] for record in result["records"]] == ["done", "done", "not_due"]
+    assert result["places"] == [0, 2]
+    leftovers.check(job.mark)

@@ -107,7 +107,8 @@ class Running:
 def start_job(command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Running:
     """Starts a command in a session of its own, with a mark that all its descendants inherit."""
     mark = uuid.uuid4().hex
-    paths = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    # Unbuffered output would tear the lines of several places apart.
+    paths = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
     # Files, not pipes: a job that hangs with a full pipe would hide what it said.
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - Running closes them
     process = subprocess.Popen(

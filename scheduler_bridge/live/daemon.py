@@ -199,7 +199,7 @@ class Daemon:
             KeyError: There never was such a job.
         """
         driver = self._serving()
-        while driver.snapshot().job(job_id).end_s is None:
+        while driver.is_open(job_id):
             await driver.changed()
         return driver.snapshot()
 

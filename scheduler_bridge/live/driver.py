@@ -23,11 +23,9 @@ from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import snapshot
 from scheduler_bridge.live.template import check_command, find_mpiexec
 from scheduler_bridge.model import InvalidJobError, JobSpec
-from scheduler_bridge.record import Recorder
+from scheduler_bridge.record import Recorder, busy_node_s
 
 _logger = logging.getLogger(__name__)
-
-_OPEN_STATES = ("waiting", "starting", "running", "ending")
 
 
 class Driver:
@@ -56,8 +54,8 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._origin_s = self._loop.time()
         self._at_s = 0.0
-        self._held_node_s = 0.0
-        self._held_nodes = 0
+        self._nodes = len(config.nodes)
+        self._open: set[int] = set()
         self._requests: dict[int, JobRequest] = {}
         self._doomed: dict[int, str] = {}
         self._timers: set[asyncio.TimerHandle] = set()
@@ -102,9 +100,11 @@ class Driver:
             raise SubmitError(str(error)) from None
         self._next_job_id += 1
         self._requests[job_id] = request
+        self._open.add(job_id)
         for effect in self.handle(ev.JobSubmitted(spec)):
             if isinstance(effect, fx.Refuse) and effect.job_id == job_id:
                 del self._requests[job_id]
+                self._open.discard(job_id)
                 field = "min_nodes" if request.job_class == "malleable" else "nodes"
                 raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
         return job_id
@@ -133,17 +133,20 @@ class Driver:
         return ordered
 
     def _require_open(self, job_id: int) -> None:
-        state = self.snapshot().job(job_id).state
-        if state not in _OPEN_STATES:
-            raise ValueError(f"job {job_id} has ended already ({state})")
+        if job_id not in self._requests:
+            raise KeyError(job_id)
+        if job_id not in self._open:
+            raise ValueError(f"job {job_id} has ended already ({self.snapshot().job(job_id).state})")
 
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
         now_s = self.now_s()
-        available_node_s = now_s * len(self._core.snapshot().nodes)
-        held_node_s = self._held_node_s + (now_s - self._at_s) * self._held_nodes
-        utilization = held_node_s / available_node_s if available_node_s > 0 else 0.0
-        return snapshot(self._core.snapshot(), now_s, utilization, self.dialogue.progress)
+        picture = self._core.snapshot()
+        record = self._recorder.record()
+        held = sum(len(job.nodes) for job in picture.jobs)
+        held_node_s = busy_node_s(record.jobs) + held * (now_s - record.end_s)
+        utilization = held_node_s / (now_s * self._nodes) if now_s > 0 else 0.0
+        return snapshot(picture, now_s, utilization, self.dialogue.progress)
 
     async def changed(self) -> None:
         """Wait for the next event."""
@@ -151,17 +154,26 @@ class Driver:
 
     def is_idle(self) -> bool:
         """Whether no job waits or runs."""
-        return not any(job.state in _OPEN_STATES for job in self.snapshot().jobs)
+        return not self._open
+
+    def is_open(self, job_id: int) -> bool:
+        """Whether a job waits or runs.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        if job_id not in self._requests:
+            raise KeyError(job_id)
+        return job_id in self._open
 
     async def close(self) -> None:
         """Cancel every job and wait for the ends of the running ones."""
         self._closing = True
-        jobs = self.snapshot().jobs
         # In one batch, so that no waiting job is started on nodes that a running one gives up.
-        events = [ev.CancelJob(job.job) for job in jobs if job.state in _OPEN_STATES]
+        events = [ev.CancelJob(job_id) for job_id in sorted(self._open)]
         if events and not self._broken:
             self.handle(*events)
-        for job_id in self._requests:  # The core asked for it already, unless it is broken.
+        for job_id in sorted(self._open):  # The core asked for it already, unless it is broken.
             self.executor.end(job_id)
         await self.executor.finish()
         for timer in self._timers:
@@ -181,7 +193,7 @@ class Driver:
             self._broken = True
             self._broke(error)
             raise
-        self._account(now_s)
+        self._at_s = now_s
         self._remember(sorted(events, key=ev.batch_rank), effects, now_s)
         for effect in effects:
             self._carry_out(effect)
@@ -189,25 +201,33 @@ class Driver:
         self._change = asyncio.Event()
         return effects
 
-    def _account(self, now_s: float) -> None:
-        self._held_node_s += (now_s - self._at_s) * self._held_nodes
-        self._at_s = now_s
-        self._held_nodes = sum(1 for node in self._core.snapshot().nodes if node.job_id is not None)
-
     def _remember(self, events: list[ev.Event], effects: list[fx.Effect], now_s: float) -> None:
-        for event in events[:-1]:
-            self._observe(event, [], now_s)
-        self._observe(events[-1], effects, now_s)
+        """Log and record ``events``; the effects belong to the last one, for decisions are made once per instant."""
+        judged: dict[int, ev.JobEnded] = {}
+        if any(isinstance(event, ev.JobEnded | ev.CancelJob) for event in events):
+            judged = self._judged()
+        for number, event in enumerate(events, start=1):
+            had = effects if number == len(events) else []
+            self._folder.log(now_s, event, had)
+            if isinstance(event, ev.JobEnded):
+                self._recorder.observe(now_s, judged.get(event.job_id, event), had)
+                self._open.discard(event.job_id)
+                continue
+            self._recorder.observe(now_s, event, had)
+            if isinstance(event, ev.CancelJob) and event.job_id in judged:
+                # A waiting job ends at once; no other event says so.
+                self._recorder.observe(now_s, judged[event.job_id], [])
+                self._open.discard(event.job_id)
 
-    def _observe(self, event: ev.Event, effects: list[fx.Effect], now_s: float) -> None:
-        self._folder.log(now_s, event, effects)
-        if isinstance(event, ev.JobEnded):
-            event = self._as_judged(event.job_id, event) or event
-        self._recorder.observe(now_s, event, effects)
-        if isinstance(event, ev.CancelJob):  # A waiting job ends at once; no other event says so.
-            ended = self._as_judged(event.job_id, None)
-            if ended is not None:
-                self._recorder.observe(now_s, ended, [])
+    def _judged(self) -> dict[int, ev.JobEnded]:
+        """The ends of jobs as the core judges them: what a job was killed for counts more than its exit status."""
+        return {
+            row.spec.job_id: ev.JobEnded(
+                row.spec.job_id, row.outcome, row.reason.removeprefix(row.outcome).removeprefix(": ")
+            )
+            for row in self._core.snapshot().jobs
+            if row.outcome is not None
+        }
 
     def _carry_out(self, effect: fx.Effect) -> None:
         match effect:
@@ -254,13 +274,6 @@ class Driver:
             event = ev.JobEnded(job_id, "failed", ending.reason)
         self.handle(event)
         _logger.info("%s", self._core.explain(job_id))
-
-    def _as_judged(self, job_id: int, event: ev.JobEnded | None) -> ev.JobEnded | None:
-        """The end of a job as the core judges it: what it was killed for counts more than how its processes ended."""
-        row = next((row for row in self._core.snapshot().jobs if row.spec.job_id == job_id), None)
-        if row is None or row.outcome is None or (event is not None and event.outcome == row.outcome):
-            return event
-        return ev.JobEnded(job_id, row.outcome, row.reason.removeprefix(row.outcome).removeprefix(": "))
 
     def _up(self, job_id: int) -> None:
         self.executor.note_segments(job_id)

@@ -29,38 +29,41 @@ class Elastic(apgas.MalleableHandler):
         self.current: Computation[Any] | None = None
         self.user: apgas.MalleableHandler | None = None
         self._leaving: set[apgas.Place] = set()
-        self._abandoned = 0
 
     def members(self) -> list[apgas.Place]:
         """Return the places that a computation which begins now may use."""
         return [place for place in apgas.places() if place not in self._leaving]
 
     @contextmanager
-    def _running(self) -> Iterator[Computation[Any]]:
-        """Wait for a running computation and keep it from ending."""
-        with self.changing:
-            before = self._abandoned
-            self.changing.wait_for(lambda: self.current is not None or self._abandoned != before)
-            if self.current is None:
-                raise GlbError("the order was given up before a computation ran")
-            yield self.current
+    def _running(self, known: int) -> Iterator[Computation[Any] | None]:
+        """Wait for a running computation and keep it from ending.
 
-    def preAbandoned(self) -> None:  # noqa: N802 - named like its siblings
-        """The order whose ``pre*`` waits was withdrawn, or handlers were given up: stop waiting."""
+        Yields None if nobody waits for the order any more: it was withdrawn meanwhile, or took too long.
+
+        Args:
+            known: Number of resizes that had ended when the order was taken up.
+        """
         with self.changing:
-            self._abandoned += 1
-            self.changing.notify_all()
+            self.changing.wait_for(lambda: self.current is not None)
+            yield None if _given_up(known) else self.current
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published name
         """Evacuate the places with the least work, or those that the program's handler chooses."""
-        with self._running():
-            pass
+        known = len(apgas.resizes())
+        with self._running(known) as computation:
+            if computation is None:
+                return []
         chosen = list(self.user.preShrink(nb_places)) if self.user is not None else []
-        with self._running() as computation:
+        with self._running(known) as computation:
+            if computation is None:
+                return []
             leavers = chosen or computation.choose(nb_places)
             if len(leavers) != nb_places or any(place.id == 0 or place not in computation.members for place in leavers):
                 raise GlbError(f"{nb_places} places are to leave, never place 0; chosen were {leavers}")
             computation.release(leavers)
+            if _given_up(known):
+                computation.readmit(leavers)
+                return []
             self._leaving.update(leavers)
         return leavers
 
@@ -73,9 +76,9 @@ class Elastic(apgas.MalleableHandler):
 
     def preGrow(self, nb_places: int) -> None:  # noqa: N802 - the published name
         """Wait for a computation that newcomers can join."""
-        with self._running():
+        with self._running(len(apgas.resizes())) as computation:
             pass
-        if self.user is not None:
+        if self.user is not None and computation is not None:
             self.user.preGrow(nb_places)
 
     def postGrow(  # noqa: N802 - the published name
@@ -96,3 +99,8 @@ class Elastic(apgas.MalleableHandler):
                 self.current.readmit(places)
         if self.user is not None:
             self.user.shrinkAborted(places)
+
+
+def _given_up(known: int) -> bool:
+    """Return whether the order that is being prepared was aborted; those that wait in line can only be refused."""
+    return any(record.outcome == "aborted" for record in apgas.resizes()[known:])

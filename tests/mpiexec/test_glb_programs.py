@@ -66,3 +66,10 @@ def test_leavers_that_are_called_back_work_again(leftovers: Leftovers) -> None:
     told = run(leftovers, 4, "called_back")
     assert told["evacuated"] == [[2, 3], [2, 3]]
     assert told["after"] is True
+
+
+def test_an_order_given_up_between_computations_changes_nothing(leftovers: Leftovers) -> None:
+    told = run(leftovers, 3, "given_up")
+    assert told["places"] == [0, 1, 2]
+    assert told["evacuated"] == 0
+    assert [outcome for _, _, outcome, _ in told["resizes"]] in (["aborted"], ["not_due"])

@@ -81,6 +81,16 @@ def failing() -> dict[str, object]:
     return summary([after], 3000) | {"error": text}
 
 
+def given_up() -> dict[str, object]:
+    """An order waits between two computations until handlers are given up; it must not disturb the next one."""
+    glb.compute(Numbers([1], 100), Total)
+    apgas.schedule_orders("0.001:-1")
+    time.sleep(0.2)
+    apgas.disable_malleable_handler()
+    after = glb.compute(SlowNumbers([1], 5000), Total, glb.Config(workers=1))
+    return summary([after], 5000) | {"evacuated": after.statistics.evacuation_deals}
+
+
 class Watching(apgas.MalleableHandler):
     """A program's own handler, which notes its calls and chooses whom to release."""
 

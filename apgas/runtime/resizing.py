@@ -100,28 +100,32 @@ class Resizing:
 
     def schedule(self, due: Iterable[ScheduledOrder]) -> None:
         """Give ourselves orders at their times, counted from now, as are the times of records from here on."""
-        self._origin_s = time.monotonic() - self._zero_s
-        for item in due:
-            number = self._next_own
-            self._next_own += 1
-            handle = self.driver.transport.call_later(item.at_s, partial(self._due, number))
-            self._scheduled[number] = (item, handle)
+        with self.driver.lock:
+            # a timer of 0 s may fire before this has returned: it waits for the lock
+            self._origin_s = time.monotonic() - self._zero_s
+            for item in due:
+                number = self._next_own
+                self._next_own += 1
+                handle = self.driver.transport.call_later(item.at_s, partial(self._due, number))
+                self._scheduled[number] = (item, handle)
 
     def drain_scheduled(self) -> None:
         """Withdraw the scheduled orders that are not due yet."""
-        for number, (item, handle) in sorted(self._scheduled.items()):
-            handle.cancel()
-            reason = f"the computation ended before {item.at_s:g} s"
-            self.records.append(
-                r.ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ())
-            )
-        self._scheduled.clear()
+        with self.driver.lock:
+            for number, (item, handle) in sorted(self._scheduled.items()):
+                handle.cancel()
+                reason = f"the computation ended before {item.at_s:g} s"
+                record = r.ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ())
+                self.records.append(record)
+            self._scheduled.clear()
 
     def _due(self, number: int) -> None:
-        item, _ = self._scheduled.pop(number, (None, None))
-        if item is not None:
-            order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
-            self._event(lambda now: self._reshape.ordered(order, now))
+        with self.driver.lock:
+            due = self._scheduled.pop(number, None)
+            if due is not None:
+                item, _ = due
+                order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
+                self._event(lambda now: self._reshape.ordered(order, now))
 
     # the scheduler's side (OrderListener) ----------------------------------------------------------------------------
 

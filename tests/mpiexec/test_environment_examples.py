@@ -1,0 +1,54 @@
+"""The examples of the documentation work as printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support import ROOT, Leftovers, mpirun
+
+EXAMPLES = ROOT / "docs" / "examples"
+DOCUMENTS = ["README.md", "docs/tutorial-first-program.md"]
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The fenced blocks of a document that are marked with a language ("" for none)."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [body for mark, body in fenced if mark == language]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_code_in_the_documents_is_that_of_the_examples(document: str) -> None:
+    examples = [path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.py"))]
+    found = blocks(document, "python")
+    assert found
+    for block in found:
+        assert any(block in example for example in examples), block
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_that_the_documents_name_exist(document: str) -> None:
+    folder = (ROOT / document).parent
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / document).read_text(encoding="utf-8"))
+    assert [link for link in links if not (folder / link).exists()] == []
+
+
+def shown(example: str) -> tuple[int, list[str]]:
+    """The number of places and the output that the tutorial shows for an example."""
+    for block in blocks("docs/tutorial-first-program.md", ""):
+        match = re.match(rf"\$ mpiexec -n (\d+) python docs/examples/{example}\n(.*)", block, flags=re.DOTALL)
+        if match:
+            return int(match[1]), match[2].splitlines()
+    raise AssertionError(f"{example} is not shown")
+
+
+@pytest.mark.parametrize("example", ["estimate.py", "elastic.py"])
+def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, tmp_path: Path) -> None:
+    places, lines = shown(example)
+    done = mpirun(places, [EXAMPLES / example], cwd=tmp_path)
+    leftovers.check(done.mark)
+    assert done.rc == 0, done.err
+    assert done.out.splitlines() == lines
+    assert done.err == ""

@@ -148,6 +148,7 @@ def connect_in(folder: Path, connection: socket.socket) -> None:
 def bind_in(folder: Path, listener: socket.socket) -> None:
     """Bind ``listener`` to the control socket in ``folder``, replacing one that a killed daemon left."""
     (folder / CONTROL_SOCKET).unlink(missing_ok=True)
+    os.fchmod(listener.fileno(), 0o600)  # Before it has a name, so that nobody else can ever connect.
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         listener.bind(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")

@@ -43,7 +43,7 @@ class DaemonConfig:
         nodes: Names of the nodes, in the order in which pictures show them.
         policy: Name of a registered policy.
         parameters: Parameters of the policy.
-        state_dir: Folder of the control socket, the jobs' output and the history; made with mode 0700.
+        state_dir: Folder of the control socket, the jobs' output and the history; made if needed, closed to others.
         host: Address at which jobs reach the daemon.
         resize_deadline_s: Time for a job to carry an order out; then the order is withdrawn.
         withdraw_s: Time for a job to answer a withdrawal; then the resize counts as failed.

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,7 +36,7 @@ class StateFolder:
     """One daemon's folder, locked as long as it is open.
 
     Args:
-        path: The folder; made with mode 0700.
+        path: The folder; made with mode 0700 if it is not there.
 
     Raises:
         DaemonError: Another daemon serves it, or it cannot be used.
@@ -45,9 +46,7 @@ class StateFolder:
         self.path = path.absolute()
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.path.stat().st_uid != os.getuid():
-                raise DaemonError(f"{self.path} belongs to someone else", "give another folder with --state")
-            self.path.chmod(0o700)
+            _require_safe(self.path)
             self._lock = _lock(self.path / _LOCK)
             (self.path / _MARKS).mkdir(mode=0o700, exist_ok=True)
             self._events: TextIO = self._private("events.jsonl")
@@ -129,6 +128,15 @@ class StateFolder:
 def scratch_folder(mark: str) -> Path:
     """Temporary folder of the job with ``mark``; not in the state folder, so that paths of sockets in it are short."""
     return Path(tempfile.gettempdir()) / f"malleable-job-{mark}"
+
+
+def _require_safe(folder: Path) -> None:
+    """See that nobody else can put files into ``folder``. A folder that was there keeps its mode: it may be /tmp."""
+    status = folder.stat()
+    if status.st_uid != os.getuid():
+        raise DaemonError(f"{folder} belongs to someone else", "give another folder with --state")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise DaemonError(f"others may write into {folder}", f"give a folder of your own: --state {folder}/malleable")
 
 
 def _lock(path: Path) -> TextIO:

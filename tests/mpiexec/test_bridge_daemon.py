@@ -256,6 +256,25 @@ def test_a_second_daemon_is_refused(config: DaemonConfig) -> None:
     perform(config, play)
 
 
+def test_a_folder_that_others_may_write_into_is_refused(config: DaemonConfig) -> None:
+    config.state_dir.mkdir()
+    config.state_dir.chmod(0o1777)
+    with pytest.raises(DaemonError, match="others may write"):
+        StateFolder(config.state_dir)
+    assert config.state_dir.stat().st_mode & 0o7777 == 0o1777
+    assert not list(config.state_dir.iterdir())
+
+
+def test_the_control_socket_is_the_owners(config: DaemonConfig) -> None:
+    config.state_dir.mkdir(mode=0o755)
+
+    async def play(daemon: Daemon) -> None:
+        assert (config.state_dir / "control.sock").stat().st_mode & 0o777 == 0o600
+        assert (config.state_dir / "events.jsonl").stat().st_mode & 0o777 == 0o600
+
+    perform(config, play)
+
+
 def test_a_missing_launcher_is_named(config: DaemonConfig, tmp_path: Path) -> None:
     with pytest.raises(DaemonError, match=r"no MPI launcher at .*missing"):
         perform(replace(config, mpiexec=tmp_path / "missing"), lambda _: asyncio.sleep(0))

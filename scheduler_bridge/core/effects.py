@@ -51,7 +51,7 @@ class WakeAt:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Nothing comes of it: of a submission (the job is unknown then), or of the evolving request of a job with nodes."""
+    """Nothing comes of a submission (the job stays unknown), or of the evolving request of a job that holds nodes."""
 
     job_id: int
     reason: str

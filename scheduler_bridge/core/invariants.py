@@ -47,31 +47,44 @@ def check_all(state: SchedulerState) -> None:
 
 
 def _check_job(state: SchedulerState, job: TrackedJob) -> None:
+    if found := _contradiction(state, job) or _order_contradiction(job):
+        size = len(job.allotment)
+        raise InvariantError(
+            f"job {job.spec.job_id} ({job.state}, {size} nodes, order {job.order}, last: {job.note}): {found}"
+        )
+
+
+def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
+    """What is wrong with the job's nodes and lists; empty if nothing is."""
     spec, size = job.spec, len(job.allotment)
-    who = f"job {spec.job_id} ({job.state}, {size} nodes, order {job.order}, last: {job.note})"
-    for node in job.allotment:
-        _require(state.pool.owner(node) == spec.job_id, f"{who} holds {node}, the pool says {state.pool.owner(node)}")
     holding = job.state in HOLDING
-    _require(holding == (spec.job_id in state.active), f"{who}: in the wrong list")
-    _require((job.state is JobState.QUEUED) == (spec.job_id in state.queue), f"{who}: in the wrong queue")
-    if holding:
-        _require(spec.min_nodes <= size <= spec.max_nodes, f"{who}: bounds {spec.min_nodes} to {spec.max_nodes}")
-    else:
-        _require(size == 0, f"{who}: holds nodes")
-    _require(job.starts == (0 if job.told_to_start_s is None else 1), f"{who}: started {job.starts} times")
-    _check_order(job, who)
+    if strangers := state.pool.strangers(spec.job_id, job.allotment):
+        return f"the pool gives {strangers} to others"
+    if holding != (spec.job_id in state.active) or (job.state is JobState.QUEUED) != (spec.job_id in state.queue):
+        return "in the wrong list"
+    if holding and not spec.min_nodes <= size <= spec.max_nodes:
+        return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
+    if not holding and size > 0:
+        return "holds nodes in a state without nodes"
+    if job.starts != (0 if job.told_to_start_s is None else 1):
+        return f"started {job.starts} times"
+    return ""
 
 
-def _check_order(job: TrackedJob, who: str) -> None:
-    order = job.order
-    if job.state in (JobState.GROWING, JobState.SHRINKING):
-        expected = "grow" if job.state is JobState.GROWING else "shrink"
-        _require(order is not None and order.kind == expected, f"{who}: no such order")
-    elif job.state is not JobState.ENDING:
-        _require(order is None, f"{who}: an order that nobody waits for")
+def _order_contradiction(job: TrackedJob) -> str:
+    """What is wrong with the job's order; empty if nothing is."""
+    order, state = job.order, job.state
+    resizing = state in (JobState.GROWING, JobState.SHRINKING)
     if order is None:
-        return
-    _require(job.spec.is_malleable, f"{who}: an order to a rigid job")
-    _require(set(order.nodes) <= set(job.allotment), f"{who}: the order's nodes are not held")
-    smallest = len(job.allotment) - (order.count if order.kind == "shrink" else 0)
-    _require(smallest >= job.spec.min_nodes, f"{who}: the order leads below {job.spec.min_nodes} nodes")
+        return "its order is lost" if resizing else ""
+    if not resizing and state is not JobState.ENDING:
+        return "has an order that nobody waits for"
+    if resizing and (order.kind == "grow") != (state is JobState.GROWING):
+        return "has an order of the other kind"
+    if not job.spec.is_malleable:
+        return "a rigid job has an order"
+    if not set(order.nodes).issubset(job.allotment):
+        return "the order's nodes are not the job's"
+    if order.kind == "shrink" and len(job.allotment) - order.count < job.spec.min_nodes:
+        return f"the order leads below {job.spec.min_nodes} nodes"
+    return ""

@@ -110,6 +110,11 @@ class NodePool:
         """The job that holds the node."""
         return self._owner.get(node)
 
+    def strangers(self, job_id: int, nodes: Iterable[str]) -> list[str]:
+        """Those of ``nodes`` that the job does not hold."""
+        owner = self._owner
+        return [node for node in nodes if owner.get(node) != job_id]
+
     def take(self, job_id: int, count: int) -> tuple[str, ...]:
         """Give the ``count`` first free nodes to a job.
 

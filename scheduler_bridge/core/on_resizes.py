@@ -57,13 +57,14 @@ def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float) -
 def _grown(
     state: SchedulerState, job: TrackedJob, order: PendingOrder, event: GrowCompleted, now: float
 ) -> list[Effect]:
-    if order.kind != "grow" or not set(event.nodes) <= set(order.nodes):
+    gained = set(event.nodes)
+    if order.kind != "grow" or not gained <= set(order.nodes):
         return _broken(state, job, f"it reports to have grown by {event.nodes}, ordered was {order}")
-    unused = tuple(node for node in order.nodes if node not in event.nodes)
+    unused = tuple(node for node in order.nodes if node not in gained)
     job.allotment = job.allotment.minus(unused)
     state.pool.release(job.spec.job_id, unused)
     job.grows += 1
-    job.note = f"grew by {len(event.nodes)} to {len(job.allotment)} nodes"
+    job.note = f"grew by {len(gained)} to {len(job.allotment)} nodes"
     _close(state, job, now, state.settings.cooldown_s)
     return []
 

@@ -148,7 +148,8 @@ class Engine:
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))
             case ShrinkCompleted(nodes=nodes):
-                run.nodes = tuple(node for node in run.nodes if node not in nodes)
+                released = set(nodes)
+                run.nodes = tuple(node for node in run.nodes if node not in released)
                 record.shrinks += 1
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))

@@ -114,7 +114,7 @@ def test_a_policy_that_claims_to_protect_the_head_and_does_not_is_caught() -> No
 
     greedy = Changed(announce, policies.get("backfilling"))
     check_policy(lambda: greedy, scenario)
-    with pytest.raises(AuditError, match="reserved for job 1 at 10 s moved to 11.0 s"):
+    with pytest.raises(AuditError, match=r"reserved for job 1 at 10 s moved to 11\.0 s"):
         check_policy(lambda: greedy, scenario, protects_head=True)
 
 

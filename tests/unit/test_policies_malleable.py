@@ -126,6 +126,13 @@ def test_a_later_job_is_helped_only_if_the_heads_reservation_stays() -> None:
     assert sizes(decide(10, [rigid(3, 8), rigid(4, 2, 101.0)], jobs)) == []
 
 
+def test_the_idle_nodes_that_a_later_job_is_helped_with_are_not_given_away() -> None:
+    # 11 nodes, 1 free. Job 1: rigid, 6 nodes, until 200 s. Head: 8 nodes, at 200 s. Job 4 (2 nodes, 100 s) can start on
+    # the free node and one of job 2's: job 5, the smallest, must not get the free one meanwhile.
+    jobs = [running(rigid(1, 6), 6, 200.0), running(malleable(2, 2, 9), 3), running(malleable(5, 1, 9), 1)]
+    assert sizes(decide(11, [rigid(3, 8), rigid(4, 2, 100.0)], jobs)) == [(Shrink, 2, 1)]
+
+
 def test_growing_a_ready_job_is_harmless_because_it_can_give_back() -> None:
     # 10 nodes, 2 free. Job 1: rigid, 6 nodes, until 200 s. Job 2: malleable, 2 nodes (min 1). Head: 8 nodes, at 200 s.
     # The 2 idle nodes go to job 2 meanwhile.

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from random import Random
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
 from glb.core.lifelines import GRAPHS, Lifelines
@@ -19,58 +18,11 @@ from glb.core.pieces import halve
 from glb.core.place import Phase, PlaceCore
 from glb.statistics import Statistics
 from glb.testing.bags import Numbers, Total
+from glb.testing.events import Begin, Evacuate, Loot, Members, Readmit, Wire, Worker
 
 
 class SimulationError(AssertionError):
     """The state machine broke a promise; the text says which, and the seed repeats it."""
-
-
-@dataclass(frozen=True)
-class Loot:
-    """A counted message with a bag."""
-
-    bag: Numbers
-    nonce: int | None
-
-
-@dataclass(frozen=True)
-class Members:
-    """Place 0 tells the members."""
-
-    members: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Evacuate:
-    """Place 0 tells a leaver to hand out its work."""
-
-    survivors: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Readmit:
-    """Place 0 calls a leaver back."""
-
-    members: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Begin:
-    """A newcomer has warmed up."""
-
-
-Wire: TypeAlias = Request | Refuse | Loot | Members | Evacuate | Readmit | Begin
-
-
-@dataclass(eq=False)
-class Worker:
-    """An activity with a bag and the effects that it has still to carry out."""
-
-    place: int
-    slot: int
-    bag: Numbers
-    todo: deque[Effect[Total]] = field(default_factory=deque)
-    fresh: bool = True
 
 
 class Simulation:

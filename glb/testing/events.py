@@ -1,0 +1,58 @@
+"""What travels between simulated places, and who works there."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from glb.core.effects import Effect, Refuse, Request
+from glb.testing.bags import Numbers, Total
+
+
+@dataclass(frozen=True)
+class Loot:
+    """A counted message with a bag."""
+
+    bag: Numbers
+    nonce: int | None
+
+
+@dataclass(frozen=True)
+class Members:
+    """Place 0 tells the members."""
+
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Evacuate:
+    """Place 0 tells a leaver to hand out its work."""
+
+    survivors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Readmit:
+    """Place 0 calls a leaver back."""
+
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A newcomer has warmed up."""
+
+
+Wire: TypeAlias = Request | Refuse | Loot | Members | Evacuate | Readmit | Begin
+
+
+@dataclass(eq=False)
+class Worker:
+    """An activity with a bag and the effects that it has still to carry out."""
+
+    place: int
+    slot: int
+    bag: Numbers
+    todo: deque[Effect[Total]] = field(default_factory=deque)
+    fresh: bool = True

@@ -26,6 +26,14 @@ CALIBRATION: Final = {
 }
 """What is run once at full speed to learn what a core does, where the batch's own problem is not ``COMPARED``."""
 
+TRIFLES: Final = {
+    "uts": ("--depth", "6"),
+    "nqueens": ("-n", "6"),
+    "bc": ("--scale", "4"),
+    "pi": ("--samples", "1e4"),
+}
+"""Problems that take no time: what remains is the start of the program, which does not count."""
+
 COMPARED: Final = frozenset({"bc"})
 """Benchmarks without recorded results: they are calibrated with the batch's own problem, and the jobs' results are then
 compared with that of the calibration, which a sequential run verified.

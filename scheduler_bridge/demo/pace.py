@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_bridge.demo.batch import BatchJob
-from scheduler_bridge.demo.mix import CALIBRATION, COMPARED, NODE_RATES, SHARE, UNITS
+from scheduler_bridge.demo.mix import CALIBRATION, COMPARED, NODE_RATES, SHARE, TRIFLES, UNITS
 from scheduler_bridge.report import words
 
 TIMEOUT_S = 180.0
 """Enough for the first run on a machine, which compiles the kernel."""
+COLD_CPU_S = 3.0
+"""A trifle that took more than this compiled its kernel."""
+REPEATS = 3
+TOO_SHORT_S = 0.05
+"""CPU seconds below which the start of the program hides what the computation took."""
 
 
 class CalibrationError(Exception):
@@ -29,7 +35,7 @@ class Pace:
 
     Attributes:
         benchmark: Its name.
-        core_rate: Tasks per second of one core at full speed, measured.
+        core_rate: Tasks per CPU-second at full speed, measured.
         rate: Tasks per second of one emulated node.
         reference: What the calibration computed, verified by a sequential run.
         parameters: The problem that it computed.
@@ -58,14 +64,15 @@ class Pace:
         return f"{self.benchmark} {words.large(self.rate)} {UNITS[self.benchmark]}/s ({words.percent(self.share)})"
 
 
-def pace_of(benchmark: str, result: Mapping[str, Any]) -> Pace:
+def pace_of(benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> Pace:
     """Give an emulated node its speed: that which the batch was sized for, but at most ``SHARE`` of a core.
 
     Args:
         benchmark: Its name.
         result: The JSON document of its run at full speed on one core.
+        cpu_s: CPU seconds of the computation; where they are too few to tell, its duration counts.
     """
-    core_rate = result["tasks"] / result["seconds"]
+    core_rate = result["tasks"] / (cpu_s if cpu_s > TOO_SHORT_S else result["seconds"])
     return Pace(
         benchmark,
         core_rate,
@@ -79,7 +86,10 @@ def pace_of(benchmark: str, result: Mapping[str, Any]) -> Pace:
 def calibrate(
     batch: Sequence[BatchJob], folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> dict[str, Pace]:
-    """Run every benchmark once at full speed on one place, one after the other.
+    """Run every benchmark at full speed on one place, one after the other.
+
+    CPU seconds are measured, not durations, so that other load on the machine does not make its nodes slower: those of
+    the run less those of a trifle.
 
     Args:
         batch: The jobs that come; every ``COMPARED`` benchmark has one problem in it.
@@ -93,8 +103,14 @@ def calibrate(
     paces = {}
     own = {job.benchmark: job.arguments for job in batch if job.benchmark in COMPARED}
     for benchmark, arguments in {**CALIBRATION, **own}.items():
-        result = _run(benchmark, arguments, folder / f"calibration-{benchmark}.json", environment)
-        pace = paces[benchmark] = pace_of(benchmark, result)
+        path = folder / f"calibration-{benchmark}.json"
+        _, start_cpu_s = _run(benchmark, TRIFLES[benchmark], path, environment)
+        if start_cpu_s > COLD_CPU_S:
+            _, start_cpu_s = _run(benchmark, TRIFLES[benchmark], path, environment)
+        repeats = 1 if benchmark in COMPARED else REPEATS
+        result, all_cpu_s = _run(benchmark, (*arguments, "--repeat", str(repeats)), path, environment)
+        computed = repeats + (benchmark in COMPARED)  # the sequential run that checks it is one more
+        pace = paces[benchmark] = pace_of(benchmark, result, (all_cpu_s - start_cpu_s) / computed)
         unit = UNITS[benchmark]
         tell(
             f"{benchmark}: one core does {words.large(pace.core_rate)} {unit}/s, "
@@ -103,7 +119,11 @@ def calibrate(
     return paces
 
 
-def _run(benchmark: str, arguments: tuple[str, ...], path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def _run(
+    benchmark: str, arguments: tuple[str, ...], path: Path, environment: Mapping[str, str]
+) -> tuple[dict[str, Any], float]:
+    """Run ``benchmark`` to its end; return its JSON document and the CPU seconds of the whole program."""
+    cpu_s = children_cpu_s()
     command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
     command += ["--workers", "1", "--verify", "--quiet", "--json", str(path)]
     try:
@@ -125,4 +145,10 @@ def _run(benchmark: str, arguments: tuple[str, ...], path: Path, environment: Ma
     result: dict[str, Any] = json.loads(path.read_bytes())
     if result.get("verified") is not True or not result.get("seconds") or not result.get("tasks"):
         raise CalibrationError(f"benchmarks.{benchmark} did not verify its result: see {path}")
-    return result
+    return result, children_cpu_s() - cpu_s
+
+
+def children_cpu_s() -> float:
+    """Return the CPU seconds of all processes that were started from here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections import deque
@@ -14,7 +13,7 @@ from typing import Any
 
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.mix import SHARE
-from scheduler_bridge.demo.pace import Pace
+from scheduler_bridge.demo.pace import Pace, children_cpu_s
 from scheduler_bridge.demo.watch import ENDED
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonThread, JobRequest, Snapshot
 from scheduler_bridge.record import RunRecord, makespan_s
@@ -57,14 +56,14 @@ def run_batch(
     """
     folder = setting.scratch / policy
     config = DaemonConfig(nodes=setting.nodes, policy=policy, state_dir=folder)
-    cpu_s = _children_cpu_s()
+    cpu_s = children_cpu_s()
     with Daemon.start_in_thread(config) as daemon:
         submitted = _drive(batch, daemon, folder, setting, show)
         results = {job_id: _result(folder / f"{job.name}.json") for job_id, job in submitted.items()}
         for job_id, job in submitted.items():
             daemon.note_result(job_id, _checked(results[job_id], setting.paces[job.benchmark]))
         record = daemon.record()
-    record.notes += [emulation_note(setting), cost_note(record, setting, _children_cpu_s() - cpu_s)]
+    record.notes += [emulation_note(setting), cost_note(record, setting, children_cpu_s() - cpu_s)]
     record.provenance |= _provenance(results.values(), setting)
     return record
 
@@ -170,9 +169,3 @@ def _provenance(results: Sequence[Mapping[str, Any]] | Any, setting: Setting) ->
     first: Mapping[str, Any] = next((result["provenance"] for result in results if "provenance" in result), {})
     kept = {name: first[name] for name in ("cpu", "cores", "mpi", "versions", "commit") if name in first}
     return kept | {"node speed": ", ".join(pace.words() for pace in setting.paces.values())}
-
-
-def _children_cpu_s() -> float:
-    """CPU seconds of all processes that were started from here and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -117,6 +117,12 @@ def test_a_slow_core_gives_at_most_its_share() -> None:
     assert slow.slowdown == pytest.approx(143 / 40)
 
 
+def test_other_load_does_not_make_the_nodes_slower() -> None:
+    crowded = {"tasks": 1e9, "seconds": 10.0, "result": 5, "parameters": {}}
+    assert pace_of("uts", crowded, cpu_s=2.0).core_rate == pytest.approx(500e6), "its CPU seconds count"
+    assert pace_of("uts", crowded, cpu_s=0.01).core_rate == pytest.approx(100e6), "unless they are too few"
+
+
 def test_a_benchmark_that_does_not_run_is_named(tmp_path: Path) -> None:
     package = tmp_path / "benchmarks" / "uts"
     package.mkdir(parents=True)

@@ -67,13 +67,12 @@ def set_up(extra: str) -> Path:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         python = venv / "bin" / "python"
-        wanted = {"extra": extra, "key": key()}
-        if is_ready(venv, wanted):
+        if is_ready(venv, extra):
             return python
         began = time.monotonic()
         create(venv)
         install(venv, extra)
-        (venv / STAMP).write_text(json.dumps(wanted), encoding="utf-8")
+        (venv / STAMP).write_text(json.dumps({"extra": extra, "key": key(venv)}), encoding="utf-8")
         say(f"ready after {time.monotonic() - began:.0f} s")
         return python
     finally:
@@ -105,24 +104,26 @@ def use_new_enough_python() -> None:
     )
 
 
-def key() -> str:
+def key(venv: Path) -> str:
     """A short text that changes when the installation must be renewed."""
     import tomllib
 
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)
-    parts = [project["build-system"], project["project"], project["tool"].get("hatch"), sys.version, str(ROOT)]
+    # What the environment was made with counts, not which Python looks at it now.
+    made_with = (venv / "pyvenv.cfg").read_text(encoding="utf-8")
+    parts = [project["build-system"], project["project"], project["tool"].get("hatch"), made_with, str(ROOT)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def is_ready(venv: Path, wanted: dict[str, str]) -> bool:
+def is_ready(venv: Path, extra: str) -> bool:
     """Whether an earlier start finished the same installation, or a larger one."""
     try:
         stamp = json.loads((venv / STAMP).read_text(encoding="utf-8"))
+        enough = stamp.get("extra") in (extra, "test")  # test contains all
+        return enough and stamp.get("key") == key(venv) and (venv / "bin" / "python").exists()
     except (OSError, ValueError):
         return False
-    enough = stamp.get("extra") in (wanted["extra"], "test")  # test contains all
-    return enough and stamp.get("key") == wanted["key"] and (venv / "bin" / "python").exists()
 
 
 def create(venv: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,11 +40,12 @@ def three_lines(text: str) -> tuple[str, str, str]:
 
 def pretend_ready(venv: Path, extra: str) -> None:
     """Leaves the stamp of a finished installation."""
-    code = "import json, setup_venv as s; print(json.dumps({'extra': %r, 'key': s.key()}))" % extra  # noqa: UP031
-    stamp = launch("-c", code, PYTHONPATH=str(SETUP.parent)).stdout
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "python").symlink_to(sys.executable)
-    (venv / "launch-stamp.json").write_text(stamp)
+    (venv / "pyvenv.cfg").write_text("version = 3.11\n")
+    code = "import pathlib, sys, setup_venv as s; print(s.key(pathlib.Path(sys.argv[1])))"
+    key = launch("-c", code, str(venv), PYTHONPATH=str(SETUP.parent)).stdout.strip()
+    (venv / "launch-stamp.json").write_text(json.dumps({"extra": extra, "key": key}))
 
 
 def test_a_second_start_installs_nothing_and_is_quick(venv: Path) -> None:
@@ -58,9 +60,9 @@ def test_a_second_start_installs_nothing_and_is_quick(venv: Path) -> None:
 
 def test_a_smaller_installation_is_not_enough_for_the_tests(venv: Path) -> None:
     pretend_ready(venv, "all")
-    done = launch(str(SETUP), "test", PIP_INDEX_URL="http://127.0.0.1:9/", PIP_RETRIES="0", PIP_NO_INDEX="1")
+    done = launch(str(SETUP), "test", PIP_INDEX_URL="http://127.0.0.1:9/", PIP_FIND_LINKS="", PIP_NO_INDEX="1")
     assert done.returncode == 1
-    assert "creating it anew" in done.stderr or "updating" in done.stderr or "not a virtual" in done.stderr
+    assert "updating" in done.stderr
 
 
 def test_without_a_network_it_says_so_and_keeps_the_log(venv: Path) -> None:

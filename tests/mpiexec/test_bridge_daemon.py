@@ -20,6 +20,8 @@ from scheduler_bridge.record import decode_record
 
 FAKE = str(Path(__file__).with_name("fake_job.py"))
 PATIENCE_S = 60.0
+BIRTHMARK = "BRIDGE_TEST"
+"""In the environment of every process that a test's daemon starts."""
 
 
 @pytest.fixture
@@ -27,6 +29,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DaemonConfig:
     scratch = tmp_path / "tmp"  # Others may run jobs on this machine too.
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv(BIRTHMARK, str(tmp_path))
     return DaemonConfig(nodes=("n1", "n2", "n3"), state_dir=tmp_path / "state", grace_s=0.3)
 
 
@@ -63,19 +66,19 @@ def perform(config: DaemonConfig, play: Callable[[Daemon], Awaitable[None]]) -> 
 def assert_nothing_left(config: DaemonConfig) -> None:
     names = {entry.name for entry in config.state_dir.iterdir()}
     assert not names & {"control.sock", "endpoint.json", "lock", "marks"}
-    assert not jobs_processes(config)
+    assert not jobs_processes()
     assert not list(Path(tempfile.gettempdir()).iterdir())
 
 
-def jobs_processes(config: DaemonConfig) -> list[int]:
-    """Processes that write into the state folder."""
+def jobs_processes() -> list[int]:
+    born_here = f"{BIRTHMARK}={os.environ[BIRTHMARK]}".encode()
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            targets = [(process / "fd" / number).readlink() for number in "12"]
+            environment = (process / "environ").read_bytes()
         except OSError:
             continue
-        if any(target.is_relative_to(config.state_dir) for target in targets):
+        if born_here in environment.split(b"\0"):
             found.append(int(process.name))
     return found
 
@@ -203,7 +206,7 @@ def test_a_stubborn_job_and_its_runaway_are_ended(config: DaemonConfig) -> None:
             await asyncio.sleep(0.02)
         daemon.cancel(job_id)
         await daemon.idle()
-        assert not jobs_processes(config)
+        assert not jobs_processes()
 
     perform(config, play)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, assert_never
 
@@ -57,8 +58,9 @@ class Driver:
         self.transport.learn(others)
         self.transport.start(self.core.here, self)
         if self.core.here != 0:
-            # place 0 notices our death, and we its, even if nothing is ever sent
-            self.transport.connect(0)
+            # place 0 notices our death, and we its, even if nothing is ever sent; if it is gone already we hear of that
+            with suppress(UnknownPeerError):
+                self.transport.connect(0)
 
     # what the program asks for ---------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
-from apgas.malleability.communicator import Communicator
 from apgas.malleability.orders import ENV_SCHEDULER
 from apgas.runtime import lifetime, process
 from apgas.runtime.context import Scope, entered
@@ -24,6 +23,9 @@ T = TypeVar("T")
 
 PARTING_S: Final = 2.0
 """How long place 0 waits for the other places to end."""
+
+SETTLE_S: Final = 1.5
+"""How long a job that fails or is interrupted waits for the order that it is carrying out."""
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
@@ -92,35 +94,28 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         lifetime.finalize()
         sys.exit(0)
     signal.signal(signal.SIGTERM, _terminate)
-    resizing = Resizing(driver, listener.token)
-    _program = Program(driver, resizing)
-    communicator = _connect(resizing)
+    this = _program = Program(driver, Resizing(driver, listener.token))
     try:
-        return _run_main(_program, main, *args, **kwargs)
+        _connect(this.resizing)
+        return _run_main(this, main, *args, **kwargs)
     except KeyboardInterrupt:
-        _part(_program, communicator, "interrupted")
+        _part(this, "interrupted")
         sys.stderr.write("apgas: interrupted; the job ends\n")
         raise SystemExit(INTERRUPTED) from None
     except SystemExit as leave:
         if leave.code == TERMINATED:
-            _part(_program, communicator, "terminated")
+            _part(this, "terminated")
             sys.stderr.write("apgas: terminated; the job ends\n")
         raise
     finally:
-        _part(_program, communicator, "" if sys.exc_info()[0] in (None, SystemExit) else "the program failed")
+        _part(this, "" if sys.exc_info()[0] in (None, SystemExit) else "the program failed")
 
 
 def _run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """If ``main`` raises, what still runs elsewhere is ended with the job: waiting for it could take for ever."""
     finish = this.driver.open_finish()
-    failed = True
-    try:
-        with entered(Scope(finish)):
-            value = main(*args, **kwargs)
-        failed = False
-    finally:
-        if failed:
-            # what still runs elsewhere is ended with the job; waiting for it could take for ever
-            this.resizing.drain_scheduled()
+    with entered(Scope(finish)):
+        value = main(*args, **kwargs)
     errors = this.driver.close_finish(finish)
     this.resizing.disable()
     if errors:
@@ -128,32 +123,30 @@ def _run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kw
     return value
 
 
-def _connect(resizing: Resizing) -> Communicator | None:
+def _connect(resizing: Resizing) -> None:
     """Connect to the scheduler that started us, if one did."""
     if ENV_SCHEDULER not in os.environ:
-        return None
+        return
     from apgas.malleability.socket import from_environment
 
     communicator = from_environment()
     if communicator is not None:
         resizing.communicator = communicator
         communicator.start(resizing)
-    return communicator
 
 
-def _part(this: Program, communicator: Communicator | None, reason: str) -> None:
+def _part(this: Program, reason: str) -> None:
     """End every place, in good order where possible; once."""
     driver = this.driver
+    # newcomers that are just being spawned could not be told of the end: let that order finish
+    this.resizing.disable(SETTLE_S)
     with driver.lock:
+        if driver.core.over:
+            return
         others = [place for place in driver.core.membership.members if place != 0]
-        first = not driver.over.is_set() and not driver.core.over
-        if first:
-            driver.carry_out(driver.core.end(reason))
-            for place in others:
-                driver.transport.forget(place)
-        driver.over.set()
-    if not first:
-        return
+        driver.carry_out(driver.core.end(reason))
+        for place in others:
+            driver.transport.forget(place)
     gone = threading.Semaphore(0)
     for place in others:
         driver.transport.on_gone(place, gone.release)
@@ -161,8 +154,8 @@ def _part(this: Program, communicator: Communicator | None, reason: str) -> None
         if not gone.acquire(timeout=PARTING_S):
             _log.warning("not every place has ended within %s s", PARTING_S)
             break
-    if communicator is not None:
-        communicator.close()
+    if this.resizing.communicator is not None:
+        this.resizing.communicator.close()
     process.close(driver)
     with suppress(Exception):
         lifetime.finalize()

@@ -93,7 +93,8 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
         _compute(benchmark, options, measurement, benchmark.warm_up if repetition else begin)
         for repetition in range(options.repeat)
     ]
-    apgas.drain_orders()
+    # waits for an order that is being carried out; those not due yet are withdrawn
+    apgas.disable_malleable_handler()
     measurement.resizes = apgas.resizes()
     measurement.places_end = len(apgas.places())
     measurement.result = values[-1]

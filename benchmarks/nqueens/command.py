@@ -13,7 +13,6 @@ from benchmarks.levelbag import Count
 from benchmarks.nqueens.board import check_size, known_solutions
 from benchmarks.nqueens.reference import run_kernel, warm_up
 
-GRANULARITY_PLACEMENTS = 300_000
 """About 0.3 ms of the compiled kernel: short beside a steal, long beside a call."""
 
 
@@ -46,7 +45,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
         known=partial(known_solutions, size),
         unit="placements",
         static=False,
-        default_granularity=GRANULARITY_PLACEMENTS,
+        default_granularity=None,
         warm_up=warm_up,
         rule=f"queens put on rows with two open rows below or more, one of each mirror pair; {kernel.NAME}",
         noun="solutions",

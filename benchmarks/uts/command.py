@@ -17,7 +17,6 @@ from benchmarks.uts.tree import BRANCHING, SEED, Tree
 if TYPE_CHECKING:
     from benchmarks.uts.samples import AnyTree
 
-GRANULARITY_NODES = 100_000
 """About 0.2 to 0.3 ms of the compiled kernel: short beside a steal, long beside a call."""
 _DEPTH = 13
 
@@ -78,7 +77,7 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
         known=tree.known_nodes,
         unit="nodes",
         static=False,
-        default_granularity=GRANULARITY_NODES,
+        default_granularity=None,
         warm_up=warm_up,
         rule=f"{rule}; {kernel.NAME}",
         noun="nodes",

@@ -60,7 +60,7 @@ class FakeRuntime:
             finish=nullcontext,
             async_at=self.async_at,
             schedule_orders=lambda orders, hosts: self.calls.append(f"orders {orders} on {hosts}"),
-            drain_orders=lambda: self.calls.append("drain"),
+            disable_malleable_handler=lambda: self.calls.append("disable"),
             resizes=lambda: self.records,
             progress=lambda done, total, unit: self.calls.append(f"progress {done}/{total} {unit}"),
         )
@@ -146,7 +146,7 @@ def test_the_json_result_keeps_the_contract(runtime: FakeRuntime, tmp_path: Path
 def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime) -> None:
     run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", quiet=True))
     assert runtime.calls[:3] == ["at 1", "compute", "orders 1:+1 on ()"]
-    assert runtime.calls[-1] == "drain"
+    assert runtime.calls[-1] == "disable"
     assert f"progress 53248/{SAMPLES} samples" in runtime.calls
 
 
@@ -158,7 +158,7 @@ def test_the_clock_of_the_orders_starts_with_the_first_repetition_only(runtime: 
         "orders 1:+1 on ()",
         "compute",
         "compute",
-        "drain",
+        "disable",
     ]
 
 

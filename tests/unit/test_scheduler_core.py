@@ -11,6 +11,7 @@ from scheduler_bridge.core import InfeasibleDecisionError, JobState, NodeState, 
 from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import (
     CancelJob,
+    Event,
     EvolvingRequest,
     GrowCompleted,
     JobEnded,
@@ -104,6 +105,14 @@ def test_within_a_batch_ends_come_before_submissions() -> None:
     run_one(core, rigid(1, 4), ready=False)
     effects = core.handle_batch([JobSubmitted(rigid(2, 4)), JobEnded(1, "completed")], 10.0)
     assert effects == [StartJob(2, NODES)]
+
+
+@pytest.mark.parametrize("other", [CancelJob(1), NodeDown("a")])
+def test_a_job_that_ends_at_the_same_instant_is_not_killed_any_more(other: Event) -> None:
+    core = make("fcfs")
+    run_one(core, rigid(1, 4), ready=False)
+    assert core.handle_batch([other, JobEnded(1, "completed")], 10.0) == []
+    assert core.snapshot().jobs[0].outcome == "completed"
 
 
 def test_the_policy_decides_once_per_batch() -> None:

@@ -13,8 +13,6 @@ from benchmarks.levelbag import Count
 from benchmarks.nqueens.board import check_size, known_solutions
 from benchmarks.nqueens.reference import run_kernel, warm_up
 
-"""About 0.3 ms of the compiled kernel: short beside a steal, long beside a call."""
-
 
 def command(
     size: Annotated[int, typer.Option("-n", "--size", help="Rows and columns of the board.")] = 15,

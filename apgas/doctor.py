@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -291,7 +292,7 @@ def _mpiexec() -> str:
 
 
 def _activate() -> str:
-    return f"{sys.prefix}/bin/activate"
+    return shlex.quote(f"{sys.prefix}/bin/activate")
 
 
 def _version(distribution: str) -> str:

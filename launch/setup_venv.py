@@ -39,8 +39,10 @@ def start(extra: str, command: list[str]) -> None:
     try:
         python = set_up(extra)
     except SetupError as error:
-        what, why, remedy = error.lines
-        sys.exit(f"{red('error')}: {what}\n  why: {why}\n  do:  {remedy}")
+        sys.exit(as_text(error))
+    except OSError as error:  # whatever else a file system can think of
+        remedy = "mend that, or name another place: MALLEABLE_VENV=/elsewhere/venv"
+        sys.exit(as_text(SetupError(f"{venv_folder()} could not be set up", str(error), remedy)))
     except KeyboardInterrupt:
         sys.exit("interrupted; the next start goes on from here")
     folder = python.parent
@@ -128,12 +130,12 @@ def is_ready(venv: Path, extra: str) -> bool:
 
 def create(venv: Path) -> None:
     """Makes the environment, unless a usable one is there."""
-    if not venv.exists():
+    if not venv.exists() or not any(venv.iterdir()):
         say(f"creating {shown(venv)} with Python {sys.version.split()[0]}")
     elif is_usable(venv):
         say(f"updating {shown(venv)}")
         return
-    elif any(venv.iterdir()) and not (venv / "pyvenv.cfg").exists():
+    elif not (venv / "pyvenv.cfg").exists():
         raise SetupError(f"{venv} is not a virtual environment", "it holds other files", "name another folder")
     else:
         say(f"{shown(venv)} does not work with this Python; creating it anew")
@@ -231,6 +233,12 @@ def shown(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def as_text(error: SetupError) -> str:
+    """Three lines: what failed, why, what to do."""
+    what, why, remedy = error.lines
+    return f"{red('error')}: {what}\n  why: {why}\n  do:  {remedy}"
 
 
 def red(text: str) -> str:

@@ -100,6 +100,14 @@ def test_a_folder_with_other_files_is_never_cleared(venv: Path) -> None:
     assert (venv / "precious").read_text() == "mine"
 
 
+def test_a_file_in_the_place_of_the_folder_is_refused(venv: Path) -> None:
+    venv.write_text("mine")
+    what, why, _ = three_lines(launch(str(SETUP), "all").stderr)
+    assert str(venv) in what
+    assert "Not a directory" in why
+    assert venv.read_text() == "mine"
+
+
 def test_an_unknown_extra_is_refused(venv: Path) -> None:
     done = launch(str(SETUP), "everything")
     assert done.returncode == 1

@@ -85,8 +85,8 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
         least_resizes=(1 if quick else 2) if policy == "malleable" else 0,
         command=f"./launch/demo --seed {seed} --policy {policy}{' --quick' if quick else ''}",
     )
-    signal.signal(signal.SIGTERM, _interrupt)
     mark = uuid.uuid4().hex
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="malleable-demo-") as scratch:
             records = _run(plan, mark, Path(scratch), console)
@@ -96,6 +96,8 @@ def start(seed: int, policy: str, output: Path, quick: bool) -> int:
         return 130
     except (CalibrationError, DaemonError) as error:
         return _refuse("the demo cannot run", str(error), getattr(error, "hint", "") or "try: malleable doctor", code=1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return _conclude(plan, records, wait_gone(mark), console)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -70,6 +71,28 @@ def test_a_batch_of_rigid_jobs_shows_no_resizes() -> None:
     rigid = [replace(job, job_class="rigid", min_nodes=job.nodes, max_nodes=job.nodes) for job in draw(Random(1), MAIN)]
     assert not shows_resizing(rigid, NAMES, 1)
     assert metrics(forecast(rigid, NAMES, "easy")).grows == 0
+
+
+@pytest.mark.parametrize("policy", ["easy", "malleable"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_record_of_a_simulated_run_is_consistent(seed: int, policy: str) -> None:
+    jobs = draw(Random(seed), MAIN)
+    record = forecast(jobs, NAMES, policy)
+    held = sorted(
+        (node, segment.from_s, segment.to_s)
+        for entry in record.jobs
+        for segment in entry.segments
+        for node in segment.nodes
+    )
+    for (node, _, until_s), (other, from_s, _) in pairwise(held):
+        assert node != other or until_s <= from_s, "no node is held twice at one time"
+    for entry in record.jobs:
+        assert entry.state == "completed"
+        assert entry.segments[0].from_s == entry.start_s
+        assert entry.segments[-1].to_s == entry.end_s
+        assert all(one.to_s == next_one.from_s for one, next_one in pairwise(entry.segments)), "without gaps"
+        assert all(entry.min_nodes <= len(segment.nodes) <= entry.max_nodes for segment in entry.segments)
+        assert all(resize.outcome in ("done", "aborted") for resize in entry.resizes)
 
 
 @SHAPES

@@ -10,7 +10,7 @@ Example:
 """
 
 from apgas.core.identity import Place
-from apgas.core.reshape import ResizeRecord
+from apgas.core.resize import ResizeRecord
 from apgas.errors import ApgasError, PlaceGoneError, UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (

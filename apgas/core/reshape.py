@@ -24,14 +24,26 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, TypeAlias
 
 from apgas.core.messages import PlaceInfo
+from apgas.core.resize import (
+    AbortShrink,
+    CallHandler,
+    CommitGrow,
+    CommitShrink,
+    Deadlines,
+    Finished,
+    Method,
+    OutcomeKind,
+    PrepareShrink,
+    ReshapeEffect,
+    ResizeOrder,
+    ResizeRecord,
+    SetTimer,
+    StartSpawn,
+    TellDeferred,
+)
 from apgas.errors import InvariantError
-
-Kind: TypeAlias = Literal["grow", "shrink"]
-OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
-Method: TypeAlias = Literal["preGrow", "postGrow", "preShrink", "postShrink", "shrinkAborted"]
 
 
 class Step(Enum):
@@ -43,131 +55,6 @@ class Step(Enum):
     DRAIN = "drain"
     RELEASE = "release"
     POST = "post"
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """How long each step of an order may take, in seconds; ``deferred_s``: after which the scheduler hears of it."""
-
-    pre_s: float = 60.0
-    spawn_s: float = 30.0
-    drain_s: float = 30.0
-    release_s: float = 10.0
-    post_s: float = 60.0
-    deferred_s: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeOrder:
-    """An order as place 0 takes it: ``nodes`` are where to grow, or a wish whom to release."""
-
-    order: int
-    kind: Kind
-    count: int
-    nodes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeRecord:
-    """How an order ended.
-
-    ``at_s``: when it was taken up; ``seconds``: from there to commit (grow) or to the processes' end (shrink);
-    ``phases``: seconds per phase; ``nodes``: gained or released.
-    """
-
-    order: int
-    kind: Kind
-    n: int
-    at_s: float
-    seconds: float
-    phases: dict[str, float]
-    outcome: OutcomeKind
-    reason: str
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CallHandler:
-    """Call a method of the handler; ``first`` and ``second`` are its lists of places, by id."""
-
-    token: int
-    method: Method
-    count: int
-    first: tuple[int, ...] = ()
-    second: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StartSpawn:
-    """Spawn one place on each of ``nodes`` (this host where a name is empty)."""
-
-    token: int
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CommitGrow:
-    """The newcomers become members."""
-
-    added: tuple[PlaceInfo, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PrepareShrink:
-    """Ask the leavers to drain."""
-
-    order: int
-    leavers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AbortShrink:
-    """The leavers stay."""
-
-    order: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommitShrink:
-    """Release the leavers."""
-
-    order: int
-    leavers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SetTimer:
-    """Call ``timeout(token)`` after ``delay_s``."""
-
-    token: int
-    delay_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class TellDeferred:
-    """The order waits in ``pre*`` for a suitable phase of the program."""
-
-    order: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The order has ended."""
-
-    record: ResizeRecord
-
-
-ReshapeEffect: TypeAlias = (
-    CallHandler
-    | StartSpawn
-    | CommitGrow
-    | PrepareShrink
-    | AbortShrink
-    | CommitShrink
-    | SetTimer
-    | TellDeferred
-    | Finished
-)
 
 
 @dataclass(slots=True)
@@ -190,9 +77,9 @@ class Reshape:
 
     MAX_WAITING = 64
 
-    def __init__(self, members: dict[int, PlaceInfo], deadlines: Deadlines = Deadlines()) -> None:
+    def __init__(self, members: dict[int, PlaceInfo], deadlines: Deadlines | None = None) -> None:
         self._members = members
-        self.deadlines = deadlines
+        self.deadlines = deadlines or Deadlines()
         self.enabled = False
         self.step = Step.IDLE
         self._waiting: deque[ResizeOrder] = deque()

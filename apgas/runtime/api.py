@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import ParamSpec, TypeVar
 
 from apgas.core.identity import Place
-from apgas.core.reshape import ResizeRecord
+from apgas.core.resize import ResizeRecord
 from apgas.errors import UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import process

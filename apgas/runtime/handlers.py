@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from apgas.core.identity import Place
-from apgas.core.reshape import CallHandler
+from apgas.core.resize import CallHandler
 from apgas.malleability.handler import MalleableHandler
 
 _log = logging.getLogger("apgas.handler")

@@ -11,10 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from apgas.core import reshape as r
+from apgas.core import resize as r
 from apgas.core.effects import Effect
 from apgas.core.identity import Place
 from apgas.core.messages import PlaceInfo, Release, encode
+from apgas.core.reshape import Reshape, Step
 from apgas.errors import UsageError
 from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
@@ -40,7 +41,7 @@ class Resizing:
         self.records: list[r.ResizeRecord] = []
         self.idle = threading.Condition(driver.lock)
         self._token = token
-        self._reshape = r.Reshape(driver.core.membership.members)
+        self._reshape = Reshape(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
         self._wish: tuple[str, ...] = ()
@@ -79,7 +80,7 @@ class Resizing:
         self.drain_scheduled()
         self._event(self._reshape.disable)
         with self.idle:
-            self.idle.wait_for(lambda: self._reshape.step is r.Step.IDLE, timeout_s)
+            self.idle.wait_for(lambda: self._reshape.step is Step.IDLE, timeout_s)
             self._handler = None
         self._tell(o.Disable())
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from apgas.core.reshape import Kind
+from apgas.core.resize import Kind
 from apgas.errors import UsageError
 
 

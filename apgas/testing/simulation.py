@@ -12,8 +12,9 @@ from typing import assert_never
 
 from apgas.core import effects as e
 from apgas.core import messages as m
-from apgas.core import reshape as r
+from apgas.core import resize as r
 from apgas.core.place import PlaceCore
+from apgas.core.reshape import Reshape, Step
 from apgas.errors import PlaceGoneError
 from apgas.testing.network import Packet, SimulatedNetwork
 from apgas.testing.workload import Activity, Ledger, appetite
@@ -37,7 +38,7 @@ class Simulation:
         self.records: list[r.ResizeRecord] = []
         self.now_s = 0.0
         deadlines = r.Deadlines(pre_s=40, spawn_s=40, drain_s=self.rng.choice((15.0, 400.0)), release_s=1e6, post_s=1e6)
-        self.reshape = r.Reshape(self.cores[0].membership.members, deadlines)
+        self.reshape = Reshape(self.cores[0].membership.members, deadlines)
         self._runnable: list[Activity] = []
         self._blocked: list[Activity] = []
         self._soon: list[Callable[[], None]] = []
@@ -82,7 +83,7 @@ class Simulation:
         due = [timer for timer in self._timers if timer[0] <= self.now_s]
         if due:
             choices.append(self._fire_timer)
-        if not choices and self._timers and self.reshape.step is not r.Step.IDLE:
+        if not choices and self._timers and self.reshape.step is not Step.IDLE:
             choices.append(self._jump)
         return choices
 
@@ -287,7 +288,7 @@ class Simulation:
         stuck = [(a.number, a.place, a.blocked_on) for a in self._blocked]
         assert not stuck, f"activities wait for ever: {stuck}"
         self.ledger.check_end()
-        assert self.reshape.step is r.Step.IDLE, f"an order hangs in step {self.reshape.step}"
+        assert self.reshape.step is Step.IDLE, f"an order hangs in step {self.reshape.step}"
         views = {tuple(sorted(core.membership.members)) for core in self.cores.values()}
         epochs = {core.epoch for core in self.cores.values()}
         assert len(views) == len(epochs) == 1, f"members disagree: {views}, epochs {epochs}"

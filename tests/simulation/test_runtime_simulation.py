@@ -12,7 +12,8 @@ from apgas.core.finish import FinishTable, Fired, Flush
 from apgas.core.membership import Membership
 from apgas.core.messages import AnyMessage, FinishId, Leave
 from apgas.core.place import PlaceCore
-from apgas.core.reshape import Reshape, ReshapeEffect
+from apgas.core.reshape import Reshape
+from apgas.core.resize import ReshapeEffect
 from apgas.errors import ApgasError
 from apgas.testing.simulation import Simulation
 

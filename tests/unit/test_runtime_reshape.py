@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apgas.core import reshape as r
+from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
+from apgas.core.reshape import Reshape, Step
 
 
 def _info(place: int) -> PlaceInfo:
@@ -17,7 +18,7 @@ class Coordinator:
 
     def __init__(self, places: int = 3) -> None:
         self.members = {place: _info(place) for place in range(places)}
-        self.machine = r.Reshape(self.members, r.Deadlines(pre_s=10, spawn_s=10, drain_s=10, release_s=10, post_s=10))
+        self.machine = Reshape(self.members, r.Deadlines(pre_s=10, spawn_s=10, drain_s=10, release_s=10, post_s=10))
         self.machine.enable()
         self.now = 0.0
         self.effects: list[r.ReshapeEffect] = []
@@ -69,7 +70,7 @@ def test_grow_runs_through_its_steps() -> None:
     record = job.record()
     assert (record.outcome, record.n, record.nodes) == ("done", 2, ("n3", "n4"))
     assert list(record.phases) == ["pre", "spawn", "join", "post"]
-    assert job.machine.step is r.Step.IDLE
+    assert job.machine.step is Step.IDLE
 
 
 def test_shrink_runs_through_its_steps() -> None:

@@ -9,6 +9,7 @@ import pytest
 from support import ROOT, Leftovers, mpirun
 
 EXAMPLES = ROOT / "docs" / "examples"
+TEXTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]
 DOCUMENTS = ["README.md", "docs/tutorial-first-program.md"]
 
 
@@ -28,7 +29,7 @@ def test_the_code_in_the_documents_is_that_of_the_examples(document: str) -> Non
         assert any(block in example for example in examples), block
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*TEXTS, *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
 def test_files_that_the_documents_name_exist(document: str) -> None:
     folder = (ROOT / document).parent
     links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / document).read_text(encoding="utf-8"))

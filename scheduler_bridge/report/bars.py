@@ -9,6 +9,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.record import first_submission_s
+from scheduler_bridge.report.glyphs import drawable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -213,7 +214,7 @@ def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look) -> No
     points = axes.figure.dpi / 72
     block = max(blocks, key=lambda b: (min(b.to_s - b.from_s, 12 * 100 / per_second), b.rows))
     room, tall = (block.to_s - block.from_s) * per_second, block.rows * row_pixels
-    for text, sizes in ((f"{mark}{job.name}", NAME_SIZES_PT), (f"{mark}{job.job_id}", NAME_SIZES_PT[-1:])):
+    for text, sizes in ((f"{mark}{drawable(job.name)}", NAME_SIZES_PT), (f"{mark}{job.job_id}", NAME_SIZES_PT[-1:])):
         for size_pt in sizes:
             if len(text) * 0.62 * size_pt * points + 6 <= room and 1.15 * size_pt * points <= tall:
                 axes.text(
@@ -226,6 +227,7 @@ def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look) -> No
                     color=look.ink,
                     fontweight="bold",
                     zorder=5,
+                    parse_math=False,
                     path_effects=[withStroke(linewidth=2.4, foreground=look.color)],
                 )
                 return

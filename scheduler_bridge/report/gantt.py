@@ -26,6 +26,7 @@ from scheduler_bridge.record import (
 )
 from scheduler_bridge.report import words
 from scheduler_bridge.report.bars import draw_nodes
+from scheduler_bridge.report.glyphs import drawable
 from scheduler_bridge.report.key import draw_key
 from scheduler_bridge.report.palette import looks
 
@@ -80,8 +81,8 @@ def draw(records: Sequence[RunRecord]) -> Figure:
             axes.set_xlim(-0.006 * end_s, 1.08 * end_s)
         _draw_utilization(strip, record)
         if len(records) > 1:
-            title = f"{record.policy}: {words.summary(record)}"
-            strip.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=4)
+            title = drawable(f"{record.policy}: {words.summary(record)}")
+            strip.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=4, parse_math=False)
         draw_nodes(nodes, record, styles)
         _draw_waiting(waiting, record, last=index == len(records) - 1)
         _mark_end((strip, nodes, waiting), record)
@@ -89,7 +90,9 @@ def draw(records: Sequence[RunRecord]) -> Figure:
     _title(figure, records, height_in)
     draw_key(figure, at=(LEFT_IN / WIDTH_IN, (0.22 + 0.17 * len(notes)) / height_in))
     for line, note in enumerate(reversed(notes)):
-        figure.text(LEFT_IN / WIDTH_IN, (0.12 + 0.17 * line) / height_in, note, fontsize=8, color=GREY)
+        figure.text(
+            LEFT_IN / WIDTH_IN, (0.12 + 0.17 * line) / height_in, note, fontsize=8, color=GREY, parse_math=False
+        )
     return figure
 
 
@@ -128,13 +131,14 @@ def describe(records: Sequence[RunRecord]) -> str:
 
 
 def _notes(records: Sequence[RunRecord]) -> list[str]:
-    return [line for note in words.notes(records) for line in textwrap.wrap(note, NOTE_CHARACTERS)]
+    return [line for note in words.notes(records) for line in textwrap.wrap(drawable(note), NOTE_CHARACTERS)]
 
 
 def _title(figure: Figure, records: Sequence[RunRecord], height_in: float) -> None:
     shown = records[-1]
     left = LEFT_IN / WIDTH_IN
-    figure.text(left, 1 - 0.36 / height_in, words.headline(records), fontsize=15, fontweight="bold")
+    headline = drawable(words.headline(records))
+    figure.text(left, 1 - 0.36 / height_in, headline, fontsize=15, fontweight="bold", parse_math=False)
     same = "The same batch of" if len(records) > 1 else "A batch of"
     figure.text(
         left,

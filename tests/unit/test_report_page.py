@@ -109,6 +109,7 @@ def test_the_page_can_be_read_without_seeing_it() -> None:
 
 def test_what_jobs_say_is_escaped() -> None:
     record = run("malleable", 30, name=HOSTILE)
+    record.policy = HOSTILE
     record.jobs[0].reason = HOSTILE
     record.jobs[0].resizes[0].reason = HOSTILE
     record.notes = [HOSTILE]

@@ -78,6 +78,16 @@ def test_a_name_that_does_not_fit_is_left_out() -> None:
     assert not any("long-name" in word for word in texts(record))
 
 
+def test_names_may_hold_anything() -> None:
+    record = run("$policy$")
+    record.notes = ["$\\frac{"]
+    record.jobs[0].name = "$\\bad{ \n\u6f22"
+    words = texts(record, run())
+    assert "↔ $\\bad{ ?" in words
+    assert "$policy$: 25 s, 73 % busy" in words
+    assert gantt.render_png([record]).startswith(b"\x89PNG")
+
+
 def test_two_policies_share_the_time_axis() -> None:
     longer = run("easy")
     longer.jobs[1].segments = [Segment(5, 80, ("c",))]

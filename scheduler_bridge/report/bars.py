@@ -191,11 +191,11 @@ def _resize(axes: Axes, resize: ResizeRecord, row: Mapping[str, int], origin_s: 
         axes.plot([to_s, to_s], [corner[1], corner[1] + height], color="#000000", linewidth=2.0, zorder=4)
         axes.annotate(
             f"+{len(resize.nodes)}" if grow else f"\N{MINUS SIGN}{len(resize.nodes)}",
-            (to_s, corner[1]),
-            xytext=(3 if grow else -3, -1),
+            (to_s, corner[1] if grow else corner[1] + height),  # at opposite ends, so that neighbours do not collide
+            xytext=(3, -1) if grow else (-3, 1),
             textcoords="offset points",
             ha="left" if grow else "right",
-            va="top",
+            va="top" if grow else "bottom",
             fontsize=8,
             fontweight="bold",
             zorder=6,

@@ -49,6 +49,7 @@ class Driver:
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self.on_place_lost: Callable[[int, str], None] = _ignore
         self.on_end: Callable[[str], None] = _ignore
+        self._nodes = {info.place: info.node for info in core.membership.members.values()}
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[tuple[bytes, ...]]] = {}
 
@@ -71,8 +72,7 @@ class Driver:
 
     def place(self, place: int) -> Place:
         """The place with this id, whether it is still a member or not."""
-        info = self.core.membership.members.get(place)
-        return Place(place, info.node if info else "")
+        return Place(place, self._nodes.get(place, ""))
 
     def places(self) -> list[Place]:
         """The current members that are not about to leave."""
@@ -179,6 +179,7 @@ class Driver:
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
                 case e.MembersChanged(_, added, removed):
                     self.transport.learn({info.place: (info.host, info.port) for info in added})
+                    self._nodes.update((info.place, info.node) for info in added)
                     for place in removed:
                         self.transport.forget(place)
                 case _:

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
@@ -25,11 +25,10 @@ PARTING_S: Final = 2.0
 """How long place 0 waits for the other places to end."""
 
 SETTLE_S: Final = 1.5
-"""How long a job that fails or is interrupted waits for the order that it is carrying out."""
+"""How long a job that fails waits for the order that it is carrying out."""
 
-INTERRUPTED: Final = 128 + signal.SIGINT
-TERMINATED: Final = 128 + signal.SIGTERM
-"""Exit codes of a job that was ended by a signal, as shells give them."""
+SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+"""What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
 
 _log = logging.getLogger("apgas")
 
@@ -40,21 +39,31 @@ class Program:
     def __init__(self, driver: Driver, resizing: Resizing) -> None:
         self.driver = driver
         self.resizing = resizing
+        self.signalled: signal.Signals | None = None
         driver.on_place_lost = self._lost
+        signal.signal(signal.SIGINT, self._interrupt)
+        signal.signal(signal.SIGTERM, self._interrupt)
+
+    def _interrupt(self, number: int, _: object) -> NoReturn:
+        """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say)."""
+        self.signalled = signal.Signals(number)
+        raise KeyboardInterrupt
 
     def _lost(self, place: int, reason: str) -> None:
-        """A place died: say so and end the job, at once, before mpiexec does it without a word."""
-        with self.driver.lock:
-            if self.driver.core.over:
-                return
-            known = self.driver.core.membership.members.get(place) if place else None
-            who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
-            sys.stderr.write(f"apgas: {who}; the job ends\n")
-            lifetime.abort(1)
+        """A place died: say so and end the job, at once (no lock), before mpiexec does it without a word."""
+        if self.driver.core.over:
+            return
+        known = self.driver.core.membership.members.get(place) if place else None
+        who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
+        sys.stderr.write(f"apgas: {who}; the job ends\n")
+        lifetime.abort(1)
 
-
-def _terminate(*_: object) -> None:
-    raise SystemExit(TERMINATED)
+    def stop(self, by: signal.Signals) -> NoReturn:
+        """A signal ended the job: mpiexec has had it, too, and ends processes by itself; be done before it trips."""
+        sys.stderr.write(f"apgas: {SIGNALS[by]}; the job ends\n")
+        if self.resizing.communicator is not None:
+            self.resizing.communicator.close()
+        lifetime.abort(128 + by)
 
 
 _program: Program | None = None
@@ -93,19 +102,13 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         process.serve(driver)
         lifetime.finalize()
         sys.exit(0)
-    signal.signal(signal.SIGTERM, _terminate)
     this = _program = Program(driver, Resizing(driver, listener.token))
     try:
         _connect(this.resizing)
         return _run_main(this, main, *args, **kwargs)
-    except KeyboardInterrupt:
-        _part(this, "interrupted")
-        sys.stderr.write("apgas: interrupted; the job ends\n")
-        raise SystemExit(INTERRUPTED) from None
-    except SystemExit as leave:
-        if leave.code == TERMINATED:
-            _part(this, "terminated")
-            sys.stderr.write("apgas: terminated; the job ends\n")
+    except BaseException:
+        if this.signalled is not None:
+            this.stop(this.signalled)
         raise
     finally:
         _part(this, "" if sys.exc_info()[0] in (None, SystemExit) else "the program failed")

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def hop(left: int, done: apgas.GlobalRef[list[int]]) -> None:
     """Travels to a random-looking place, again and again; says so at home when it has ended."""
     sum(range(2000))
     while left:
-        target = places()[(left * 7 + here().id) % len(places())]
+        now = places()
+        target = now[(left * 7 + here().id) % len(now)]
         try:
             async_at(target, hop, left - 1, done)
         except apgas.PlaceGoneError:
@@ -71,8 +73,10 @@ def main() -> None:
     while len(apgas.resizes()) < expected and time.monotonic() < until:
         with finish():
             for number in range(20):
-                sent += 1
-                async_at(places()[number % len(places())], hop, 10, done)
+                with suppress(apgas.PlaceGoneError):  # it may begin to leave between the two calls
+                    now = places()
+                    async_at(now[number % len(now)], hop, 10, done)
+                    sent += 1
     apgas.disable_malleable_handler()
     with finish():
         pass

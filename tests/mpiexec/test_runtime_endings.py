@@ -17,6 +17,7 @@ PLAIN: Sequence[str | Path] = [sys.executable]
 # Generous against a loaded machine; the deadline that users are promised is 2 s.
 SOON_S = 10.0
 STARTED_AND_ENDED_S = 30.0
+MPIEXEC_TRIPPED = 2
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,8 @@ def test_signals_end_it(
         else:
             job.process.send_signal(sent)
         ended = job.wait(SOON_S)
-    assert ended.rc == code
+    # mpiexec has the signal as well; rarely, its own end comes first, with a code of its own
+    assert ended.rc in ((code, MPIEXEC_TRIPPED) if command is MPIEXEC else (code,))
     assert message in ended.err
     assert "Traceback" not in ended.err
     leftovers.check(ended.mark)

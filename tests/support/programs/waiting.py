@@ -36,6 +36,11 @@ def wait_for_ever() -> None:
     threading.Event().wait()
 
 
+def fail() -> None:
+    """An activity that raises."""
+    raise LookupError("elsewhere, on purpose")
+
+
 def main() -> None:
     """Runs on place 0."""
     handler = Grown()
@@ -44,11 +49,15 @@ def main() -> None:
     handler.event.wait()
     pids = [apgas.at(place, os.getpid) for place in apgas.places()]
     print("pids", *pids, flush=True)
+    for place in apgas.places():
+        apgas.async_at(place, wait_for_ever)
     if "raise" in sys.argv:
         raise RuntimeError("on purpose")
-    with apgas.finish():
-        for place in apgas.places():
-            apgas.async_at(place, wait_for_ever)
+    if "exit" in sys.argv:
+        sys.exit(3)
+    if "fail" in sys.argv:
+        with apgas.finish():
+            apgas.async_at(apgas.places()[-1], fail)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,28 @@ MPI starts and reaps the processes and carries their identity; everything afterw
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import socket
+import stat
 import sys
+import termios
+import time
+from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
 from apgas.runtime import environment, segments
 from apgas.transport.base import Address
+
+READ_S: Final = 0.1
+"""How long the end of a job may wait for its last words to be read."""
 
 _NEWCOMER = "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.newcomer import main; main()"
 
@@ -176,7 +185,21 @@ def abort(code: int) -> NoReturn:
 
     sys.stdout.flush()
     sys.stderr.flush()
+    for pipe in (1, 2):
+        _wait_until_read(pipe)
     # MPI would add a line about its own abort, which tells the user nothing
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)
+
+
+def _wait_until_read(pipe: int) -> None:
+    """Wait until mpiexec's proxy has read what is in ``pipe``: what it has not read is lost when it ends the job."""
+    unread = array("i", [0])
+    until = time.monotonic() + READ_S
+    with suppress(OSError):
+        while stat.S_ISFIFO(os.fstat(pipe).st_mode) and time.monotonic() < until:
+            fcntl.ioctl(pipe, termios.FIONREAD, unread)
+            if not unread[0]:
+                return
+            time.sleep(0.0001)

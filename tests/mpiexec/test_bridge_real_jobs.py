@@ -1,0 +1,99 @@
+"""Real malleable jobs under a real scheduler: resized while they compute, and when the scheduler dies."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Leftovers, Running, start_job
+from support.leftovers import living
+
+PATIENCE_S = 60.0
+MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Running]:
+    with start_job([*MALLEABLE, "serve", "--nodes", "3", "--state", tmp_path / "state"], cwd=tmp_path) as daemon:
+        daemon.expect("ready")
+        yield daemon
+
+
+def _submit(folder: Path, *words: str | Path) -> int:
+    command = [*MALLEABLE, "submit", "--state", folder / "state", *words]
+    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def _report(folder: Path) -> list[dict[str, Any]]:
+    command = [*MALLEABLE, "report", "--json", "--state", str(folder / "state")]
+    record: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    jobs: list[dict[str, Any]] = record["jobs"]
+    return jobs
+
+
+def _until(what: str, holds: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until, f"never happened: {what}"
+        time.sleep(0.05)
+
+
+def _pi(result: Path, *options: str) -> Sequence[str]:
+    """A recorded instance of some 16 node-seconds, on workers that are held to a rate."""
+    return [
+        sys.executable,
+        *("-m", "benchmarks.pi", "--samples", "1e9", "--workers", "1", "--rate", "6e7"),
+        *("--json", str(result), *options),
+    ]
+
+
+def _until_it_computes(folder: Path) -> None:
+    errors = folder / "state" / "job-1.err"
+    _until("the job tells its progress", lambda: errors.exists() and "samples/s" in errors.read_text(encoding="utf-8"))
+
+
+def test_a_malleable_job_makes_room_and_takes_it_back(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    result = tmp_path / "pi.json"
+    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *_pi(result))
+    _submit(tmp_path, "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep", "0.5")
+    _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
+    malleable, rigid = _report(tmp_path)
+    assert (malleable["state"], rigid["state"]) == ("completed", "completed"), malleable
+    kinds = [resize["kind"] for resize in malleable["resizes"] if resize["outcome"] == "done"]
+    assert kinds[:2] == ["shrink", "grow"], malleable["resizes"]
+    found = json.loads(result.read_text(encoding="utf-8"))
+    assert found["verified"] is True
+    assert (found["grows"], found["shrinks"]) == (kinds.count("grow"), kinds.count("shrink"))
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.wait(PATIENCE_S).rc == 0
+    leftovers.check(serving.mark)
+
+
+def test_a_job_ends_with_its_scheduler(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *_pi(tmp_path / "pi.json"))
+    _until_it_computes(tmp_path)
+    serving.process.kill()
+    _until("the job has ended", lambda: not living(serving.mark))
+    errors = (tmp_path / "state" / "job-1.err").read_text(encoding="utf-8")
+    assert "apgas: the scheduler is lost" in errors
+    assert "error" in json.loads((tmp_path / "pi.json").read_text(encoding="utf-8"))
+    leftovers.check(serving.mark)
+
+
+def test_a_job_that_may_wait_outlives_its_scheduler(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    result = tmp_path / "pi.json"
+    patient = _pi(result, "--on-scheduler-loss", "reconnect:60")
+    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *patient)
+    _until_it_computes(tmp_path)
+    serving.process.kill()
+    _until("the job has ended", lambda: not living(serving.mark))
+    assert json.loads(result.read_text(encoding="utf-8"))["verified"] is True
+    leftovers.check(serving.mark)

@@ -231,7 +231,8 @@ class Reshape:
             timer = SetTimer(self._deferred_token, self.deadlines.deferred_s)
             self._token += 1
             method: Method = "preGrow" if order.kind == "grow" else "preShrink"
-            call = CallHandler(self._token + 1, method, order.count)
+            wish = order.nodes if order.kind == "shrink" else ()
+            call = CallHandler(self._token + 1, method, order.count, wish=wish)
             effects += self._enter(Step.PRE, self.deadlines.pre_s, [timer, call])
         return effects
 

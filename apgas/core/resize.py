@@ -55,13 +55,14 @@ class ResizeRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallHandler:
-    """Call a method of the handler; ``first`` and ``second`` are its lists of places, by id."""
+    """Call a method of the handler; ``first``, ``second``: its lists of places, by id; ``wish``: the nodes to give."""
 
     token: int
     method: Method
     count: int
     first: tuple[int, ...] = ()
     second: tuple[int, ...] = ()
+    wish: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

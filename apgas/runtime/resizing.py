@@ -233,6 +233,7 @@ class Resizing:
         if handler is None:
             self._event(lambda now: self._reshape.failed(call.token, "the program gave its handler up", now))
             return
+        self._wish = call.wish
         finish = self.driver.open_finish()
         chosen = None
         error: BaseException | None = None

@@ -225,3 +225,9 @@ def test_giving_the_handler_up_ends_what_has_not_moved() -> None:
     job.take(job.machine.disable(job.now))
     outcomes = [(e.record.order, e.record.outcome) for e in job.effects if isinstance(e, r.Finished)]
     assert outcomes == [(2, "refused"), (1, "aborted")]
+
+
+def test_the_wish_reaches_the_handler() -> None:
+    job = Coordinator()
+    job.order("shrink", 1, nodes=("n2",))
+    assert job.call().wish == ("n2",)

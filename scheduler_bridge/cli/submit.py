@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -92,7 +93,7 @@ def _submit_file(path: Path, state: Path | None) -> int:
 def _request(command: list[str], given: dict[str, object]) -> JobRequest:
     cwd = str(Path.cwd())
     words = (resolve_program(command[0], cwd), *command[1:])
-    values = {"name": Path(command[0]).name, **given, "command": words, "cwd": cwd, "user": _user()}
+    values = {"name": _program(command), **given, "command": words, "cwd": cwd, "user": _user()}
     try:
         request = msgspec.convert(values, JobRequest)
     except msgspec.ValidationError as error:
@@ -117,3 +118,14 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # No such user in the container.
         return ""
+
+
+def _program(command: Sequence[str]) -> str:
+    """What people call the job: the module or script that an interpreter runs, else the program."""
+    words = [Path(word).name for word in command]
+    if words[0].startswith("python") and len(words) > 1:
+        if words[1] == "-m" and len(words) > 2:
+            return words[2].rpartition(".")[2] or words[2]
+        if words[1].endswith(".py"):
+            return words[1].removesuffix(".py")
+    return words[0]

@@ -149,14 +149,15 @@ class PlaceCore:
                 assert_never(message)
 
     def lost(self, place: int, reason: str) -> list[Effect]:
-        """The connection to ``place`` ended; for a leaver or after the end that is how it should be."""
-        if self.over or place in self.membership.leaving or place not in self.membership.members:
-            return []
-        if self._drained and place != 0:
-            # it may have heard of the commit already and forgotten us
+        """The connection to ``place`` ended; after the end, or if it has left, that is how it should be."""
+        if self.over or place not in self.membership.members:
             return []
         if self.here == 0:
+            # a leaver, too: it stays until we release it, and then it is no member any more
             return [PlaceLost(place, reason)]
+        if place in self.membership.leaving or (self._drained and place != 0):
+            # it was released and we have not heard of it yet, or it has forgotten us; place 0 knows better
+            return []
         if place == 0:
             self.over = True
             return [Ends(f"lost place 0: {reason}")]

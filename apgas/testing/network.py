@@ -54,3 +54,11 @@ class SimulatedNetwork:
             del self._channels[pair]
         self.delivered += 1
         return packet
+
+    def cut(self, place: int, rng: random.Random) -> None:
+        """``place`` dies: what is under way to it is lost, of what it has sent a first part arrives."""
+        for pair in [pair for pair in self._channels if place in pair]:
+            channel = self._channels.pop(pair)
+            arriving = rng.randint(0, len(channel)) if pair[0] == place else 0
+            if arriving:
+                self._channels[pair] = deque(list(channel)[:arriving])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import assert_never
 
 from apgas.core import effects as e
@@ -19,15 +20,28 @@ from apgas.errors import PlaceGoneError
 from apgas.testing.network import Packet, SimulatedNetwork
 from apgas.testing.workload import Activity, Ledger, appetite
 
+NEVER_S = 1e9
+"""A deadline that a run which works never reaches."""
+
 
 def _info(place: int) -> m.PlaceInfo:
     return m.PlaceInfo(place, "sim", 1000 + place, f"node{place}", place)
 
 
 class Simulation:
-    """One seeded run of a random program on a few places, with a few resizes."""
+    """One seeded run of a random program on a few places, with a few resizes.
 
-    def __init__(self, seed: int, *, places: int = 3, orders: int = 3, activities: int = 60) -> None:
+    Args:
+        seed: Decides everything.
+        places: How many there are at the start.
+        orders: How many orders come at random times.
+        activities: The program stops spawning after about so many.
+        deliveries: The program goes on until so many messages have arrived, and until two orders were carried out.
+    """
+
+    def __init__(
+        self, seed: int, *, places: int = 3, orders: int = 3, activities: int = 60, deliveries: int = 0
+    ) -> None:
         self.rng = random.Random(seed)
         self.network = SimulatedNetwork(self.rng)
         self.ledger = Ledger()
@@ -37,7 +51,8 @@ class Simulation:
         self.known = {place: set(range(places)) for place in range(places)}
         self.records: list[r.ResizeRecord] = []
         self.now_s = 0.0
-        deadlines = r.Deadlines(pre_s=40, spawn_s=40, drain_s=self.rng.choice((15.0, 400.0)), release_s=1e6, post_s=1e6)
+        self.drain_s = self.rng.choice((15.0, 400.0, NEVER_S))
+        deadlines = r.Deadlines(pre_s=40, spawn_s=40, drain_s=self.drain_s, release_s=NEVER_S, post_s=NEVER_S)
         self.reshape = Reshape(self.cores[0].membership.members, deadlines)
         self._runnable: list[Activity] = []
         self._blocked: list[Activity] = []
@@ -45,7 +60,9 @@ class Simulation:
         self._timers: list[tuple[float, int]] = []
         self._orders_left = orders
         self._budget = activities
-        self._bodies: dict[m.FinishId, Activity] = {}
+        self._deliveries = deliveries
+        self._order_number = 0
+        self._touched = 0
 
     def run(self, max_steps: int = 100_000) -> Simulation:
         """Run to the end and check what must hold; returns itself for statistics."""
@@ -53,16 +70,16 @@ class Simulation:
         core = self.cores[0]
         finish = core.open_finish()
         self.ledger.opened(finish)
-        main = Activity(-1, 0, finish, None, 12)
-        self._runnable.append(main)
+        self._runnable.append(Activity(-1, 0, finish, None, 12))
         for _ in range(max_steps):
             choices = self._choices()
             if not choices:
                 break
             self.now_s += self.rng.random()
+            self._touched = 0
             self.rng.choice(choices)()
-            for core in self.cores.values():
-                core.validate()
+            if self._touched in self.cores:
+                self.cores[self._touched].validate()
         else:
             raise AssertionError(f"no end after {max_steps} steps")
         self._check_end()
@@ -90,6 +107,16 @@ class Simulation:
     def _main_lives(self) -> bool:
         return any(activity.number == -1 for activity in (*self._runnable, *self._blocked))
 
+    def _goes_on(self) -> bool:
+        """Whether the program is to last longer: too little has happened so far."""
+        if not self._deliveries:
+            return False
+        carried_out = sum(record.outcome == "done" for record in self.records)
+        alone = len(self.cores) == 1
+        if (carried_out < 2 or alone) and not self._orders_left and self.reshape.step is Step.IDLE:
+            self._orders_left = 1
+        return carried_out < 2 or self.network.delivered < self._deliveries
+
     def _do_soon(self) -> None:
         self._soon.pop(self.rng.randrange(len(self._soon)))()
 
@@ -105,11 +132,13 @@ class Simulation:
     def _order(self) -> None:
         self._orders_left -= 1
         kind: r.Kind = self.rng.choice(("grow", "shrink"))
-        order = r.ResizeOrder(self._orders_left, kind, self.rng.randint(1, 3))
+        self._order_number += 1
+        order = r.ResizeOrder(self._order_number, kind, self.rng.randint(1, 3))
         self._reshape(self.reshape.ordered(order, self.now_s))
 
     def _deliver(self) -> None:
         packet = self.network.deliver()
+        self._touched = packet.dst
         if packet.dst in self.left:
             assert packet.message is None or isinstance(packet.message, m.Final), f"{packet} is lost"
             return
@@ -136,8 +165,8 @@ class Simulation:
                     self._runnable.append(Activity(number, here, spawn.finish, caller, steps))
                 case e.ResolveCall(call):
                     self._unblock(here, call)
-                case e.FinishFired(finish):
-                    self.ledger.fire(finish)
+                case e.FinishFired(finish, errors):
+                    self.ledger.fire(finish, len(errors))
                     self._unblock(here, finish)
                 case e.MembersChanged(_, added, removed):
                     self.known[here].update(info.place for info in added)
@@ -187,9 +216,15 @@ class Simulation:
                 case r.TellDeferred():
                     pass
                 case r.Finished(record):
-                    self.records.append(record)
+                    self._finished(record)
                 case _:
                     assert_never(effect)
+
+    def _finished(self, record: r.ResizeRecord) -> None:
+        self.records.append(record)
+        if "did not drain" in record.reason:
+            # once is what a short deadline explains; from now on every leaver must get there
+            self.reshape.deadlines = replace(self.reshape.deadlines, drain_s=NEVER_S)
 
     def _handler_returns(self, call: r.CallHandler) -> None:
         if self.rng.random() < 0.05:
@@ -225,7 +260,10 @@ class Simulation:
 
     def _step(self) -> None:
         activity = self.rng.choice(self._runnable)
+        self._touched = activity.place
         core = self.cores[activity.place]
+        if activity.number == -1 and (activity.steps <= 0 or self._budget <= 0) and self._goes_on():
+            activity.steps, self._budget = 4, max(self._budget, 8)
         if activity.steps <= 0 or self._budget <= 0:
             self._end_scope_or_activity(activity, core)
             return
@@ -249,11 +287,11 @@ class Simulation:
             self._perform(activity.place, core.ended(finish))
             return
         self._runnable.remove(activity)
-        self.ledger.over(activity.finish, activity.number)
+        error = b"error" if self.rng.random() < 0.1 else None
+        self.ledger.over(activity.finish, activity.number, failed=error is not None)
         if activity.caller is not None:
             src, call = activity.caller
             self._perform(activity.place, core.reply(src, call, [b"value"], ok=True))
-        error = b"error" if self.rng.random() < 0.1 else None
         self._perform(activity.place, core.ended(activity.finish, error))
 
     def _spawn_here(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
@@ -289,6 +327,8 @@ class Simulation:
         assert not stuck, f"activities wait for ever: {stuck}"
         self.ledger.check_end()
         assert self.reshape.step is Step.IDLE, f"an order hangs in step {self.reshape.step}"
+        undrained = [record for record in self.records if "did not drain" in record.reason]
+        assert len(undrained) <= (self.drain_s < NEVER_S), f"leavers never drained: {undrained}"
         views = {tuple(sorted(core.membership.members)) for core in self.cores.values()}
         epochs = {core.epoch for core in self.cores.values()}
         assert len(views) == len(epochs) == 1, f"members disagree: {views}, epochs {epochs}"

@@ -39,6 +39,7 @@ class Ledger:
     fired: set[FinishId] = field(default_factory=set)
     started: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
+    failed: dict[FinishId, int] = field(default_factory=dict)
     spawned: int = 0
 
     def opened(self, finish: FinishId) -> None:
@@ -58,14 +59,16 @@ class Ledger:
         assert number not in self.started, f"activity {number} ran twice"
         self.started.add(number)
 
-    def over(self, finish: FinishId, number: int) -> None:
+    def over(self, finish: FinishId, number: int, *, failed: bool = False) -> None:
         """An activity (or the body, -1) ended."""
         self.alive[finish].remove(number)
+        self.failed[finish] = self.failed.get(finish, 0) + failed
         if number >= 0:
             self.ended.add(number)
 
-    def fire(self, finish: FinishId) -> None:
-        """A finish fired: never early, and once."""
+    def fire(self, finish: FinishId, errors: int) -> None:
+        """A finish fired: never early, once, and with the errors of all its activities."""
+        assert errors == self.failed[finish], f"{finish} fired with {errors} of {self.failed[finish]} errors"
         assert not self.alive[finish], f"{finish} fired early: {sorted(self.alive[finish])} are alive"
         assert finish not in self.fired, f"{finish} fired twice"
         self.fired.add(finish)

@@ -33,6 +33,7 @@ class Measurement:
         steals: Bags that moved from one place to another, for want of work there, in the last computation.
         resizes: What became of each order.
         statistics: Sums over the places, last computation.
+        places: The counts of each place that took part in it, with its id and node.
         provenance: See ``provenance.gather``.
     """
 
@@ -52,6 +53,7 @@ class Measurement:
     steals: int = 0
     resizes: Sequence[ResizeRecord] = ()
     statistics: Mapping[str, object] = field(default_factory=dict)
+    places: Sequence[Mapping[str, object]] = ()
     provenance: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -87,6 +89,7 @@ class Measurement:
             "unit": self.unit,
             "steals": self.steals,
             "statistics": dict(self.statistics),
+            "places": [dict(place) for place in self.places],
             "provenance": dict(self.provenance),
         }
 

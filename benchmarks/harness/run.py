@@ -178,6 +178,10 @@ def _compute(
         outcome = glb.compute(bag, benchmark.make_result, config)
     measurement.runs_s.append(outcome.seconds)
     measurement.statistics = dataclasses.asdict(outcome.statistics)
+    measurement.places = [
+        {"place": number, "node": apgas.place(number).node, **dataclasses.asdict(statistics)}
+        for number, statistics in sorted(outcome.places.items())
+    ]
     measurement.tasks = outcome.statistics.tasks
     measurement.steals = outcome.statistics.steals_won + outcome.statistics.lifeline_deals
     return benchmark.value(outcome.result)

@@ -146,22 +146,16 @@ def cost_note(record: RunRecord, setting: Setting, cpu_s: float) -> str:
     verdict = f" A lag above {LAG_LIMIT_S} s means that the cores were the bottleneck." if bottleneck else ""
     return (
         f"CPU used: {words.percent(used)} of {words.plural(setting.cores, 'core')}. "
-        f"Worst lag behind the rate, of the jobs that held it: {said}.{verdict}"
+        f"Worst lag behind the rate: {said}.{verdict}"
     )
 
 
 def worst_lags(record: RunRecord) -> dict[str, float]:
-    """By node, the longest time in seconds that any job that ever held it was behind its rate.
-
-    A job reports the worst of its places, so this is an upper bound for each node.
-    """
+    """By node, the longest time in seconds that a place on it was behind its rate."""
     worst: dict[str, float] = {}
     for job in record.jobs:
-        statistics = (job.result or {}).get("statistics", {})
-        for node in record.nodes:
-            lag_s = statistics.get("worst_lag_s")
-            if isinstance(lag_s, int | float) and any(node in segment.nodes for segment in job.segments):
-                worst[node] = max(worst.get(node, 0.0), float(lag_s))
+        for place in (job.result or {}).get("places", []):
+            worst[place["node"]] = max(worst.get(place["node"], 0.0), place["worst_lag_s"])
     return {node: worst[node] for node in record.nodes if node in worst}
 
 

@@ -37,7 +37,7 @@ def record(state: str = "completed", verified: bool | None = True, *, grows: int
         state=state,  # type: ignore[arg-type]
         segments=[Segment(0, 5, ("a",)), Segment(5, 10, ("a", "b"))],
         verified=verified,
-        result={"statistics": {"worst_lag_s": 0.3}},
+        result={"places": [{"node": "a", "worst_lag_s": 0.1}, {"node": "b", "worst_lag_s": 0.3}]},
     )
     job.resizes = [
         ResizeRecord(order=index, kind="grow" if index < grows else "shrink", count=1, ordered_s=1, outcome="done")
@@ -152,13 +152,13 @@ def test_jobs_verify_themselves_or_are_compared(tmp_path: Path) -> None:
 
 
 def test_emulation_and_its_cost_are_told(tmp_path: Path) -> None:
-    assert worst_lags(record()) == {"a": 0.3, "b": 0.3}
+    assert worst_lags(record()) == {"a": 0.1, "b": 0.3}
     assert emulation_note(setting(tmp_path)) == (
         "3 nodes emulated on 2 cores: each is held to one work rate, at most 40 % of a core (uts 143 M nodes/s (14 %))."
     )
     told = cost_note(record(), setting(tmp_path), 5.0)
     assert "CPU used: 25 % of 2 cores" in told
-    assert "a 0.30 s, b 0.30 s" in told
+    assert "a 0.10 s, b 0.30 s" in told
     assert "bottleneck" in told
     quiet = record()
     quiet.jobs[0].result = None

@@ -56,6 +56,7 @@ class FakeRuntime:
     def apgas(self) -> Any:
         return SimpleNamespace(
             places=lambda: list(self.members),
+            place=lambda number: self.members[number],
             here=lambda: self.members[0],
             finish=nullcontext,
             async_at=self.async_at,
@@ -101,7 +102,8 @@ class FakeRuntime:
                 ),
             ]
         statistics = Statistics(tasks=bag.work, steals_won=3, lifeline_deals=2)
-        return SimpleNamespace(result=result, seconds=0.5, statistics=statistics, workers=4)
+        places = {0: Statistics(tasks=bag.work, worst_lag_s=0.2)}
+        return SimpleNamespace(result=result, seconds=0.5, statistics=statistics, places=places, workers=4)
 
 
 @pytest.fixture
@@ -131,6 +133,8 @@ def test_the_json_result_keeps_the_contract(runtime: FakeRuntime, tmp_path: Path
     assert result["result"] == pytest.approx(3.14, abs=0.05)
     assert result["verified"] is True
     assert result["seconds"] == 0.5
+    [place] = result["places"]
+    assert (place["place"], place["node"], place["worst_lag_s"]) == (0, "a", 0.2)
     assert (result["places_start"], result["places_end"]) == (2, 3)
     assert result["workers"] == max(1, cores() // 2)
     assert (result["grows"], result["shrinks"]) == (1, 0)

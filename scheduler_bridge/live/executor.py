@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -15,6 +16,8 @@ from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.runner import Ending, JobRun, Launch
 from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.live.template import launch_command
+
+_logger = logging.getLogger(__name__)
 
 
 class Executor:
@@ -85,12 +88,15 @@ class Executor:
 
     async def _execute(self, run: JobRun) -> None:
         job_id = run.launch.job_id
-        self._folder.note_mark(run.launch.mark)
         try:
+            self._folder.note_mark(run.launch.mark)
             ending = await run.run(lambda: self._started(job_id))
+            self._folder.forget_mark(run.launch.mark)
+        except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
+            _logger.exception("job %d could not be run", job_id)
+            ending = Ending(None, f"{type(error).__name__}: {error}")
         finally:
             del self._runs[job_id]
-        self._folder.forget_mark(run.launch.mark)
         self._ended(job_id, ending)
 
 

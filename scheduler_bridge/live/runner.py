@@ -78,11 +78,11 @@ class JobRun:
                     stderr=errors,
                     start_new_session=True,
                 )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: words that the system cannot take
             shutil.rmtree(launch.scratch, ignore_errors=True)
             return Ending(None, f"could not be started: {error}")
-        started()
         try:
+            started()
             status = await self._wait(process)
         finally:
             await self._clean()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterable
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -26,6 +28,8 @@ CONTROL_SOCKET: Final = "control.sock"
 ENDPOINT: Final = "endpoint.json"
 EVENTS: Final = "events.jsonl"
 HISTORY: Final = "history.json"
+
+_logger = logging.getLogger(__name__)
 
 _LOCK = "lock"
 _MARKS = "marks"
@@ -44,12 +48,13 @@ class StateFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+        self._torn = self._incomplete = False
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_safe(self.path)
             self._lock = _lock(self.path / _LOCK)
             (self.path / _MARKS).mkdir(mode=0o700, exist_ok=True)
-            self._events: TextIO = self._private("events.jsonl")
+            self._events = self._private(EVENTS)
         except OSError as error:
             raise DaemonError(
                 f"cannot use the state folder {self.path}: {error.strerror}", "choose it with --state"
@@ -77,13 +82,23 @@ class StateFolder:
     def log(self, now_s: float, event: Event, effects: Iterable[Effect]) -> None:
         """Append one event and the effects that it had."""
         entry = {"now_s": now_s, "event": _named(event), "effects": [_named(effect) for effect in effects]}
-        self._events.write(msgspec.json.encode(entry).decode() + "\n")
-        self._events.flush()
+        self._append(msgspec.json.encode(entry))
 
     def begin(self, **about: Any) -> None:
         """Append the line that separates the runs in the log."""
-        self._events.write(json.dumps({"began": about}) + "\n")
-        self._events.flush()
+        self._append(json.dumps({"began": about}).encode())
+
+    def _append(self, entry: bytes) -> None:
+        """Add a line to the log. It is there to be read later: that it cannot be written must not stop the jobs."""
+        line = b"\n" * self._torn + entry + b"\n"
+        try:
+            self._torn = self._events.write(line) != len(line)
+            problem = "the disk is full" if self._torn else ""
+        except OSError as error:
+            problem = error.strerror or str(error)
+        if problem and not self._incomplete:
+            _logger.error("%s is incomplete from now on: %s", self.path / EVENTS, problem)
+        self._incomplete = self._incomplete or bool(problem)
 
     def publish(self, **endpoint: Any) -> None:
         """Write where the daemon is reached."""
@@ -111,9 +126,9 @@ class StateFolder:
         (self.path / _LOCK).unlink(missing_ok=True)
         self._lock.close()
 
-    def _private(self, name: str) -> TextIO:
+    def _private(self, name: str) -> FileIO:
         descriptor = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return os.fdopen(descriptor, "w", encoding="utf-8")
+        return FileIO(descriptor, "w")  # Unbuffered: what cannot be written is not tried again and again.
 
     def _end_forgotten_jobs(self) -> None:
         """End the jobs of a daemon that was killed: nobody else can, and nobody knows their nodes any more."""
@@ -165,9 +180,13 @@ def _replace(path: Path, content: bytes) -> None:
     """Write ``path`` such that a reader sees the old or the new content, never a part."""
     partial = path.with_name(f".{path.name}.part")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    partial.replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None  # Writing names no file.
 
 
 def _named(thing: Event | Effect) -> dict[str, Any]:

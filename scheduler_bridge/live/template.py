@@ -51,11 +51,27 @@ def check_command(request: JobRequest) -> None:
     """See that the command could be executed.
 
     Raises:
-        SubmitError: The folder or the program does not exist, or may not be executed.
+        SubmitError: The folder or the program does not exist, or may not be executed, or a text is one that no program
+            can be given.
     """
+    _check_texts(request)
     if request.cwd and not Path(request.cwd).is_dir():
         raise SubmitError(f"{request.cwd} is not a folder", field="cwd", hint="submit from a folder that exists")
     resolve_program(request.command[0], request.cwd or str(Path.cwd()))
+
+
+def _check_texts(request: JobRequest) -> None:
+    """See that the system can take the request's texts, and that its name fits into one line."""
+    if not request.name.isprintable():
+        raise SubmitError(f"the name {request.name!r} cannot be printed", field="name", hint="give a name of one line")
+    variables = (*request.environment, *request.environment.values())
+    for field, texts in (("command", request.command), ("cwd", (request.cwd,)), ("environment", variables)):
+        for text in texts:
+            if "\0" in text:
+                raise SubmitError(f"{text!r} holds a NUL character", field=field, why="the system takes none there")
+    for name in request.environment:
+        if not name or "=" in name:
+            raise SubmitError(f"{name!r} is not the name of a variable", field="environment", hint="leave out the '='")
 
 
 def resolve_program(program: str, cwd: str) -> str:
@@ -68,14 +84,14 @@ def resolve_program(program: str, cwd: str) -> str:
         found = shutil.which(program)
         if found is not None:
             return str(Path(found).absolute())
-        beside = Path(sys.executable).with_name(program)
-        if os.access(beside, os.X_OK):
+        beside = Path(sys.executable).parent / program
+        if beside.is_file() and os.access(beside, os.X_OK):
             return str(beside)
         raise SubmitError(
-            f"{program} is not a program in PATH",
+            f"{program or repr(program)} is not a program in PATH",
             field="command",
             why="the command is executed as it is, without a shell",
-            hint=f"give its path, for example ./{program}",
+            hint=f"give its path, for example ./{program or 'hello.py'}",
         )
     path = Path(cwd) / program
     if not path.is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest, SubmitError, marks
+from scheduler_bridge.live.runner import Ending, JobRun, Launch
 from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.record import decode_record
 
@@ -236,12 +238,72 @@ def test_bad_requests_are_refused(config: DaemonConfig, tmp_path: Path) -> None:
             (replace_request(rigid(1, "/bin/true"), cwd=str(plain)), "not a folder"),
             (fake("done", low=3, high=2), "below min_nodes"),
             (replace_request(rigid(2, "/bin/true"), max_nodes=3), "one size"),
+            (rigid(1, ""), "'' is not a program"),
+            (rigid(1, "."), r"\. is not a program"),
+            (rigid(1, "/bin/echo", "a\0b"), "NUL"),
+            (replace_request(rigid(1, "/bin/true"), environment={"A": "\0"}), "NUL"),
+            (replace_request(rigid(1, "/bin/true"), environment={"A=B": "x"}), "'A=B' is not the name of a variable"),
+            (replace_request(rigid(1, "/bin/true"), name="two\nlines"), "cannot be printed"),
         ):
             with pytest.raises(SubmitError, match=reason):
                 daemon.submit(request)
         assert not [job for job in daemon.snapshot().jobs if job.state != "refused"]
 
     perform(config, play)
+
+
+def test_words_that_the_system_cannot_take_are_an_end(tmp_path: Path) -> None:
+    launch = Launch(
+        1, ("/bin/echo", "a\0b"), "", {}, marks.new_mark(), tmp_path / "out", tmp_path / "err", tmp_path / "scratch"
+    )
+    ending = asyncio.run(JobRun(launch, 0.3).run(lambda: None))
+    assert ending == Ending(None, "could not be started: embedded null byte")
+    assert not launch.scratch.exists()
+
+
+def test_a_job_that_breaks_its_runner_gives_its_nodes_back(
+    config: DaemonConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def note_mark(folder: StateFolder, mark: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def play(daemon: Daemon) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(StateFolder, "note_mark", note_mark)
+            job_id = daemon.submit(rigid(3, "/bin/true"))
+            job = (await daemon.ended(job_id)).job(job_id)
+        assert (job.state, job.reason) == ("failed", "OSError: [Errno 28] No space left on device")
+        other = daemon.submit(rigid(3, "/bin/true"))
+        assert (await daemon.ended(other)).job(other).state == "completed"
+
+    perform(config, play)
+
+
+def test_a_full_disk_stops_no_job(config: DaemonConfig, caplog: pytest.LogCaptureFixture) -> None:
+    config.state_dir.mkdir(mode=0o700)
+    (config.state_dir / "events.jsonl").symlink_to("/dev/full")
+
+    async def play(daemon: Daemon) -> None:
+        for _ in range(2):
+            job_id = daemon.submit(rigid(3, "/bin/true"))
+            assert (await daemon.ended(job_id)).job(job_id).state == "completed"
+
+    perform(config, play)
+    told = [line for line in caplog.messages if "incomplete" in line]
+    assert told == [f"{config.state_dir}/events.jsonl is incomplete from now on: No space left on device"]
+
+
+def test_a_history_that_cannot_be_written_is_named(config: DaemonConfig) -> None:
+    config.state_dir.mkdir(mode=0o700)
+    (config.state_dir / ".history.json.part").symlink_to("/dev/full")
+
+    async def play(daemon: Daemon) -> None:
+        daemon.submit(rigid(3, "/bin/sleep", "1000"))
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*/history\.json'"):
+        perform(config, play)
+    assert_nothing_left(config)
+    assert not (config.state_dir / ".history.json.part").is_symlink()
 
 
 def replace_request(request: JobRequest, **fields: object) -> JobRequest:

@@ -62,6 +62,8 @@ def _told(error: Exception) -> CliError:
             return CliError(str(error), hint="malleable policies describes them")
         case BrokenPipeError():
             return CliError("the reader of the output is gone", code=1)
+        case OSError(strerror=str() as why):
+            return CliError(f"{error.filename}: {why}" if error.filename else why, code=1)
         case _:
             return CliError(
                 f"{type(error).__name__}: {error}", "this should not happen", "repeat it with --debug and report it", 1

@@ -114,10 +114,14 @@ class ControlClient:
 
     def _exchange(self, request: AnyRequest) -> AnyReply:
         try:
+            words = msgspec.json.encode(request) + b"\n"
+        except UnicodeEncodeError as error:  # The bytes of a file name or an argument may be anything.
+            raise SubmitError(f"{error.object!r} is not UTF-8 text", why="a job is described in UTF-8") from None
+        try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(self._timeout_s)
                 connect_in(self._state_dir, connection)
-                connection.sendall(msgspec.json.encode(request) + b"\n")
+                connection.sendall(words)
                 with connection.makefile("rb") as lines:
                     line = lines.readline()
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
@@ -127,6 +131,8 @@ class ControlClient:
             ) from None
         except OSError as error:
             raise ControlError(f"the scheduler at {self._state_dir} does not answer: {error}") from None
+        if not line:
+            raise ControlError(f"the scheduler at {self._state_dir} ended before it answered")
         try:
             reply: AnyReply = REPLIES.decode(line)
         except msgspec.DecodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,8 @@ class DaemonConfig:
             if not _NODE_NAME.fullmatch(name):
                 raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")
         if len(set(self.nodes)) != len(self.nodes):
-            raise DaemonError("a node is named twice", "give every node a name of its own")
+            twice = next(name for name, count in Counter(self.nodes).items() if count > 1)
+            raise DaemonError(f"node {twice} is named twice", "give every node a name of its own")
 
 
 def numbered_nodes(count: int) -> tuple[str, ...]:

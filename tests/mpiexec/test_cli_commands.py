@@ -138,6 +138,8 @@ def test_a_day_of_a_scheduler(serving: Serving, malleable: Malleable, tmp_path: 
     await_state(malleable, sleeper, "cancelled")
     assert "ended already" in malleable("cancel", sleeper, code=1)
     assert "cancelled" in malleable("report")
+    unwritable = malleable("report", "--html", str(tmp_path / "none" / "run.html"), code=1)
+    assert unwritable == f"{tmp_path}/none/run.html: No such file or directory\n"
     assert [job["name"] for job in json.loads(malleable("report", "--json"))["jobs"]] == [
         "sleeper",
         "true",
@@ -201,6 +203,9 @@ def test_errors_of_submit_name_the_culprit(serving: Serving, malleable: Malleabl
     assert error("--min", "3", "--max", "2", "--", "true").startswith("max_nodes (2) is below min_nodes (3)\n")
     assert error("--class", "elastic", "--", "true").startswith("--class: ")
     assert error("--env", "NAME", "--", "true").startswith("--env NAME\n")
+    assert error("--", "").startswith("'' is not a program in PATH\n")
+    assert error("--", ".").startswith(". is not a program in PATH\n")
+    assert error("--", "echo", "\udcff").startswith("'\\udcff' is not UTF-8 text\n")
     job = tmp_path / "job.toml"
     job.write_text('command = ["true"]\nnodes = 4\n')
     assert error(str(job)).startswith(f"{job}:2: job 2 needs 4 nodes")
@@ -225,7 +230,7 @@ def test_resizing_by_hand(serving: Serving, malleable: Malleable) -> None:
 def test_bad_usage_of_serve(state: Path, malleable: Malleable, tmp_path: Path) -> None:
     assert malleable("serve", code=2).startswith("serve needs the nodes\n")
     assert malleable("serve", "--node-names", "a,,b", code=2).startswith("'' is not a node name\n")
-    assert malleable("serve", "--node-names", "a,a", code=2).startswith("a node is named twice\n")
+    assert malleable("serve", "--node-names", "a,a", code=2).startswith("node a is named twice\n")
     assert "fcfs" in malleable("serve", "--nodes", "2", "--policy", "wishful", code=2)
     assert "no MPI launcher" in malleable("serve", "--nodes", "2", "--mpiexec", str(tmp_path / "no"), code=2)
     (tmp_path / "file").touch()

@@ -119,7 +119,7 @@ class JobServer:
         session = Session(self._links, self._limits, _now())
         try:
             if len(self._tasks) > self._limits.connections or self._strangers >= self._limits.strangers:
-                await self._perform(session.end("too many connections"), reader, connection)
+                await self._perform(session, session.end("too many connections"), reader, connection)
                 return
             _keep_alive(writer)
             if await self._greet(session, reader, connection):
@@ -140,7 +140,8 @@ class JobServer:
             async with asyncio.timeout(self._limits.hello_s):
                 await self._step(session, reader, connection)
         except TimeoutError:
-            await self._perform(session.end(f"no hello within {self._limits.hello_s:g} s"), reader, connection)
+            actions = session.end(f"no hello within {self._limits.hello_s:g} s")
+            await self._perform(session, actions, reader, connection)
         finally:
             self._strangers -= 1
         return not session.closed
@@ -161,14 +162,17 @@ class JobServer:
             return
         else:
             actions = session.receive(line, _now())
-        await self._perform(actions, reader, connection)
+        await self._perform(session, actions, reader, connection)
 
-    async def _perform(self, actions: list[Action], reader: asyncio.StreamReader, connection: _Connection) -> None:
+    async def _perform(
+        self, session: Session, actions: list[Action], reader: asyncio.StreamReader, connection: _Connection
+    ) -> None:
         for action in actions:
             match action:
                 case Send(message=message):
                     if isinstance(message, wire.Refused):
-                        _logger.warning("refused: %s", message.reason)
+                        who = "a stranger" if session.job_id is None else f"job {session.job_id}"
+                        _logger.warning("%s is refused a message: %s", who, message.reason)
                     connection.send(message)
                 case Attach(job_id=job_id):
                     previous = self._attached.get(job_id)

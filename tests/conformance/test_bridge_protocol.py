@@ -321,7 +321,7 @@ def test_a_job_that_reconnects_goes_on(config: DaemonConfig) -> None:
     perform(config, play)
 
 
-def test_strangers_are_refused_and_the_daemon_goes_on(config: DaemonConfig) -> None:
+def test_strangers_are_refused_and_the_daemon_goes_on(config: DaemonConfig, caplog: pytest.LogCaptureFixture) -> None:
     async def play(stage: Stage) -> None:
         job_id, job = await stage.malleable(1, 3)
         token = stage.link(job_id).token
@@ -336,6 +336,8 @@ def test_strangers_are_refused_and_the_daemon_goes_on(config: DaemonConfig) -> N
         assert stage.daemon.snapshot().job(job_id).state == "running"
 
     perform(config, play)
+    assert "a stranger is refused a message: unknown job or wrong token" in caplog.messages
+    assert "job 1 is refused a message: a handler is registered once per program" in caplog.messages
 
 
 def test_an_endless_line_is_refused(config: DaemonConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
@@ -47,7 +48,7 @@ def test_a_foreign_mpiexec_is_found(fake_bin: Path) -> None:
     result = doctor.check_mpiexec()
     assert result.ok is False
     assert str(fake_bin / "mpiexec") in result.came_back
-    assert result.mend == f"source {sys.prefix}/bin/activate"
+    assert shlex.split(result.mend or "") == ["source", f"{sys.prefix}/bin/activate"]
 
 
 def test_worlds_of_one_are_found(fake_bin: Path) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from scheduler_bridge.demo import leftovers
 from scheduler_bridge.demo.batch import BatchJob
-from scheduler_bridge.demo.mix import NODE_RATES
+from scheduler_bridge.demo.mix import CALIBRATION, NODE_RATES
 from scheduler_bridge.demo.pace import CalibrationError, Pace, calibrate, pace_of
 from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, request, worst_lags
 from scheduler_bridge.demo.verdict import problems
@@ -121,6 +121,22 @@ def test_other_load_does_not_make_the_nodes_slower() -> None:
     crowded = {"tasks": 1e9, "seconds": 10.0, "result": 5, "parameters": {}}
     assert pace_of("uts", crowded, cpu_s=2.0).core_rate == pytest.approx(500e6), "its CPU seconds count"
     assert pace_of("uts", crowded, cpu_s=0.01).core_rate == pytest.approx(100e6), "unless they are too few"
+
+
+def test_compiling_a_kernel_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = set()
+
+    def run(
+        benchmark: str, arguments: tuple[str, ...], _path: Path, _environment: Mapping[str, str]
+    ) -> tuple[dict[str, object], float]:
+        cold = benchmark not in seen
+        seen.add(benchmark)
+        computed_s = 3 * 0.5 if "--repeat" in arguments else 0.0
+        return {"tasks": 1e9, "seconds": 9.0, "result": 5, "parameters": {}}, 0.75 + 1.25 * cold + computed_s
+
+    monkeypatch.setattr("scheduler_bridge.demo.pace._run", run)
+    paces = calibrate([], tmp_path, {}, lambda _: None)
+    assert [pace.core_rate for pace in paces.values()] == pytest.approx([2e9] * len(CALIBRATION))
 
 
 def test_a_benchmark_that_does_not_run_is_named(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ class PlaceGoneError(ApgasError):
         super().__init__(f"place {place} {why} (epoch {epoch})")
         self.place = place
         self.epoch = epoch
+        self.why = why
 
-    def __reduce__(self) -> tuple[type[PlaceGoneError], tuple[int, int, str]]:
-        return (type(self), (self.place, self.epoch, str(self.args[0])))
+    def __reduce__(self) -> tuple[type[PlaceGoneError], tuple[int, int, str], dict[str, object]]:
+        return (type(self), (self.place, self.epoch, self.why), self.__dict__)
 
 
 class ProtocolError(ApgasError):

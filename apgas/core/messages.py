@@ -58,7 +58,8 @@ class Reply(Message, frozen=True, array_like=True, tag=True):
 class Report(Message, frozen=True, array_like=True, tag=True):
     """A place that fell quiet under ``finish`` tells its home what happened since its last report.
 
-    ``spawned``: activities sent, per place; ``completed``: activities ended here. The payload holds the errors.
+    ``spawned``: activities sent, per place; ``completed``: activities ended here. The payload holds the errors
+    (``pack_errors``).
     """
 
     finish: FinishId
@@ -134,6 +135,7 @@ FROM_PLACE_0_ONLY = (Members, Leave, StayOn, Release, End)
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+_ERRORS: msgspec.msgpack.Decoder[tuple[bytes, ...]] = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 
 def encode(message: Message) -> bytes:
@@ -148,3 +150,17 @@ def decode(head: bytes | bytearray | memoryview) -> AnyMessage:
         msgspec.DecodeError: The bytes are not a message between places.
     """
     return _DECODER.decode(head)
+
+
+def pack_errors(errors: tuple[bytes, ...]) -> list[bytes | bytearray | memoryview]:
+    """Make the payload of a report: one buffer, however many activities failed; none if there are no errors."""
+    return [_ENCODER.encode(errors)] if errors else []
+
+
+def unpack_errors(payload: list[bytes | bytearray | memoryview]) -> tuple[bytes, ...]:
+    """Read the payload of a report.
+
+    Raises:
+        msgspec.DecodeError: It was not made by ``pack_errors``.
+    """
+    return _ERRORS.decode(payload[0]) if payload else ()

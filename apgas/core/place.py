@@ -121,7 +121,7 @@ class PlaceCore:
                 self.calls.discard(message.call)
                 return [ResolveCall(message.call, message.ok, payload), *self._maybe_drained()]
             case m.Report():
-                flush = Flush(message.finish, message.spawned, message.completed, tuple(map(bytes, payload)))
+                flush = Flush(message.finish, message.spawned, message.completed, m.unpack_errors(payload))
                 return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
             case m.Immediate():
                 return [RunImmediate(src, payload)]
@@ -222,7 +222,7 @@ class PlaceCore:
                 return [FinishFired(outcome.finish, outcome.errors)]
             case Flush():
                 report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed)
-                return [Send(outcome.finish.home, report, list(outcome.errors))]
+                return [Send(outcome.finish.home, report, m.pack_errors(outcome.errors))]
 
     def _enter(self, message: m.Members) -> list[Effect]:
         self.membership.commit(message.epoch, message.added, message.removed)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import pickle
+import reprlib
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import cloudpickle
 
-from apgas.errors import ApgasError
+from apgas.errors import ApgasError, UsageError
+from apgas.transport.wire import DEFAULT_LIMITS
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
+
+BESIDE_BYTES: Final = 4096
+"""Shorter buffers travel within the pickle: beside it, each costs more than it saves."""
+MOST_BESIDE: Final = 1024
+"""So many buffers of one value travel beside its pickle, the others in it."""
+MOST_BYTES: Final = DEFAULT_LIMITS.total_bytes - 2**20
+"""Of one value; leaves room for the message that it travels with."""
 
 
 class RemoteError(ApgasError):
@@ -23,13 +32,25 @@ def dumps(value: object) -> list[Buffer]:
 
     Raises:
         TypeError: The value cannot be pickled; the text says which.
+        UsageError: It is larger than what may be sent at once.
     """
-    buffers: list[pickle.PickleBuffer] = []
+    beside: list[memoryview] = []
+
+    def keep_within(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < BESIDE_BYTES or len(beside) >= MOST_BESIDE:
+            return True
+        beside.append(raw)
+        return False
+
     try:
-        body = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        body = cloudpickle.dumps(value, protocol=5, buffer_callback=keep_within)
     except Exception as error:
-        raise TypeError(f"cannot send {value!r:.200}: {error}") from error
-    return [body, *(buffer.raw() for buffer in buffers)]
+        raise TypeError(f"cannot send {reprlib.repr(value)}: {error}") from error
+    size_bytes = len(body) + sum(raw.nbytes for raw in beside)
+    if size_bytes > MOST_BYTES:
+        raise UsageError(f"cannot send {size_bytes} bytes at once, at most {MOST_BYTES}: send it in parts")
+    return [body, *beside]
 
 
 def loads(payload: Sequence[Buffer]) -> Any:
@@ -46,6 +67,14 @@ def dump_call(fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[
     return dumps((fn, args, kwargs))
 
 
+def summary(error: BaseException) -> str:
+    """Kind and text of ``error``, also where its own ``__str__`` fails."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - code of the program, which may raise anything
+        return f"{type(error).__name__} (its text cannot be made)"
+
+
 def dump_error(error: BaseException, place: int, node: str) -> bytes:
     """Pickle an error with the place and the traceback it comes from, as a note on the error."""
     text = "".join(traceback.format_exception(error)).rstrip()
@@ -55,13 +84,16 @@ def dump_error(error: BaseException, place: int, node: str) -> bytes:
         body: bytes = cloudpickle.dumps(error, protocol=5)
         pickle.loads(body)
     except Exception:  # noqa: BLE001 - an error that cannot travel is replaced by one that can
-        substitute = RemoteError(f"{type(error).__name__}: {error}")
+        substitute = RemoteError(summary(error))
         substitute.add_note(note)
         body = cloudpickle.dumps(substitute, protocol=5)
     return body
 
 
 def load_error(body: Buffer) -> BaseException:
-    """The error that ``dump_error`` pickled."""
-    error = pickle.loads(body)
-    return error if isinstance(error, BaseException) else RemoteError(repr(error))
+    """The error that ``dump_error`` pickled; one that only says so if it cannot be read here."""
+    try:
+        error = pickle.loads(body)
+    except BaseException as unreadable:  # noqa: BLE001 - unpickling runs code of the program, which may raise anything
+        return RemoteError(f"an error of another place cannot be read here: {summary(unreadable)}")
+    return error if isinstance(error, BaseException) else RemoteError(reprlib.repr(error))

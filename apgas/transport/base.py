@@ -35,6 +35,10 @@ class UnknownPeerError(ApgasError):
     def __init__(self, place: int, why: str = "is not known") -> None:
         super().__init__(f"place {place} {why} to this transport")
         self.place = place
+        self.why = why
+
+    def __reduce__(self) -> tuple[type[UnknownPeerError], tuple[int, str], dict[str, object]]:
+        return (type(self), (self.place, self.why), self.__dict__)
 
 
 class SlowPeerError(ApgasError):

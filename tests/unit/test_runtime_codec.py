@@ -1,0 +1,83 @@
+"""What travels, and what cannot: values of many parts, errors that are hard to send."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+from apgas import PlaceGoneError, UsageError
+from apgas.core import messages as m
+from apgas.runtime import codec
+from apgas.transport.base import UnknownPeerError
+from apgas.transport.wire import DEFAULT_LIMITS, encode
+
+
+class Awkward(Exception):
+    """Can neither be pickled nor be printed."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.Lock())
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class OnlyHere:
+    """Its unpickling ends the interpreter."""
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return (exec, ("raise SystemExit(3)",))
+
+
+@pytest.mark.parametrize("length", [3, 1000])
+def test_any_number_of_arrays_fits_in_a_frame(length: int) -> None:
+    arrays = [np.full(length, float(number)) for number in range(DEFAULT_LIMITS.buffers + 100)]
+    payload = codec.dumps(arrays)
+    assert encode(0, b"head", payload)
+    back = codec.loads(payload)
+    assert all(np.array_equal(one, other) for one, other in zip(arrays, back, strict=True))
+
+
+def test_a_large_array_travels_beside_the_pickle_whatever_its_order() -> None:
+    for array in (np.zeros((500, 300)), np.asfortranarray(np.ones((500, 300))), np.zeros(0), np.ones((50, 40))[::2]):
+        payload = codec.dumps(array)
+        assert len(payload) == (2 if array.nbytes > 100_000 else 1)
+        assert np.array_equal(codec.loads(payload), array)
+
+
+def test_a_value_that_no_frame_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MOST_BYTES", 1000)
+    with pytest.raises(UsageError, match="send it in parts"):
+        codec.dumps(bytes(1001))
+
+
+def test_an_error_without_a_text_travels() -> None:
+    error = codec.load_error(codec.dump_error(Awkward(), 3, "node"))
+    assert isinstance(error, codec.RemoteError)
+    assert "Awkward" in str(error)
+    assert "raised on place 3 (node)" in error.__notes__[0]
+
+
+def test_an_error_that_cannot_be_read_is_replaced() -> None:
+    error = codec.load_error(pickle.dumps(OnlyHere()))
+    assert isinstance(error, codec.RemoteError)
+    assert "SystemExit" in str(error)
+
+
+def test_errors_keep_text_and_notes_on_their_way() -> None:
+    for error in (PlaceGoneError(3, 2, "is leaving"), UnknownPeerError(3)):
+        error.add_note("seen")
+        once = pickle.loads(pickle.dumps(error))
+        twice = pickle.loads(pickle.dumps(once))
+        assert (str(twice), twice.place, twice.__notes__) == (str(error), 3, ["seen"])
+
+
+def test_any_number_of_errors_fits_in_a_report() -> None:
+    errors = tuple(bytes([number % 256]) for number in range(DEFAULT_LIMITS.buffers + 1))
+    payload = m.pack_errors(errors)
+    assert encode(0, b"head", payload)
+    assert m.unpack_errors(payload) == errors
+    assert m.unpack_errors(m.pack_errors(())) == ()

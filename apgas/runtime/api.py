@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -94,8 +95,12 @@ def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
 def finish() -> Iterator[None]:
     """Wait, at the end of the block, for every activity spawned in it, transitively, wherever it runs.
 
+    What is no ``Exception`` (``SystemExit``, Ctrl-C) leaves the block as it is: at once in the main thread of place 0,
+    for it ends the program; in an activity after the wait.
+
     Raises:
         ExceptionGroup: All errors of the activities and of the block; remote tracebacks are notes.
+        UsageError: Called outside of ``apgas.run``.
     """
     driver = _driver()
     opened = driver.open_finish()
@@ -103,10 +108,14 @@ def finish() -> Iterator[None]:
     try:
         with entered(Scope(opened)):
             yield
-    except GeneratorExit:
-        raise
     except Exception as error:  # noqa: BLE001 - joins the errors of the activities
         errors.append(error)
+    except BaseException:
+        if threading.current_thread() is threading.main_thread():
+            driver.abandon_finish(opened)
+        else:
+            driver.close_finish(opened)
+        raise
     errors += driver.close_finish(opened)
     if errors:
         raise BaseExceptionGroup(f"{len(errors)} error(s) under a finish at {driver.here}", errors)

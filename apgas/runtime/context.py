@@ -62,7 +62,15 @@ def pooled(waiting: Callable[[], AbstractContextManager[None]]) -> Iterator[None
 
 
 class Future(concurrent.futures.Future[T], Generic[T]):
-    """The value of an activity, to be had by ``result``."""
+    """The value of an activity, to be had by ``result``.
+
+    An activity that was sent off cannot be called back: ``cancel`` returns False. Whoever waits by ``result`` or
+    ``exception`` lets other activities of the place run meanwhile; ``concurrent.futures.wait`` does not know of that.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the value.
@@ -78,3 +86,17 @@ class Future(concurrent.futures.Future[T], Generic[T]):
             return super().result()
         with wait_context():
             return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end and return what the activity raised, or None.
+
+        Args:
+            timeout: Seconds to wait; None waits without a limit.
+
+        Raises:
+            TimeoutError: It did not end in time.
+        """
+        if self.done():
+            return super().exception()
+        with wait_context():
+            return super().exception(timeout)

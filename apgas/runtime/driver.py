@@ -24,7 +24,7 @@ from apgas.errors import ApgasError, UsageError
 from apgas.runtime import codec
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.executor import Executor
-from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
+from apgas.transport.base import SlowPeerError, Transport, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas")
 
@@ -43,7 +43,7 @@ class Driver:
         self.core = core
         self.transport = transport
         self.lock = threading.RLock()
-        self.executor = Executor(f"apgas-{core.here}")
+        self.executor = Executor(f"apgas-{core.here}", self._broken)
         self.over = threading.Event()
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
@@ -92,6 +92,11 @@ class Driver:
         errors = self._fired[finish].result()
         del self._fired[finish]
         return [codec.load_error(error) for error in errors]
+
+    def abandon_finish(self, finish: m.FinishId) -> None:
+        """End the body of a finish that nobody will wait for."""
+        self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
+        self._change(lambda: self.core.ended(finish))
 
     def spawn(
         self,
@@ -142,6 +147,8 @@ class Driver:
         except (msgspec.DecodeError, ApgasError) as error:
             _log.exception("place %d: bad message from place %d", self.core.here, src)
             self.fail(f"place {self.core.here} received a bad message from place {src}: {error}")
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the message was not carried out
+            self._broken(error)
 
     def on_lost(self, place: int, reason: str) -> None:
         """Take the loss of a connection."""
@@ -155,6 +162,11 @@ class Driver:
             self.on_place_lost(0, reason)
         else:
             self._change(lambda: [e.Send(0, m.Lost(self.core.epoch, self.core.here, reason), [])])
+
+    def _broken(self, error: BaseException) -> None:
+        """Something that must not fail did: an activity may be uncounted now, so the job could not end otherwise."""
+        _log.error("place %d: an internal error", self.core.here, exc_info=error)
+        self.fail(f"place {self.core.here} is out of order: {codec.summary(error)}")
 
     def _change(self, act: Callable[[], Iterable[e.Effect]]) -> None:
         with self.lock:
@@ -218,7 +230,7 @@ class Driver:
             future = self._futures.pop(call)
         try:
             value = codec.loads(payload) if ok else codec.load_error(payload[0])
-        except Exception as error:  # noqa: BLE001 - whatever unpickling raises belongs to the caller
+        except BaseException as error:  # noqa: BLE001 - whatever unpickling raises belongs to the caller
             future.set_exception(error)
             return
         if ok:
@@ -239,7 +251,9 @@ class Driver:
                 error = codec.dump_error(raised, self.core.here, self.here.node)
                 answer = [error]
         to_finish = None if spawn.to_caller else error
-        self.transport.throttle(src)
+        with suppress(SlowPeerError):
+            # the answer has to go, even to a place that takes nothing for a minute
+            self.transport.throttle(src)
         self._change(
             lambda: [*self.core.reply(src, spawn.call, answer, ok=ok), *self.core.ended(spawn.finish, to_finish)]
         )
@@ -270,6 +284,6 @@ class Driver:
         try:
             fn, args, kwargs = codec.loads(payload)
             fn(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the job ends with it
+        except BaseException as error:  # noqa: BLE001 - the job ends with it
             _log.exception("place %d: an immediate failed", self.core.here)
-            self.fail(f"an immediate failed on place {self.core.here}: {type(error).__name__}: {error}")
+            self.fail(f"an immediate failed on place {self.core.here}: {codec.summary(error)}")

@@ -16,10 +16,16 @@ class Executor:
 
     A call that waits for others inside ``waiting()`` gives its turn away, so that waiting activities can never keep
     those from running that they wait for.
+
+    Args:
+        name: Of the threads.
+        on_error: Told what a call raised; a call should not.
+        limit: Most calls at a time.
     """
 
-    def __init__(self, name: str, limit: int = MAX_RUNNING) -> None:
+    def __init__(self, name: str, on_error: Callable[[BaseException], None], limit: int = MAX_RUNNING) -> None:
         self._name = name
+        self._on_error = on_error
         self._limit = limit
         self._ready = threading.Condition(threading.Lock())
         self._queue: deque[Callable[[], None]] = deque()
@@ -29,7 +35,7 @@ class Executor:
         self._closed = False
 
     def submit(self, call: Callable[[], None]) -> None:
-        """Run ``call``; it must not raise."""
+        """Run ``call``; what it raises goes to ``on_error``."""
         with self._ready:
             self._queue.append(call)
             self._wake()
@@ -74,4 +80,8 @@ class Executor:
                     self._idle -= 1
                     self._running += 1
                 call = self._queue.popleft()
-            call()
+            try:
+                call()
+            except BaseException as error:  # noqa: BLE001 - the thread goes on; whoever made this executor decides
+                self._on_error(error)
+            del call

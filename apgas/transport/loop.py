@@ -45,7 +45,7 @@ class EventLoop:
     """Watches file descriptors and runs callbacks and timers, all on one thread.
 
     A handler of a file descriptor must tolerate an event that is not there (a number can be reused within one batch of
-    events). An exception of a handler or callback is logged, and the loop goes on.
+    events). An exception of a handler or callback, SystemExit included, is logged, and the loop goes on.
     """
 
     def __init__(self, name: str) -> None:
@@ -164,7 +164,7 @@ class EventLoop:
                 if handler is not None:
                     try:
                         handler(what)
-                    except Exception:
+                    except BaseException:
                         _logger.exception("handler of file descriptor %d failed", fd)
             if self._timers:
                 self._run_timers()
@@ -191,7 +191,7 @@ class EventLoop:
     def _call(self, callback: Callable[[], None]) -> None:
         try:
             callback()
-        except Exception:
+        except BaseException:
             _logger.exception("callback %r failed", callback)
 
 

@@ -25,6 +25,12 @@ def test_basics_under_plain_python(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+def test_awkward_values_errors_and_waits(leftovers: Leftovers) -> None:
+    job = mpirun(2, [PROGRAMS / "awkward.py"])
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
 def _resized(text: str) -> Any:
     result = json.loads(text.splitlines()[-1])
     assert result["sent"] == result["arrived"] > 0, result

@@ -10,20 +10,23 @@ from typing import Any, Generic, TypeVar, cast
 from apgas.core.identity import Place
 from apgas.errors import PlaceGoneError, UsageError
 from apgas.runtime import process
+from apgas.runtime.driver import Driver
 
 T = TypeVar("T")
 
-_lock = threading.RLock()
+_lock = threading.Lock()
 _numbers = itertools.count()
 _homed: dict[int, Any] = {}
 _local: dict[tuple[int, int], Any] = {}
+_making: dict[tuple[int, int], threading.RLock] = {}
+"""One lock for each, not one for all: a factory may wait for another place, and that for another object here."""
 
 
-def _here() -> Place:
+def _driver() -> Driver:
     driver = process.driver()
     if driver is None:
         raise UsageError("references work inside of apgas.run only")
-    return driver.here
+    return driver
 
 
 class GlobalRef(Generic[T]):
@@ -34,7 +37,7 @@ class GlobalRef(Generic[T]):
     """
 
     def __init__(self, value: T) -> None:
-        self.place = _here()
+        self.place: Place = _driver().here
         self._number = next(_numbers)
         _homed[self._number] = value
 
@@ -45,27 +48,56 @@ class GlobalRef(Generic[T]):
             UsageError: This is not its home.
             PlaceGoneError: Its home has left the program, or the reference was freed.
         """
-        if _here() != self.place:
-            raise UsageError(f"the object lives on {self.place}: use at({self.place}, ...) to work with it")
+        self._check_home()
         if self._number not in _homed:
-            raise PlaceGoneError(self.place.id, 0, "has freed this reference")
+            raise PlaceGoneError(self.place.id, _driver().core.epoch, "has freed this reference")
         return cast(T, _homed[self._number])
 
     def free(self) -> None:
-        """(home) Let the object go; later reads raise."""
+        """(home) Let the object go; later reads raise. Idempotent.
+
+        Raises:
+            UsageError: This is not its home.
+            PlaceGoneError: Its home has left the program.
+        """
+        self._check_home()
         _homed.pop(self._number, None)
+
+    def _check_home(self) -> None:
+        driver = _driver()
+        if driver.here == self.place:
+            return
+        membership = driver.core.membership
+        if self.place.id not in membership.members:
+            raise PlaceGoneError(self.place.id, membership.epoch)
+        raise UsageError(f"the object lives on {self.place}: use at({self.place}, ...) to work with it")
 
 
 class PlaceLocal(Generic[T]):
-    """One object per place, made by ``factory`` when a place first asks for it; newcomers make theirs, too."""
+    """One object per place, made by ``factory`` when a place first asks for it; newcomers make theirs, too.
+
+    It can be sent anywhere; make it once, on one place, and send it along.
+
+    Args:
+        factory: Makes the object of a place; it has to be picklable. It may use other places.
+
+    Raises:
+        UsageError: Made outside of ``apgas.run``.
+    """
 
     def __init__(self, factory: Callable[[], T]) -> None:
-        self._key = (_here().id, next(_numbers))
+        self._key = (_driver().here.id, next(_numbers))
         self._factory = factory
 
     def get(self) -> T:
-        """This place's object."""
+        """This place's object; whoever asks while it is being made waits for it.
+
+        Raises:
+            Exception: What the factory raised; the next call tries again.
+        """
         with _lock:
+            making = _making.setdefault(self._key, threading.RLock())
+        with making:
             if self._key not in _local:
                 _local[self._key] = self._factory()
             return cast(T, _local[self._key])

@@ -92,7 +92,27 @@ def errors() -> None:
             check(kind in repr(group), repr(group))
 
 
+def free_there(ref: apgas.GlobalRef[str]) -> str:
+    """Has an object with the same number as ``ref`` has at its home."""
+    mine = apgas.GlobalRef("mine")
+    check("use at(place(0)" in repr(raised(ref.free)), "freed from elsewhere")
+    check("use at(place(0)" in repr(raised(ref.get)), "read from elsewhere")
+    return mine.get()
+
+
+def references() -> None:
+    ref = apgas.GlobalRef("kept")
+    check(at(place(1), free_there, ref) == "mine", "an object of another place was freed")
+    check(ref.get() == "kept", "freed")
+    ref.free()
+    check("has freed this reference" in repr(raised(ref.get)), "read after it was freed")
+    inner: apgas.PlaceLocal[int] = apgas.PlaceLocal(lambda: 7)
+    outer: apgas.PlaceLocal[int] = apgas.PlaceLocal(lambda: at(place(1), lambda: at(place(0), inner.get)))
+    check(outer.get() == 7, "a factory that uses another place")
+
+
 def main() -> None:
+    references()
     check(len(at(place(1), many_arrays)) == 5000, "arrays there")
     check(at(place(1), len, many_arrays()) == 5000, "arrays here")
     errors()

@@ -18,7 +18,7 @@ class Membership:
         self.members: dict[int, PlaceInfo] = {info.place: info for info in members}
         self.epoch = epoch
         self.leaving: set[int] = set()
-        self.next_place = max(self.members) + 1
+        self.next_place = self._unreserved = max(self.members) + 1
 
     @property
     def staying(self) -> list[PlaceInfo]:
@@ -38,8 +38,10 @@ class Membership:
             raise PlaceGoneError(place, self.epoch, why)
 
     def new_ids(self, count: int) -> range:
-        """The ids that the next ``count`` places get if they join."""
-        return range(self.next_place, self.next_place + count)
+        """(place 0) Give ids to ``count`` newcomers, for good: who comes too late to join had one, too."""
+        ids = range(self._unreserved, self._unreserved + count)
+        self._unreserved += count
+        return ids
 
     def commit(self, epoch: int, added: Iterable[PlaceInfo], removed: Iterable[int]) -> None:
         """Enter ``epoch``.

@@ -63,6 +63,7 @@ class Simulation:
         self._deliveries = deliveries
         self._order_number = 0
         self._touched = 0
+        self._numbered = set(range(places))
 
     def run(self, max_steps: int = 100_000) -> Simulation:
         """Run to the end and check what must hold; returns itself for statistics."""
@@ -240,6 +241,9 @@ class Simulation:
             self._reshape(self.reshape.failed(effect.token, "no such host", self.now_s))
             return
         added = tuple(_info(place) for place in self.cores[0].membership.new_ids(len(effect.nodes)))
+        if any(info.place in self._numbered for info in added):
+            raise AssertionError(f"{added} have ids of newcomers before them, which may have come too late")
+        self._numbered.update(info.place for info in added)
         phases = {"spawn": 0.1, "join": 0.01}
         self._reshape(self.reshape.spawned(effect.token, added, phases, self.now_s) or ())
 

@@ -70,5 +70,5 @@ class SerialCalls:
                 call = self._waiting.popleft()
             try:
                 call()
-            except Exception:  # noqa: BLE001 - one failed call must not stop the line
+            except BaseException:  # noqa: BLE001 - one failed call must not stop the line
                 _log.exception("a handler call could not be carried out")

@@ -20,7 +20,7 @@ from apgas.errors import UsageError
 from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
-from apgas.runtime import lifetime
+from apgas.runtime import codec, lifetime
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
 from apgas.runtime.handlers import SerialCalls, call_handler
@@ -45,6 +45,7 @@ class Resizing:
         self._handler: MalleableHandler | None = None
         self._was_registered = False
         self._wish: tuple[str, ...] = ()
+        self._calling = 0
         self._calls = SerialCalls(driver.executor.submit)
         self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
         self._next_own = _FIRST_OWN_ORDER
@@ -74,9 +75,15 @@ class Resizing:
         self._tell(o.Ready(nodes))
 
     def disable(self, timeout_s: float = 60.0) -> None:
-        """Give the handler up, and wait until an order that is being carried out has ended."""
+        """Give the handler up, and wait until an order that is being carried out has ended.
+
+        Raises:
+            UsageError: Called by a method of the handler, for whose order it would wait.
+        """
         if self._handler is None:
             return
+        if self._calling == threading.get_ident():
+            raise UsageError("a method of the malleable handler cannot give it up: its order has to end before")
         self.drain_scheduled()
         self._event(self._reshape.disable)
         with self.idle:
@@ -234,21 +241,23 @@ class Resizing:
             self._event(lambda now: self._reshape.failed(call.token, "the program gave its handler up", now))
             return
         self._wish = call.wish
+        self._calling = threading.get_ident()
         finish = self.driver.open_finish()
         chosen = None
         error: BaseException | None = None
         with entered(Scope(finish)), pooled(self.driver.executor.waiting):
             try:
                 chosen = call_handler(handler, call, self.driver.place)
-            except Exception as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
+            except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
                 _log.warning("%s raised", call.method, exc_info=True)
                 error = raised
             failures = self.driver.close_finish(finish)
+        self._calling = 0
         error = error or (failures[0] if failures else None)
         if error is None:
             self._event(lambda now: self._reshape.returned(call.token, chosen, now))
         else:
-            text = f"{call.method} raised {type(error).__name__}: {error}"
+            text = f"{call.method} raised {codec.summary(error)}"
             self._event(lambda now: self._reshape.failed(call.token, text, now))
 
     def _spawn(self, effect: r.StartSpawn) -> None:
@@ -267,7 +276,7 @@ class Resizing:
             self._send_home(added)
 
     def _admit(self, newcomers: list[PlaceInfo]) -> lifetime.Identity:
-        """Number the newcomers; nothing else can change the membership while they are being spawned."""
+        """Number the newcomers; if they come too late to be members, their ids are not used again either."""
         with self.driver.lock:
             membership = self.driver.core.membership
             ids = membership.new_ids(len(newcomers))

@@ -31,6 +31,12 @@ def test_awkward_values_errors_and_waits(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+def test_handlers_that_misbehave(leftovers: Leftovers) -> None:
+    job = mpirun(2, [PROGRAMS / "awkward_resizes.py"])
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
 def _resized(text: str) -> Any:
     result = json.loads(text.splitlines()[-1])
     assert result["sent"] == result["arrived"] > 0, result

@@ -1,0 +1,84 @@
+"""Resizes with handlers that misbehave; prints "fine" if every order had a clear outcome."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import apgas
+from apgas import at, places
+
+
+class Handler(apgas.MalleableHandler):
+    """Leaves by SystemExit before it grows first, and gives itself up after it has grown."""
+
+    def __init__(self) -> None:
+        self.grows = 0
+        self.said = ""
+
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
+        return places()[-nb_places:]
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+        pass
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        self.grows += 1
+        if self.grows == 1:
+            sys.exit("not now")
+
+    def postGrow(  # noqa: N802
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        try:
+            apgas.disable_malleable_handler()
+        except apgas.UsageError as error:
+            self.said = str(error)
+
+
+def check(condition: object, what: object) -> None:
+    if not condition:
+        raise AssertionError(what)
+
+
+def leave_from_a_finish() -> None:
+    with apgas.finish():
+        sys.exit(3)
+
+
+def wait_for(orders: int) -> None:
+    until = time.monotonic() + 25
+    while len(apgas.resizes()) < orders and time.monotonic() < until:
+        time.sleep(0.005)
+    check(len(apgas.resizes()) >= orders, apgas.resizes())
+
+
+def main() -> None:
+    handler = Handler()
+    apgas.define_malleable_handler(handler)
+    apgas.schedule_orders("0:+1")
+    wait_for(1)
+    record = apgas.resizes()[0]
+    check((record.outcome, record.reason) == ("aborted", "preGrow raised SystemExit: not now"), record)
+    apgas.schedule_orders("0:+1")
+    wait_for(2)
+    check(apgas.resizes()[1].outcome == "done", apgas.resizes())
+    check("cannot give it up" in handler.said, handler.said)
+    last = places()[-1]
+    ref = at(last, apgas.GlobalRef, "there")
+    with suppress(SystemExit):
+        at(last, leave_from_a_finish)
+    apgas.schedule_orders("0:-1")
+    wait_for(3)
+    check(apgas.resizes()[2].outcome == "done", apgas.resizes())
+    try:
+        ref.get()
+    except apgas.PlaceGoneError as error:
+        check("has left" in str(error), error)
+        print("fine", flush=True)
+
+
+if __name__ == "__main__":
+    apgas.run(main)

@@ -10,6 +10,7 @@ from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.record import first_submission_s
 from scheduler_bridge.report.glyphs import drawable
+from scheduler_bridge.report.labels import GAP_PT, GROW_SPOTS, LABEL_SIZE_PT, PAD, SHRINK_SPOTS, Box, free_spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from scheduler_bridge.report.palette import Look
 
 MALLEABLE_MARK = "↔"
+MINUS = "\N{MINUS SIGN}"
 ROW_HEIGHT = 0.90
 NAME_SIZES_PT = (9.0, 8.0, 7.0)
 RESERVED_HATCH = "/////"
@@ -43,12 +45,41 @@ class Block:
         return self.last - self.first + 1
 
 
+@dataclass(frozen=True)
+class Scale:
+    """From seconds and rows to pixels, measured from the upper left corner of the axes."""
+
+    per_second: float
+    per_row: float
+    per_point: float
+    first_s: float
+    area: Box
+
+    @classmethod
+    def of(cls, axes: Axes) -> Scale:
+        """Measure ``axes``; their limits must be set."""
+        size = axes.get_window_extent()
+        (first_s, last_s), (low, high) = axes.get_xlim(), axes.get_ylim()
+        area = Box(0.0, size.width, 0.0, size.height)
+        return cls(size.width / (last_s - first_s), size.height / abs(high - low), axes.figure.dpi / 72, first_s, area)
+
+    def box(self, block: Block) -> Box:
+        """Return where the bar of ``block`` is."""
+        (from_s, top), width, height = _rectangle(block)
+        left = (from_s - self.first_s) * self.per_second
+        above = (top + 0.5) * self.per_row
+        return Box(left, left + width * self.per_second, above, above + height * self.per_row)
+
+
 def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None:
     """Draw the allotments of ``record`` on ``axes``; the first node is the top row."""
     row = {node: index for index, node in enumerate(record.nodes)}
     origin_s = first_submission_s(record)
     axes.set_ylim(len(record.nodes) - 0.5, -0.5)
     _rows(axes, record)
+    scale = Scale.of(axes)
+    boundaries: list[tuple[Block, str, Look]] = []
+    names: list[Box] = []
     for reserved in record.reserved:
         if reserved.node in row:
             place = row[reserved.node]
@@ -60,9 +91,10 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
             _bar(axes, block, look)
         _start(axes, job, row, origin_s)
         for resize in job.resizes:
-            _resize(axes, resize, row, origin_s, look)
+            boundaries += [(block, sign, look) for block, sign in _resize(axes, resize, row, origin_s, look)]
         for part in _parts(blocks):
-            _name(axes, job, _joined(part), look)
+            names += _name(axes, job, _joined(part), look, scale)
+    _sizes(axes, boundaries, names, scale)
 
 
 def _rows(axes: Axes, record: RunRecord) -> None:
@@ -178,45 +210,70 @@ def _reserved(axes: Axes, block: Block) -> None:
     )
 
 
-def _resize(axes: Axes, resize: ResizeRecord, row: Mapping[str, int], origin_s: float, look: Look) -> None:
-    """Shade the seconds of a carried-out resize on the rows that it moved, and draw the boundary with its size."""
+def _resize(
+    axes: Axes, resize: ResizeRecord, row: Mapping[str, int], origin_s: float, look: Look
+) -> list[tuple[Block, str]]:
+    """Shade the seconds of a carried-out resize on the rows that it moved, and draw the boundaries.
+
+    Returns:
+        The boundaries, and the sign of what happened there.
+    """
     if resize.outcome != "done" or resize.done_s is None:
-        return
+        return []
     from_s, to_s = resize.ordered_s - origin_s, resize.done_s - origin_s
     grow = resize.kind == "grow"
+    boundaries = []
     for first, last in _runs(row[node] for node in resize.nodes if node in row):
         corner, width, height = _rectangle(Block(from_s, to_s, first, last))
         shade = look.color if grow else SHRINK_SHADE
         axes.add_patch(Rectangle(corner, width, height, facecolor=shade, alpha=0.4, linewidth=0, zorder=2.5))
         axes.plot([to_s, to_s], [corner[1], corner[1] + height], color="#000000", linewidth=2.0, zorder=4)
+        boundaries.append((Block(to_s, to_s, first, last), "+" if grow else MINUS))
+    return boundaries
+
+
+def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Sequence[Box], scale: Scale) -> None:
+    """Write beside each boundary how many nodes came or went there: in the job's colour, beside other texts."""
+    taken = [*names, *(scale.box(block) for block, _, _ in boundaries)]
+    for block, sign, look in boundaries:
+        text = f"{sign}{block.rows}"
+        spots = SHRINK_SPOTS if sign == MINUS else GROW_SPOTS
+        spot, box = free_spot(spots, scale.box(block), text, scale.per_point, taken, scale.area)
+        taken.append(box)
+        (at_s, top), _, height = _rectangle(block)
+        right, upper = spot.side == "right", spot.end == "top"
         axes.annotate(
-            f"+{len(resize.nodes)}" if grow else f"\N{MINUS SIGN}{len(resize.nodes)}",
-            (to_s, corner[1] if grow else corner[1] + height),  # at opposite ends, so that neighbours do not collide
-            xytext=(3, -1) if grow else (-3, 1),
+            text,
+            (at_s, top if upper else top + height),
+            xytext=(GAP_PT[0] if right else -GAP_PT[0], -GAP_PT[1] if upper else GAP_PT[1]),
             textcoords="offset points",
-            ha="left" if grow else "right",
-            va="top" if grow else "bottom",
-            fontsize=8,
+            ha="left" if right else "right",
+            va="top" if upper else "bottom",
+            fontsize=LABEL_SIZE_PT,
             fontweight="bold",
             zorder=6,
-            path_effects=[withStroke(linewidth=2.2, foreground="#ffffffd0")],
+            color=look.ink,
+            bbox={"boxstyle": f"round,pad={PAD}", "facecolor": look.color, "edgecolor": "#ffffff", "linewidth": 0.8},
         )
 
 
-def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look) -> None:
-    """Write the name where it fits: as large as it can be, in the roomiest block; else the job's number; else not."""
+def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale: Scale) -> list[Box]:
+    """Write the name where it fits: as large as it can be, in the roomiest block; else the job's number; else not.
+
+    Returns:
+        Where it is written.
+    """
     if not blocks:
-        return
+        return []
     mark = f"{MALLEABLE_MARK} " if job.malleable else ""
-    size = axes.get_window_extent()
-    per_second = size.width / (axes.get_xlim()[1] - axes.get_xlim()[0])
-    row_pixels = size.height / abs(axes.get_ylim()[1] - axes.get_ylim()[0])
-    points = axes.figure.dpi / 72
-    block = max(blocks, key=lambda b: (min(b.to_s - b.from_s, 12 * 100 / per_second), b.rows))
-    room, tall = (block.to_s - block.from_s) * per_second, block.rows * row_pixels
+    block = max(blocks, key=lambda b: (min(b.to_s - b.from_s, 12 * 100 / scale.per_second), b.rows))
+    room, tall = (block.to_s - block.from_s) * scale.per_second, block.rows * scale.per_row
     for text, sizes in ((f"{mark}{drawable(job.name)}", NAME_SIZES_PT), (f"{mark}{job.job_id}", NAME_SIZES_PT[-1:])):
         for size_pt in sizes:
-            if len(text) * 0.62 * size_pt * points + 6 <= room and 1.15 * size_pt * points <= tall:
+            wide, high = 0.67 * len(text) * size_pt * scale.per_point, 0.8 * size_pt * scale.per_point
+            if wide + 6 <= room and 1.4 * high <= tall:
+                middle = ((block.from_s + block.to_s) / 2 - scale.first_s) * scale.per_second
+                level = ((block.first + block.last) / 2 + 0.5) * scale.per_row
                 axes.text(
                     (block.from_s + block.to_s) / 2,
                     (block.first + block.last) / 2,
@@ -230,4 +287,5 @@ def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look) -> No
                     parse_math=False,
                     path_effects=[withStroke(linewidth=2.4, foreground=look.color)],
                 )
-                return
+                return [Box(middle - wide / 2, middle + wide / 2, level - high / 2, level + high / 2)]
+    return []

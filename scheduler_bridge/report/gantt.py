@@ -45,6 +45,7 @@ BLOCK_GAP_IN = 0.50
 LEFT_IN = 0.95
 RIGHT_IN = 0.35
 NOTE_CHARACTERS = 185
+LINE_PT = 1.2
 GREY = "#6b6b6b"
 BUSY = "#4d4d4d"
 
@@ -151,6 +152,14 @@ def _title(figure: Figure, records: Sequence[RunRecord], height_in: float) -> No
     )
 
 
+def _visible(steps: Sequence[tuple[float, float]], axes: Axes) -> list[tuple[float, float]]:
+    """Leave out levels that last for less than a line is wide: one job's end and the next one's start draw no spike."""
+    first_s, last_s = axes.get_xlim()
+    least_s = (last_s - first_s) * LINE_PT * axes.figure.dpi / 72 / axes.get_window_extent().width
+    ends = [at_s for at_s, _ in steps[1:]] + [float("inf")]
+    return [(at_s, level) for (at_s, level), end_s in zip(steps, ends, strict=True) if end_s - at_s >= least_s]
+
+
 def _plain(axes: Axes) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -159,11 +168,12 @@ def _plain(axes: Axes) -> None:
 
 def _draw_utilization(axes: Axes, record: RunRecord) -> None:
     origin_s = first_submission_s(record)
-    steps = [(at_s - origin_s, 100 * busy / len(record.nodes)) for at_s, busy in busy_steps(record)]
+    shares = [(at_s - origin_s, 100 * busy / len(record.nodes)) for at_s, busy in busy_steps(record)]
+    steps = _visible(shares, axes)
     mean = 100 * utilization(record)
     times, levels = [0.0, *(at for at, _ in steps)], [0.0, *(level for _, level in steps)]
     axes.fill_between(times, levels, step="post", color="#d9d9d9", linewidth=0)
-    axes.step(times, levels, where="post", color=BUSY, linewidth=1.2)
+    axes.step(times, levels, where="post", color=BUSY, linewidth=LINE_PT)
     axes.plot([0, makespan_s(record)], [mean, mean], color="#D55E00", linewidth=1.2, linestyle=(0, (4, 2)))
     axes.annotate(
         f"mean {mean:.0f} %",
@@ -184,11 +194,11 @@ def _draw_utilization(axes: Axes, record: RunRecord) -> None:
 
 def _draw_waiting(axes: Axes, record: RunRecord, *, last: bool) -> None:
     origin_s = first_submission_s(record)
-    steps = [(at_s - origin_s, count) for at_s, count in waiting_steps(record)]
+    steps = _visible([(at_s - origin_s, count) for at_s, count in waiting_steps(record)], axes)
     end_s = makespan_s(record)
     times, levels = [at for at, _ in steps] + [end_s], [count for _, count in steps] + [steps[-1][1] if steps else 0]
     axes.fill_between(times, levels, step="post", color="#bcd6ea", linewidth=0)
-    axes.step(times, levels, where="post", color="#0072B2", linewidth=1.2)
+    axes.step(times, levels, where="post", color="#0072B2", linewidth=LINE_PT)
     most = max(levels, default=0)
     axes.set_ylim(0, max(1.0, 1.25 * most))
     submitted = [job.submit_s - origin_s for job in record.jobs]

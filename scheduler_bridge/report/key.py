@@ -19,7 +19,14 @@ def draw_key(figure: Figure, at: tuple[float, float]) -> None:
     job = OKABE_ITO[0]
     handles = [
         Patch(facecolor=job, label=f"a job ({MALLEABLE_MARK} malleable: may be resized)"),
-        Line2D([], [], color="#000000", linewidth=2, marker="", label="grown or shrunk by n nodes"),
+        Line2D(
+            [],
+            [],
+            color="#000000",
+            linewidth=2,
+            marker="",
+            label="grew (+) or shrank (\N{MINUS SIGN}) by so many nodes",
+        ),
         Patch(facecolor="#8f8f8f", label="resize under way"),
         Patch(facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH, label="reserved, not yet in use"),
         Patch(facecolor="white", edgecolor="#bbbbbb", label="idle"),

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import itertools
 import re
 
+import numpy as np
 import pytest
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
 from scheduler_bridge.report.bars import Block, _joined, _parts, _runs
+from scheduler_bridge.report.labels import GROW_SPOTS, SHRINK_SPOTS, Box, free_spot
 from scheduler_bridge.report.palette import OKABE_ITO, looks
 
 
@@ -70,6 +73,53 @@ def test_bars_carry_names_marks_and_sizes_of_resizes() -> None:
     assert "\N{MINUS SIGN}1" in words
     assert words.count("\N{MINUS SIGN}1") == 1, "a refused shrink moved no boundary"
     assert "mean 73 %" in words
+
+
+def test_sizes_say_what_came_at_each_boundary() -> None:
+    record = run()
+    record.nodes = ["a", "b", "c", "d"]
+    record.jobs[0].segments[1] = Segment(10, 20, ("a", "b", "d"))
+    record.jobs[0].resizes[0].nodes = ("b", "d")
+    sizes = [word for word in texts(record) if word.startswith("+")]
+    assert sizes == ["+1", "+1"], "one node at each of two places: the sum is what the job grew by"
+
+
+def test_neither_names_nor_sizes_overlap() -> None:
+    crowded = job(1, "uts-1", Segment(5, 15, ("a",)), Segment(15, 15.8, ("a", "b")), Segment(15.8, 30, ("a",)))
+    crowded.resizes = [
+        ResizeRecord(order=1, kind="grow", count=1, ordered_s=14.6, done_s=15, outcome="done", nodes=("b",)),
+        ResizeRecord(order=2, kind="shrink", count=1, ordered_s=15.4, done_s=15.8, outcome="done", nodes=("b",)),
+    ]
+    late = job(3, "bc-3", Segment(15.9, 30, ("b",)))
+    early = job(2, "a-name-that-fills-its-bar", Segment(5, 14.5, ("b",)))
+    figure = gantt.draw([RunRecord(policy="malleable", nodes=["a", "b"], end_s=30.0, jobs=[crowded, early, late])])
+    figure.canvas.draw()
+    extents = {text.get_text(): text.get_window_extent() for text in figure.axes[1].texts}
+    assert extents.keys() >= {"+1", "\N{MINUS SIGN}1", "↔ a-name-that-fills-its-bar"}
+    for one, other in itertools.combinations(extents, 2):
+        assert not extents[one].overlaps(extents[other]), (one, other)
+
+
+def test_a_label_takes_the_first_free_spot() -> None:
+    boundary, area = Box(100, 100, 0, 50), Box(0, 300, 0, 50)
+    spot, box = free_spot(GROW_SPOTS, boundary, "+1", 1.0, [boundary], area)
+    assert (spot.side, spot.end, box.left, box.top) == ("right", "top", 100, 0)
+    spot, _ = free_spot(GROW_SPOTS, boundary, "+1", 1.0, [boundary, box], area)
+    assert (spot.side, spot.end) == ("right", "bottom")
+    near = Box(105, 105, 0, 50)
+    spot, _ = free_spot(GROW_SPOTS, boundary, "+1", 1.0, [boundary, near], area)
+    assert (spot.side, spot.end) == ("left", "top")
+    edge = Box(2, 2, 0, 50)
+    spot, _ = free_spot(SHRINK_SPOTS, edge, "-1", 1.0, [edge], area)
+    assert (spot.side, spot.end) == ("right", "bottom"), "not outside the picture"
+
+
+def test_an_instant_between_two_jobs_draws_no_spike() -> None:
+    record = run("easy")
+    record.jobs.append(job(3, "pi-3", Segment(25.003, 30, ("c",)), job_class="rigid"))
+    busy = gantt.draw([record]).axes[0]
+    levels = np.asarray(busy.lines[0].get_ydata())
+    assert levels == pytest.approx([0, 200 / 3, 100, 200 / 3, 200 / 3, 0]), "three milliseconds of 33 % are no level"
 
 
 def test_a_name_that_does_not_fit_is_left_out() -> None:

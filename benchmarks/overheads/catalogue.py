@@ -1,0 +1,281 @@
+"""The measures: what is asked of whom, what is read off the answers, and which goals there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from benchmarks.overheads.figures import Unit
+from benchmarks.overheads.goals import OURS, Goal
+
+Kind: TypeAlias = Literal["ask", "start", "idle"]
+
+SOCKET: Final = "socket"
+MPI: Final = "mpi"
+POOL: Final = "pool"
+FUTURES: Final = "futures"
+RAY: Final = "ray"
+DASK: Final = "dask"
+PEERS: Final = (POOL, FUTURES, RAY, DASK)
+FLOORS: Final = (SOCKET, MPI)
+LABELS: Final = {
+    OURS: "ours",
+    SOCKET: "raw socket",
+    MPI: "bare MPI",
+    POOL: "ProcessPool",
+    FUTURES: "mpi4py.futures",
+    RAY: "Ray",
+    DASK: "Dask",
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One line of the table.
+
+    Attributes:
+        key: Its name in the answers.
+        title: Its name for people.
+        unit: Its unit.
+        goals: What ours should be.
+    """
+
+    key: str
+    title: str
+    unit: Unit
+    goals: tuple[Goal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """What every contender is asked once a round.
+
+    Attributes:
+        command: The command; ``measure`` names what to do.
+        contenders: Who is asked, ours and the floor first.
+        quantities: What is read off the answers.
+        limit_s: Seconds after which a contender has failed.
+    """
+
+    command: Mapping[str, object]
+    contenders: tuple[str, ...]
+    quantities: tuple[Quantity, ...]
+    limit_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A group of cases for which the contenders are started together.
+
+    Attributes:
+        name: What ``--measures`` calls it.
+        cases: What is asked, in turn.
+        kind: "ask": commands; "start": the contenders' start itself; "idle": they are watched doing nothing.
+        places: Places, or processes of a peer (the submitter is one).
+        pinned: Whether the first two are pinned to different cores.
+        rounds: At most so many rounds.
+        note: What the reader of the table should know.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    kind: Kind = "ask"
+    places: int = 2
+    pinned: bool = False
+    rounds: int | None = None
+    note: str = ""
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """Everyone who takes part, in the order of first appearance."""
+        return tuple(dict.fromkeys(name for case in self.cases for name in case.contenders))
+
+
+_ECHO_BYTES: Final = 8 << 20
+
+_RTT: Final = Measure(
+    "rtt",
+    (
+        Case(
+            {"measure": "rtt", "n": 1000, "limit_s": 0.6},
+            (OURS, SOCKET, *PEERS),
+            (
+                Quantity("median_s", "at round trip, median", "s", (Goal("<=", 4, SOCKET), Goal("<=", 0.6, POOL))),
+                Quantity("p99_s", "at round trip, p99", "s", (Goal("<=", 4, SOCKET),)),
+            ),
+        ),
+        Case(
+            {"measure": "immediate", "n": 1000, "limit_s": 0.6},
+            (OURS, SOCKET),
+            (
+                Quantity("median_s", "immediate round trip, median", "s", (Goal("<=", 2, SOCKET),)),
+                Quantity("p99_s", "immediate round trip, p99", "s"),
+            ),
+        ),
+    ),
+    pinned=True,
+    note="round trips: one caller and one other process, pinned to different cores; immediate: from one receiving "
+    "thread to the other and back",
+)
+_THROUGHPUT: Final = Measure(
+    "throughput",
+    (
+        Case(
+            {"measure": "throughput", "n": 4000, "limit_s": 0.6},
+            (OURS, *PEERS),
+            (
+                Quantity(
+                    "per_s",
+                    "no-op async_at from one place",
+                    "1/s",
+                    (Goal(">=", 2, POOL), Goal(">=", 10, RAY), Goal(">=", 30, DASK)),
+                ),
+            ),
+        ),
+    ),
+    pinned=True,
+)
+_FINISH: Final = Measure(
+    "finish",
+    tuple(
+        Case(
+            {"measure": "finish", "places": places, "n": 200, "limit_s": 0.6},
+            (OURS, *PEERS),
+            (Quantity("median_s", f"async_at + finish over {places} of 8 places", "s"),),
+        )
+        for places in (2, 4, 8)
+    ),
+    places=8,
+    note="finish: messages per finish are not counted, the runtime's public functions do not tell them",
+)
+_ECHO: Final = Measure(
+    "echo",
+    (
+        Case(
+            {"measure": "echo", "n": 10, "bytes": _ECHO_BYTES, "limit_s": 1.5},
+            (OURS, SOCKET, *PEERS),
+            (Quantity("bytes_per_s", "8 MiB NumPy echo", "B/s", (Goal(">=", 0.7, SOCKET), Goal(">=", 3, RAY))),),
+        ),
+    ),
+    pinned=True,
+    note="echo: bytes there and back over the time",
+)
+_START: Final = Measure(
+    "start",
+    (
+        Case(
+            {"measure": "start"},
+            (OURS, MPI, *PEERS),
+            (Quantity("start_s", "start of 2 places to main", "s", (Goal("<=", 1.5, MPI),)),),
+        ),
+    ),
+    kind="start",
+    note="start: from the command to the first line of main with all processes up; peers: to the first result",
+)
+_GROW: Final = Measure(
+    "resize",
+    tuple(
+        Case(
+            {"measure": "resize", "n": n},
+            (OURS, MPI, *((DASK, RAY) if n == 1 else (DASK,))),
+            (
+                Quantity("grow_s", f"grow by {n}", "s", (Goal("<=", 1.5, MPI),)),
+                *([Quantity("shrink_s", f"shrink by {n}", "s", (Goal("<=", 0.5, MPI),))] if n < 8 else []),
+            ),
+        )
+        for n in (1, 2, 4, 8)
+    ),
+    note="grow: from the order to the commit; shrink: from the order to the end of the processes; both beside a bare "
+    "spawn of as many",
+)
+_NUMBA: Final = Measure(
+    "numba",
+    tuple(
+        Case(
+            {"measure": "resize", "n": n, "numba": True},
+            (OURS, MPI),
+            (Quantity("loaded_s", f"grow by {n}, until Numba is loaded", "s"),),
+        )
+        for n in (1, 4)
+    ),
+    rounds=3,
+)
+_LOST: Final = Measure(
+    "lost",
+    (
+        Case(
+            {"measure": "lost", "cycles": 8},
+            (OURS,),
+            (
+                Quantity("grow_lost", "compute of others lost while growing by 1", "share", (Goal("<", 0.02),)),
+                Quantity("shrink_lost", "compute of others lost while shrinking by 1", "share", (Goal("<", 0.02),)),
+                Quantity("quiet_lost", "compute lost between resizes", "share"),
+            ),
+        ),
+    ),
+    places=2,
+    note="compute lost: of a place held to 20 % of a core that never catches up, beside what it loses between resizes",
+)
+_IDLE: Final = Measure(
+    "idle",
+    (
+        Case(
+            {"measure": "idle", "seconds": 5.0},
+            (OURS, *PEERS),
+            (Quantity("share", "idle, share of a core per process of 2", "share", (Goal("<", 0.003),)),),
+        ),
+    ),
+    kind="idle",
+    rounds=1,
+    note="idle: everything that a contender runs, over 5 s, divided by 2",
+)
+_MEMORY: Final = Measure(
+    "memory",
+    (
+        Case(
+            {"measure": "memory"},
+            (OURS, MPI, *PEERS),
+            (
+                Quantity("rss_bytes", "memory of a place with NumPy, RSS", "bytes", (Goal("<=", 1.5, MPI),)),
+                Quantity("pss_bytes", "memory of a place with NumPy, PSS", "bytes", (Goal("<=", 1.5, MPI),)),
+            ),
+        ),
+    ),
+    rounds=1,
+    note="memory: a place or worker that has loaded NumPy and not Numba",
+)
+
+MEASURES: Final = {
+    measure.name: measure
+    for measure in (_RTT, _THROUGHPUT, _FINISH, _ECHO, _START, _GROW, _NUMBA, _LOST, _IDLE, _MEMORY)
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do in one run.
+
+    Attributes:
+        measures: What is measured, in this order.
+        contenders: Who takes part if it is installed.
+        rounds: How often everything is asked.
+    """
+
+    measures: tuple[Measure, ...] = field(default_factory=lambda: tuple(MEASURES.values()))
+    contenders: tuple[str, ...] = (OURS, *FLOORS, *PEERS)
+    rounds: int = 5
+
+    def rounds_of(self, measure: Measure) -> int:
+        """Return the number of rounds of one measure."""
+        return self.rounds if measure.rounds is None else min(self.rounds, measure.rounds)
+
+    def steps(self, measure: Measure, present: tuple[str, ...]) -> list[tuple[int, Case, str]]:
+        """Return who is asked what and when: round, case, contender; the contenders take turns (A B C A B C)."""
+        return [
+            (number, case, name)
+            for number in range(self.rounds_of(measure))
+            for case in measure.cases
+            for name in case.contenders
+            if name in present
+        ]

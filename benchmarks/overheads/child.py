@@ -1,0 +1,149 @@
+"""A contender as the parent sees it: a process that is asked, with a deadline, and that is ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from benchmarks.overheads import procfs
+
+END_S: Final = 15.0
+"""How long a contender that is not needed any more may take to end in good order."""
+TERM_S: Final = 2.0
+
+
+class ContenderFailed(Exception):
+    """A contender did not answer, or answered that it cannot."""
+
+
+class Child:
+    """One running contender, in a session of its own, so that Ctrl-C reaches the parent alone.
+
+    Args:
+        command: What to start.
+        env: Its environment.
+        mark: What all of its processes are to carry in their environment.
+    """
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], mark: str) -> None:
+        self.mark = mark
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.began_s = time.monotonic()
+        self._process = subprocess.Popen(
+            command,
+            env={**env, procfs.MARK: mark},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def ask(self, command: Mapping[str, object], limit_s: float) -> dict[str, Any]:
+        """Send a command and return the answer.
+
+        Raises:
+            ContenderFailed: There is none within ``limit_s``, or it is an error.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise ContenderFailed(f"it has ended{self._last_words()}") from None
+        return self.answer(limit_s)
+
+    def answer(self, limit_s: float) -> dict[str, Any]:
+        """Return the next answer; lines that are none are passed over.
+
+        Raises:
+            ContenderFailed: There is none within ``limit_s``, or it is an error.
+        """
+        until_s = time.monotonic() + limit_s
+        while True:
+            line = self.line(until_s - time.monotonic())
+            if line.startswith("{"):
+                break
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ContenderFailed(str(answer["error"]))
+        return answer
+
+    def line(self, limit_s: float) -> str:
+        """Return the next line that it prints.
+
+        Raises:
+            ContenderFailed: There is none within ``limit_s``.
+        """
+        try:
+            line = self._lines.get(timeout=max(0.0, limit_s))
+        except queue.Empty:
+            raise ContenderFailed(f"no answer in time{self._last_words()}") from None
+        if line is None:
+            self._lines.put(None)
+            raise ContenderFailed(f"it has ended{self._last_words()}")
+        return line
+
+    def processes(self) -> list[int]:
+        """Return all of its living processes."""
+        return procfs.marked(self.mark)
+
+    def finish(self) -> None:
+        """Tell it that there are no more commands; does not wait."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def end(self, patience_s: float = END_S) -> None:
+        """End it and all that belongs to it: in good order within ``patience_s``, else by force."""
+        self.finish()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        if self._process.poll() is None:
+            self.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(TERM_S)
+        kill_marked(self.mark)
+        self._process.wait()
+        self._errors.close()
+
+    def terminate(self) -> None:
+        """Ask it to end at once; does not wait."""
+        self._process.terminate()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for line in stream:
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def _last_words(self) -> str:
+        """Return the last line of its standard error, for a message."""
+        size = os.fstat(self._errors.fileno()).st_size
+        text = os.pread(self._errors.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return f": {lines[-1][:200]}" if lines else ""
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes that carry ``mark``, and remove the shared memory that MPI leaves behind when killed."""
+    while pids := procfs.marked(mark):
+        segments = procfs.mpi_segments(pids)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for segment in segments:
+            segment.unlink(missing_ok=True)
+        time.sleep(0.01)

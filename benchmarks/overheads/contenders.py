@@ -1,0 +1,74 @@
+"""Who takes part: whether it is installed, and how its processes are started."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from benchmarks.overheads.catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
+from benchmarks.overheads.goals import OURS
+from benchmarks.overheads.programs.hello import TEXTS
+from benchmarks.overheads.programs.serve import Config
+
+_NEEDS: Final = {OURS: "mpi4py", MPI: "mpi4py", FUTURES: "mpi4py.futures", RAY: "ray", DASK: "distributed"}
+_PROGRAMS: Final = {
+    OURS: "ours",
+    SOCKET: "raw",
+    MPI: "bare",
+    POOL: "pool",
+    FUTURES: "futures",
+    RAY: "ray",
+    DASK: "dask",
+}
+_UNDER_MPIEXEC: Final = (OURS, MPI)
+
+
+def missing(name: str) -> str:
+    """Return why a contender cannot take part; empty if it can."""
+    module = _NEEDS.get(name)
+    try:
+        found = module is None or importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        found = False
+    return "" if found else 'not installed (pip install -e ".[peers]")'
+
+
+def command(name: str, measure: Measure, cpus: tuple[int, ...]) -> list[str]:
+    """Return the command line that starts a contender for a measure; ``cpus``: the cores that may be pinned to."""
+    config = Config(measure.places, cpus if measure.pinned else ())
+    program = ["-m", "benchmarks.overheads.programs", _PROGRAMS[name], config.written()]
+    return _launched(name, _processes(name, measure), program)
+
+
+def hello(name: str, measure: Measure) -> list[str]:
+    """Return the command line whose start is measured."""
+    return _launched(name, measure.places, ["-c", TEXTS[name]])
+
+
+def _processes(name: str, measure: Measure) -> int:
+    """Bare MPI spawns alone: a second process would wait for it in vain, or spin."""
+    return 1 if name == MPI and measure.name != "memory" else measure.places
+
+
+def _launched(name: str, processes: int, program: list[str]) -> list[str]:
+    launcher = ["mpiexec", "-n", str(processes)] if name in _UNDER_MPIEXEC else []
+    return [*launcher, sys.executable, *program]
+
+
+def environment(folder: Path) -> Mapping[str, str]:
+    """Return the environment of all contenders; temporary files go to ``folder``."""
+    root = str(Path(__file__).parents[2])
+    paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        # a program started without mpiexec that spawns, as mpi4py.futures does, would look for ssh
+        "HYDRA_LAUNCHER": "fork",
+        "TMPDIR": str(folder),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }

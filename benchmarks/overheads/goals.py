@@ -1,0 +1,70 @@
+"""Goals: what a figure of ours should be, in itself or beside another contender's of the same run."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from benchmarks.overheads.figures import Unit, ratio_written, written
+
+Bound: TypeAlias = Literal["<=", ">=", "<"]
+
+_HOLDS: Final = {"<=": operator.le, ">=": operator.ge, "<": operator.lt}
+OURS: Final = "ours"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound on our figure.
+
+    Attributes:
+        bound: How the figure lies to the limit.
+        limit: A multiple of the figure of ``against``; or a figure, if there is nobody to compare with.
+        against: The contender to compare with; None: nobody.
+    """
+
+    bound: Bound
+    limit: float
+    against: str | None = None
+
+    def spoken(self, labels: Mapping[str, str], unit: Unit) -> str:
+        """Write the goal for people: ``<= 4x raw socket``."""
+        if self.against is None:
+            return f"{self.bound} {written(self.limit, unit)}"
+        return f"{self.bound} {self.limit:g}x {labels[self.against]}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a goal.
+
+    Attributes:
+        goal: The goal.
+        reached: What stands where the goal has its limit; None: not known.
+        met: Whether it was met; None: not known, for somebody was not measured.
+    """
+
+    goal: Goal
+    reached: float | None
+    met: bool | None
+
+    def spoken(self, unit: Unit) -> str:
+        """Write the verdict for people: ``met, 3.1x``."""
+        if self.reached is None:
+            return "not known"
+        reached = written(self.reached, unit) if self.goal.against is None else ratio_written(self.reached)
+        return f"{'met' if self.met else 'MISSED'}, {reached}"
+
+
+def judge(goal: Goal, medians: Mapping[str, float]) -> Verdict:
+    """Judge a goal by the figures of all contenders."""
+    ours = medians.get(OURS)
+    reached = ours if goal.against is None else ratio(ours, medians.get(goal.against))
+    return Verdict(goal, reached, None if reached is None else bool(_HOLDS[goal.bound](reached, goal.limit)))
+
+
+def ratio(ours: float | None, theirs: float | None) -> float | None:
+    """Return ours over theirs; None if one is missing or theirs is 0."""
+    return None if ours is None or not theirs else ours / theirs

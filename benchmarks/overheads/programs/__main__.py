@@ -1,0 +1,12 @@
+"""Start a contender: ``python -m benchmarks.overheads.programs NAME CONFIG``, with the config as JSON."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from benchmarks.overheads.programs.serve import Channel, Config
+
+if __name__ == "__main__":
+    channel = Channel()
+    importlib.import_module(f"benchmarks.overheads.programs.{sys.argv[1]}").main(Config.parse(sys.argv[2]), channel)

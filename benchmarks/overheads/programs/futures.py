@@ -1,0 +1,13 @@
+"""``mpi4py.futures.MPIPoolExecutor``."""
+
+from __future__ import annotations
+
+from benchmarks.overheads.programs import peers
+from benchmarks.overheads.programs.optional import load
+from benchmarks.overheads.programs.serve import Channel, Config
+
+
+def main(config: Config, channel: Channel) -> None:
+    """Serve; the workers are spawned."""
+    with load("mpi4py.futures").MPIPoolExecutor(max_workers=peers.workers(config)) as executor:
+        channel.serve(peers.handlers(peers.from_executor(executor), config))

@@ -1,0 +1,14 @@
+"""``concurrent.futures.ProcessPoolExecutor``."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+
+from benchmarks.overheads.programs import peers
+from benchmarks.overheads.programs.serve import Channel, Config
+
+
+def main(config: Config, channel: Channel) -> None:
+    """Serve."""
+    with ProcessPoolExecutor(peers.workers(config)) as executor:
+        channel.serve(peers.handlers(peers.from_executor(executor), config))

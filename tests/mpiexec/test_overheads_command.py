@@ -1,0 +1,93 @@
+"""The command with real contenders: every measure answers, and no end leaves anything behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from support import Leftovers, python_run, start_job
+
+from benchmarks.overheads.catalogue import MEASURES
+
+MODULE = ("-m", "benchmarks.overheads")
+QUICK = "rtt,throughput,finish,echo,start,memory"
+
+
+def run(tmp_path: Path, measures: str, *options: str) -> dict[str, object]:
+    result = tmp_path / "result.json"
+    arguments = ("--rounds", "1", "--measures", measures, "--json", str(result), *options)
+    job = python_run([*MODULE, *arguments], timeout=100)
+    assert job.rc == 0, job.out + job.err
+    content: dict[str, object] = json.loads(result.read_text())
+    assert content["ended"] is True
+    assert content["failures"] == []
+    return content
+
+
+def figures(content: dict[str, object]) -> dict[str, dict[str, float]]:
+    lines = content["lines"]
+    assert isinstance(lines, list)
+    return {line["what"]: line["medians"] for line in lines}
+
+
+def test_every_contender_that_is_there_answers(tmp_path: Path, leftovers: Leftovers) -> None:
+    content = run(tmp_path, QUICK, "--peers", "pool,futures")
+    assert content["not_measured"] == {"ray": "left out", "dask": "left out"}
+    found = figures(content)
+    for name in QUICK.split(","):
+        for case in MEASURES[name].cases:
+            for quantity in case.quantities:
+                measured = found[quantity.title]
+                assert set(measured) == set(case.contenders) - {"ray", "dask"}, quantity.title
+                assert min(measured.values()) > 0
+    leftovers.check()
+
+
+def test_places_come_and_go_beside_bare_spawns(tmp_path: Path, leftovers: Leftovers) -> None:
+    found = figures(run(tmp_path, "resize,lost", "--peers", "", "--quiet"))
+    for n in (1, 2, 4, 8):
+        assert set(found[f"grow by {n}"]) == {"ours", "mpi"}
+    # the processes of leavers were really there, and really gone
+    assert 0 < found["shrink by 4"]["ours"] < 40
+    assert found["compute of others lost while growing by 1"]["ours"] < 1
+    leftovers.check()
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_every_contender(by: signal.Signals, leftovers: Leftovers) -> None:
+    with start_job(["python", *MODULE, "--measures", "rtt", "--rounds", "1000", "--peers", "pool"]) as job:
+        until = time.monotonic() + 40
+        # the job's own process and those of three contenders
+        while len(job.processes()) < 7 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(job.processes()) >= 7
+        job.process.send_signal(by)
+        ended = job.wait(40)
+        assert ended.rc == 128 + by
+        assert "interrupted" in ended.err
+        assert "Traceback" not in ended.err
+        leftovers.check(job.mark)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [("--rounds 0", "--rounds 0"), ("--measures speed", "--measures speed"), ("--frobnicate", "--frobnicate")],
+)
+def test_bad_usage_is_refused(arguments: str, culprit: str) -> None:
+    job = python_run([*MODULE, *arguments.split()])
+    assert job.rc == 2
+    assert job.out == ""
+    lines = job.err.splitlines()
+    assert len(lines) == 3
+    assert culprit in lines[0]
+
+
+def test_help_measures_nothing() -> None:
+    job = python_run([*MODULE, "--help"])
+    assert (job.rc, job.err) == (0, "")
+    assert "Example: python -m benchmarks.overheads" in job.out
+    for option in ("--rounds", "--measures", "--peers", "--json", "--quiet"):
+        assert option in job.out

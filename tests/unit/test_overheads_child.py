@@ -1,0 +1,102 @@
+"""A contender as the parent sees it: answers, deadlines, last words, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from benchmarks.overheads import procfs
+from benchmarks.overheads.child import Child, ContenderFailed
+from benchmarks.overheads.programs.serve import Config
+
+ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+STUBBORN = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("{}", flush=True)
+while True: signal.pause()
+"""
+Start = Callable[[str], Child]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    children: list[Child] = []
+
+    def begin(program: str) -> Child:
+        child = Child([sys.executable, "-c", program], os.environ, uuid.uuid4().hex)
+        children.append(child)
+        return child
+
+    yield begin
+    for child in children:
+        child.end(0)
+        assert procfs.marked(child.mark) == []
+
+
+def test_a_command_is_answered(start: Start) -> None:
+    child = start(ECHO)
+    assert child.ask({"measure": "rtt", "n": 5}, 20) == {"measure": "rtt", "n": 5}
+    child.finish()
+    with pytest.raises(ContenderFailed, match="it has ended"):
+        child.answer(20)
+
+
+def test_lines_that_are_no_answer_are_passed_over(start: Start) -> None:
+    assert start("print('hello'); print('{\"t_s\": 1}')").answer(20) == {"t_s": 1}
+
+
+def test_an_error_is_a_failure(start: Start) -> None:
+    with pytest.raises(ContenderFailed, match="no such thing"):
+        start('print(\'{"error": "no such thing"}\')').answer(20)
+
+
+def test_one_that_does_not_answer_has_failed(start: Start) -> None:
+    with pytest.raises(ContenderFailed, match="no answer in time"):
+        start("import time; time.sleep(600)").answer(0.01)
+
+
+def test_the_end_comes_with_its_last_words(start: Start) -> None:
+    child = start("import missing_module")
+    for _ in range(2):
+        with pytest.raises(
+            ContenderFailed, match="it has ended: ModuleNotFoundError: No module named 'missing_module'"
+        ):
+            child.answer(20)
+
+
+def test_one_that_will_not_end_is_killed_with_all_that_it_started(start: Start) -> None:
+    child = start(STUBBORN)
+    child.answer(20)
+    assert len(child.processes()) == 2
+    child.terminate()
+    child.end(0)
+    assert child.processes() == []
+
+
+def test_a_mark_covers_the_marks_that_begin_with_it() -> None:
+    run = uuid.uuid4().hex
+    child = Child([sys.executable, "-c", ECHO], os.environ, f"{run}.1.")
+    try:
+        assert child.ask({}, 20) == {}
+        assert procfs.marked(run) == procfs.marked(f"{run}.1.") == child.processes()
+        assert procfs.marked(f"{run}.2.") == []
+    finally:
+        child.end()
+
+
+def test_cpu_time_and_memory_of_a_process_are_seen() -> None:
+    before_s = procfs.cpu_s([os.getpid()])
+    sum(range(1_000_000))
+    assert procfs.cpu_s([os.getpid()]) > before_s
+    found = procfs.memory()
+    assert 0 < found["pss_bytes"] <= found["rss_bytes"]
+
+
+def test_the_config_survives_the_command_line() -> None:
+    assert Config.parse(Config(8, (0, 1)).written()) == Config(8, (0, 1))

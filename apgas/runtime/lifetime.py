@@ -9,10 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import socket
 import stat
 import sys
 import termios
+import threading
 import time
 from array import array
 from collections.abc import Callable
@@ -22,12 +22,15 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
-from apgas.errors import ApgasError
-from apgas.runtime import environment, segments
+from apgas.errors import ApgasError, UsageError
+from apgas.runtime import environment, reach, segments
 from apgas.transport.base import Address
 
 READ_S: Final = 0.1
 """How long the end of a job may wait for its last words to be read."""
+
+ABORT_S: Final = 1.0
+"""How long MPI may take to end the job."""
 
 _NEWCOMER = "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.newcomer import main; main()"
 
@@ -63,60 +66,76 @@ def _mpi() -> Any:
     return MPI
 
 
-def bind_host(world: Any) -> str:
-    """The address to listen on: loopback while all places share this machine."""
-    chosen = os.environ.get("APGAS_BIND_HOST")
-    if chosen:
-        return chosen
-    machines = set(world.allgather(os.uname().nodename))
-    if len(machines) == 1:
-        return "127.0.0.1"
-    return socket.gethostbyname(os.uname().nodename)
-
-
 def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     """Join the first world; ``listen`` is given the host to bind to and the job's token.
 
     Raises:
-        UsageError: The process was started by a foreign mpiexec.
+        UsageError: The process was started by a foreign mpiexec, or the places cannot reach each other.
     """
     mpi = _mpi()
     world = mpi.COMM_WORLD
     token = world.bcast(secrets.token_bytes(32) if world.rank == 0 else None, root=0)
-    host, port = listen(bind_host(world), token)
-    me = PlaceInfo(world.rank, host, port, environment.node_name(), os.getpid())
-    members = tuple(world.allgather(me))
+    spot = reach.Spot(reach.machine(), environment.node_name())
+    towards = reach.someone_elsewhere(spot, world.allgather(spot))
+    everyone: list[PlaceInfo | str] = world.allgather(_introduce(world.rank, towards, token, listen))
     segments.unlink_leftovers()
+    members = _all_listening(everyone)
     return Identity(world.rank, members, 0)
+
+
+def _introduce(
+    place: int, towards: str, token: bytes, listen: Callable[[str, bytes], Address]
+) -> PlaceInfo | str:
+    """Listen where ``towards`` reaches us and say so; or why not, as a text: the others wait to hear of us."""
+    try:
+        host, port = listen(reach.listen_where(towards), token)
+    except (UsageError, OSError) as error:
+        return f"{environment.node_name()}: {error}"
+    return PlaceInfo(place, host, port, environment.node_name(), os.getpid())
+
+
+def _all_listening(everyone: list[PlaceInfo | str]) -> tuple[PlaceInfo, ...]:
+    for complaint in everyone:
+        if isinstance(complaint, str):
+            raise UsageError(complaint)
+    return tuple(info for info in everyone if not isinstance(info, str))
 
 
 def spawn_places(
     nodes: tuple[str, ...],
     token: bytes,
+    towards: str,
     admit: Callable[[list[PlaceInfo]], Identity],
     note: Callable[[str], None],
 ) -> tuple[PlaceInfo, ...]:
     """Spawn a place per name in ``nodes`` (this machine where empty); ``admit`` gives them ids and names the members.
 
     One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned.
+    ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.
     ``note`` is told when the processes are up ("spawn") and when they know their job ("join").
 
     Raises:
-        ApgasError: MPI could not spawn them; those that were spawned end.
+        ApgasError: MPI could not spawn them, or nobody could reach them; those that were spawned end.
     """
     worlds: list[Any] = []
     try:
         for name in dict.fromkeys(nodes):
             worlds.append(_spawn(name, nodes.count(name)))
-            worlds[-1].bcast(token, root=_mpi().ROOT)
+            worlds[-1].bcast((token, towards), root=_mpi().ROOT)
     except ApgasError:
         for world in worlds:
             world.recv(source=0, tag=0)
             _dismiss(world, None)
         raise
     note("spawn")
-    groups: list[list[PlaceInfo]] = [world.recv(source=0, tag=0) for world in worlds]
-    identity = admit([newcomer for group in groups for newcomer in group])
+    groups: list[list[PlaceInfo | str]] = [world.recv(source=0, tag=0) for world in worlds]
+    try:
+        newcomers = _all_listening([newcomer for group in groups for newcomer in group])
+    except UsageError:
+        for world in worlds:
+            _dismiss(world, None)
+        raise
+    identity = admit(list(newcomers))
     added = identity.members[-len(nodes) :]
     taken = 0
     for world, group in zip(worlds, groups, strict=True):
@@ -155,10 +174,8 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
     mpi = _mpi()
     world = mpi.COMM_WORLD
     parent = mpi.Comm.Get_parent()
-    token: bytes = parent.bcast(None, root=0)
-    host, port = listen(os.environ.get("APGAS_BIND_HOST", "127.0.0.1"), token)
-    me = PlaceInfo(world.rank, host, port, environment.node_name(), os.getpid())
-    everyone = world.gather(me, root=0)
+    token, towards = parent.bcast(None, root=0)
+    everyone = world.gather(_introduce(world.rank, towards, token, listen), root=0)
     if world.rank == 0:
         parent.send(everyone, dest=0, tag=0)
     admission: Admission | None = parent.bcast(None, root=0)
@@ -183,14 +200,24 @@ def abort(code: int) -> NoReturn:
     """End every process of the job at once; mpiexec returns ``code``. Say why before."""
     from mpi4py import MPI
 
-    sys.stdout.flush()
-    sys.stderr.flush()
+    # MPI may be busy for long, with a spawn on a host that does not answer; without us, mpiexec ends the others, too
+    by_force = threading.Timer(ABORT_S, os._exit, (code,))
+    by_force.daemon = True
+    by_force.start()
+    flush()
     for pipe in (1, 2):
         _wait_until_read(pipe)
     # MPI would add a line about its own abort, which tells the user nothing
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)
+
+
+def flush() -> None:
+    """Write out what was printed; whoever should read it may be gone."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
 
 
 def _wait_until_read(pipe: int) -> None:

@@ -9,6 +9,7 @@ import threading
 from typing import Final
 
 from apgas.core.place import PlaceCore
+from apgas.runtime import lifetime, reach
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.transport.base import Address
@@ -36,6 +37,7 @@ SWITCH_S: Final = 0.0005
 """How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
 
 _driver: Driver | None = None
+_transport: TcpTransport | None = None
 
 
 def driver() -> Driver | None:
@@ -45,22 +47,40 @@ def driver() -> Driver | None:
 
 def build(identity: Identity, listener: Listener) -> Driver:
     """Make this process a place and connect it."""
-    global _driver  # noqa: PLW0603 - one place a process
+    global _driver, _transport  # noqa: PLW0603 - one place a process
     assert listener.transport is not None
+    _transport = listener.transport
     sys.setswitchinterval(SWITCH_S)
     _driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), listener.transport)
     _driver.start()
     return _driver
 
 
+def listen_towards(host: str) -> Address:
+    """Let places on ``host`` reach this one, which listens on loopback so far; returns the further address.
+
+    Raises:
+        UsageError: This machine has no address that ``host`` could reach.
+    """
+    assert _transport is not None
+    return _transport.listen_also(reach.listen_where(host))
+
+
 def serve(place: Driver) -> None:
     """Work for the others until this place is released or the program ends."""
-    # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
+    # start would inherit SIG_IGN, and could not be terminated.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    os.register_at_fork(after_in_child=_hear_signals_again)
     place.on_end = lambda reason: end_hard_soon() if reason else None
     place.over.wait()
     close(place)
+
+
+def _hear_signals_again() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def close(place: Driver) -> None:
@@ -78,6 +98,5 @@ def end_hard_soon() -> None:
 
 def leave_failed(code: int = 1) -> None:
     """End this process at once, without MPI's consent: mpiexec then ends what is left of the job."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    lifetime.flush()
     os._exit(code)

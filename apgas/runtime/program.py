@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
@@ -24,8 +26,14 @@ T = TypeVar("T")
 PARTING_S: Final = 2.0
 """How long place 0 waits for the other places to end."""
 
+PARTING_FAILED_S: Final = 1.2
+"""Likewise if the program has failed, and activities may run that cannot be stopped."""
+
 SETTLE_S: Final = 1.5
 """How long a job that fails waits for the order that it is carrying out."""
+
+ECHO_S: Final = 1.0
+"""Within so many seconds after a signal another one is taken for the same."""
 
 SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 """What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
@@ -40,12 +48,19 @@ class Program:
         self.driver = driver
         self.resizing = resizing
         self.signalled: signal.Signals | None = None
+        self._signalled_s = -math.inf
         driver.on_place_lost = self._lost
         signal.signal(signal.SIGINT, self._interrupt)
         signal.signal(signal.SIGTERM, self._interrupt)
 
-    def _interrupt(self, number: int, _: object) -> NoReturn:
-        """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say)."""
+    def _interrupt(self, number: int, _: object) -> None:
+        """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say).
+
+        One Ctrl-C may arrive twice, because mpiexec passes it on: the second must not interrupt what the first began.
+        """
+        before_s, self._signalled_s = self._signalled_s, time.monotonic()
+        if self._signalled_s - before_s < ECHO_S:
+            return
         self.signalled = signal.Signals(number)
         raise KeyboardInterrupt
 
@@ -55,15 +70,20 @@ class Program:
             return
         known = self.driver.core.membership.members.get(place) if place else None
         who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
-        sys.stderr.write(f"apgas: {who}; the job ends\n")
+        _say(f"apgas: {who}; the job ends\n")
         lifetime.abort(1)
 
     def stop(self, by: signal.Signals) -> NoReturn:
         """A signal ended the job: mpiexec has had it, too, and ends processes by itself; be done before it trips."""
-        sys.stderr.write(f"apgas: {SIGNALS[by]}; the job ends\n")
+        _say(f"apgas: {SIGNALS[by]}; the job ends\n")
         if self.resizing.communicator is not None:
             self.resizing.communicator.close()
         lifetime.abort(128 + by)
+
+
+def _say(text: str) -> None:
+    with suppress(Exception):  # nobody may be there to hear it
+        sys.stderr.write(text)
 
 
 _program: Program | None = None
@@ -111,7 +131,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             this.stop(this.signalled)
         raise
     finally:
-        _part(this, "" if sys.exc_info()[0] in (None, SystemExit) else "the program failed")
+        _part(this, sys.exc_info()[1])
 
 
 def _run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -138,9 +158,10 @@ def _connect(resizing: Resizing) -> None:
         communicator.start(resizing)
 
 
-def _part(this: Program, reason: str) -> None:
-    """End every place, in good order where possible; once."""
+def _part(this: Program, error: BaseException | None) -> None:
+    """End every place, in good order where possible, because the program is over or left ``main`` by ``error``."""
     driver = this.driver
+    reason = "" if error is None or isinstance(error, SystemExit) else "the program failed"
     # newcomers that are just being spawned could not be told of the end: let that order finish
     this.resizing.disable(SETTLE_S)
     with driver.lock:
@@ -150,15 +171,33 @@ def _part(this: Program, reason: str) -> None:
         driver.carry_out(driver.core.end(reason))
         for place in others:
             driver.transport.forget(place)
-    gone = threading.Semaphore(0)
-    for place in others:
-        driver.transport.on_gone(place, gone.release)
-    for _ in others:
-        if not gone.acquire(timeout=PARTING_S):
-            _log.warning("not every place has ended within %s s", PARTING_S)
-            break
+    if not _all_gone(driver, others, PARTING_S if error is None else PARTING_FAILED_S):
+        if error is not None:
+            _end_by_force(this, error)
+        _log.warning("not every place has ended within %s s", PARTING_S)
     if this.resizing.communicator is not None:
         this.resizing.communicator.close()
     process.close(driver)
     with suppress(Exception):
         lifetime.finalize()
+
+
+def _all_gone(driver: Driver, places: Sequence[int], timeout_s: float) -> bool:
+    """Wait until all of ``places`` have closed their connections; False if it took too long."""
+    gone = threading.Semaphore(0)
+    for place in places:
+        driver.transport.on_gone(place, gone.release)
+    until = time.monotonic() + timeout_s
+    return all(gone.acquire(timeout=max(0.0, until - time.monotonic())) for _ in places)
+
+
+def _end_by_force(this: Program, error: BaseException) -> NoReturn:
+    """End places that are too busy to hear of the end: what runs there does not let go of the interpreter."""
+    code: object = error.code if isinstance(error, SystemExit) else 1
+    if not isinstance(error, SystemExit):
+        sys.excepthook(type(error), error, error.__traceback__)
+    elif code is not None and not isinstance(code, int):
+        _say(f"{code}\n")
+    if this.resizing.communicator is not None:
+        this.resizing.communicator.close()
+    lifetime.abort(code if isinstance(code, int) else int(code is not None))

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +69,16 @@ def test_ctrl_c_ends_the_job_with_one_line(places: int, leftovers: Leftovers) ->
 
 
 @pytest.mark.parametrize("places", [2, 0])
+def test_a_signal_that_arrives_again_and_again_is_one(places: int, leftovers: Leftovers) -> None:
+    with waiting(places) as (job, pids):
+        with suppress(ProcessLookupError):
+            for _ in range(500):
+                os.kill(pids[0], signal.SIGINT)
+        done = ended(job, leftovers)
+    assert (done.rc, done.err.count("interrupted"), "Traceback" in done.err) == (130, 1, False), done.err
+
+
+@pytest.mark.parametrize("places", [2, 0])
 def test_term_ends_the_job(places: int, leftovers: Leftovers) -> None:
     with waiting(places) as (job, _):
         job.process.terminate()
@@ -92,6 +102,16 @@ def test_an_uncaught_error_ends_the_job_with_its_traceback(places: int, leftover
     assert done.rc == 1, done.err
     assert done.err.count("RuntimeError: on purpose") == 1
     assert "BAD TERMINATION" not in done.err
+
+
+@pytest.mark.parametrize("places", [2, 0])
+@pytest.mark.parametrize(("how", "code", "says"), [("raise", 1, "RuntimeError: on purpose"), ("exit", 3, "")])
+def test_a_place_that_holds_on_to_its_interpreter_cannot_keep_the_job(
+    places: int, how: str, code: int, says: str, leftovers: Leftovers
+) -> None:
+    done = mpirun(places, [WAITING, "busy", how]) if places else python_run([WAITING, "busy", how])
+    leftovers.check(done.mark)
+    assert (done.rc, done.err.count("Traceback"), says in done.err) == (code, how == "raise", True), done.err
 
 
 @pytest.mark.parametrize("places", [2, 0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -100,6 +102,12 @@ def free_there(ref: apgas.GlobalRef[str]) -> str:
     return mine.get()
 
 
+def terminate_a_child() -> int:
+    child = subprocess.Popen(["sleep", "600"])
+    child.terminate()
+    return child.wait(20)
+
+
 def references() -> None:
     ref = apgas.GlobalRef("kept")
     check(at(place(1), free_there, ref) == "mine", "an object of another place was freed")
@@ -113,6 +121,7 @@ def references() -> None:
 
 def main() -> None:
     references()
+    check([at(where, terminate_a_child) for where in places()] == [-signal.SIGTERM] * len(places()), "a child lived")
     check(len(at(place(1), many_arrays)) == 5000, "arrays there")
     check(at(place(1), len, many_arrays()) == 5000, "arrays here")
     errors()

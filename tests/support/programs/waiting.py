@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 import apgas
@@ -36,6 +37,11 @@ def wait_for_ever() -> None:
     threading.Event().wait()
 
 
+def hold_on() -> int:
+    """An activity that does not even let other threads run."""
+    return sum(range(10**11))
+
+
 def fail() -> None:
     """An activity that raises."""
     raise LookupError("elsewhere, on purpose")
@@ -51,6 +57,9 @@ def main() -> None:
     print("pids", *pids, flush=True)
     for place in apgas.places():
         apgas.async_at(place, wait_for_ever)
+    if "busy" in sys.argv:
+        apgas.async_at(apgas.places()[-1], hold_on)
+        time.sleep(0.2)
     if "raise" in sys.argv:
         raise RuntimeError("on purpose")
     if "exit" in sys.argv:

@@ -1,0 +1,38 @@
+"""The last moments of a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import NoReturn
+
+import pytest
+
+from apgas.runtime import lifetime
+
+STUCK = """
+import sys, time, types
+mpi = types.SimpleNamespace(COMM_WORLD=types.SimpleNamespace(Abort=lambda code: time.sleep(600)))
+sys.modules["mpi4py"] = types.ModuleType("mpi4py")
+sys.modules["mpi4py"].MPI = mpi
+from apgas.runtime import lifetime
+lifetime.ABORT_S = 0.05
+lifetime.abort(7)
+"""
+
+
+class Broken:
+    """Standard output that nobody reads any more."""
+
+    def flush(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def test_output_that_nobody_reads_does_not_keep_a_process_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Broken())
+    monkeypatch.setattr(sys, "stderr", None)
+    lifetime.flush()
+
+
+def test_an_mpi_that_is_stuck_does_not_keep_a_job_from_ending() -> None:
+    assert subprocess.run([sys.executable, "-c", STUCK], check=False, timeout=100).returncode == 7

@@ -106,7 +106,9 @@ def _strips(snapshot: Snapshot, record: RunRecord, styles: Mapping[int, Look]) -
     for node in snapshot.nodes:
         strip = Text()
         for cell in range(cells):
-            holder = _holder(record, node.name, (cell + 0.5) * slice_s)
+            moment_s = (cell + 0.5) * slice_s
+            # The record ends with the last event; since then nothing has changed.
+            holder = _holder(record, node.name, moment_s) if moment_s < record.end_s else node.job
             strip.append(
                 "█" if holder is not None else "·", style=styles[holder].color if holder is not None else "dim"
             )

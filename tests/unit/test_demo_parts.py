@@ -230,6 +230,14 @@ def test_the_live_view_shows_nodes_progress_and_queue() -> None:
     assert "uts-2 (1-3 nodes)" in text
 
 
+def test_a_node_that_works_on_since_the_last_event_is_not_shown_idle() -> None:
+    console = Console(width=110, file=io.StringIO(), record=True)
+    console.print(view(snapshot(status(1, "running", "ab")), record(), batch=1))
+    strips = {line.split()[0]: line.split()[1] for line in console.export_text().splitlines() if "uts-1" in line[5:]}
+    assert strips["a"] == "█" * 12, "held all the time; the record ends at 10 s, now it is 12 s"
+    assert strips["b"] == "·" * 5 + "█" * 7
+
+
 def test_off_a_terminal_there_are_plain_lines_only() -> None:
     console = Console(file=io.StringIO(), force_terminal=False)
     with Watcher(console, 1) as watcher:

@@ -111,7 +111,7 @@ def calibrate(
         unit = UNITS[benchmark]
         tell(
             f"{benchmark}: one core does {words.large(pace.core_rate)} {unit}/s, "
-            f"a node is held to {words.large(pace.rate)} {unit}/s ({words.percent(pace.share)} of a core)"
+            f"a node is held to {words.large(pace.rate)} ({words.percent(pace.share)})"
         )
     return paces
 

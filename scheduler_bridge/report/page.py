@@ -162,7 +162,7 @@ def _resizes(records: Sequence[RunRecord]) -> str:
 
 def _resize_row(policy: str, job: JobRecord, resize: ResizeRecord) -> list[Cell]:
     took_s = None if resize.done_s is None else resize.done_s - resize.ordered_s
-    outcome = f"{resize.outcome}: {resize.reason}" if resize.reason else resize.outcome
+    outcome = f"{resize.outcome} ({resize.reason})" if resize.reason else resize.outcome
     return [
         Cell(policy),
         Cell(f"{job.job_id} {job.name}"),

@@ -24,7 +24,7 @@ def _table(title: str) -> Table:
         title_style="bold",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=0,  # The box has a space between columns; with more, a terminal of 80 would not do.
         pad_edge=False,
     )
 
@@ -32,10 +32,10 @@ def _table(title: str) -> Table:
 def job_table(record: RunRecord) -> Table:
     """One row per job: accepted sizes, nodes over time, wait, runtime, turnaround, resizes, verified."""
     table = _table(f"{record.policy}: {words.summary(record)}")
-    table.add_column("job")
+    table.add_column("job", no_wrap=True)
     table.add_column("accepts")
     table.add_column("nodes", no_wrap=True)
-    for head in ("wait s", "runtime s", "turnaround s", "grows", "shrinks"):
+    for head in ("wait\ns", "runtime\ns", "turnaround\ns", "grows", "shrinks"):
         table.add_column(head, justify="right", min_width=5)
     table.add_column("verified")
     for job in record.jobs:
@@ -68,9 +68,9 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     """One row per policy, over all jobs and, where both kinds ran, per class."""
     table = _table("Batch")
     table.caption = f"busy: node-seconds held by jobs / {UTILIZATION_DENOMINATOR}; means over the ended jobs"
-    table.add_column("policy")
-    table.add_column("jobs")
-    for head in ("makespan s", "busy", "wait s", "runtime s", "turnaround s", "grows", "shrinks"):
+    table.add_column("policy", no_wrap=True)
+    table.add_column("jobs", no_wrap=True)
+    for head in ("makespan\ns", "busy", "wait\ns", "runtime\ns", "turnaround\ns", "grows", "shrinks"):
         table.add_column(head, justify="right", min_width=5)
     for record in records:
         classes = sorted({job.job_class for job in record.jobs})

@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -53,6 +54,18 @@ def run(policy: str, end_s: float, *, name: str = "uts-1") -> RunRecord:
         notes=["emulated"],
         provenance={"cpu": HOSTILE, "seed": 42},
     )
+
+
+def test_names_are_whole_on_a_narrow_terminal() -> None:
+    console = Console(width=80, file=io.StringIO(), record=True)
+    records = [run("malleable", 100.0, name="nqueens17-10"), run("easy", 120.0)]
+    records[0].jobs.append(msgspec.structs.replace(records[0].jobs[0], job_class="rigid"))
+    console.print(tables.job_table(records[0]))
+    console.print(tables.comparison_table(records))
+    lines = console.export_text().splitlines()
+    assert any("↔ nqueens17-10" in line for line in lines)
+    assert any(line.split()[:3] == ["malleable", "2", "all"] for line in lines)
+    assert not any("…" in line for line in lines)
 
 
 class Outline(HTMLParser):

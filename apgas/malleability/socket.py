@@ -2,7 +2,8 @@
 
 Two daemon threads: one blocks in reading, one blocks until there is something to send. After a lost connection the
 job says hello again, then (if it is ready for orders) ready, then the last outcomes, which may have been under way,
-then what was kept. The scheduler repeats an open order; an order that was delivered before is dropped here.
+then the requests that were not answered, then what was kept. The scheduler repeats an open order; an order that was
+delivered before is dropped here.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class SocketCommunicator:
         # All below is guarded by _changed.
         self._pending: deque[wire.Message] = deque()
         self._outcomes: deque[wire.Outcome] = deque(maxlen=_REMEMBERED_OUTCOMES)
+        self._asked: dict[int, wire.Evolving] = {}
         self._ready_nodes: tuple[wire.NodeName, ...] | None = None
         self._seen_orders: set[int] = set()
         self._socket: socket.socket | None = None
@@ -93,6 +95,8 @@ class SocketCommunicator:
             if isinstance(message, wire.Progress) and self._pending and isinstance(self._pending[-1], wire.Progress):
                 self._pending.pop()
             self._pending.append(message)
+            if isinstance(message, wire.Evolving):
+                self._asked[message.request] = message
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -175,6 +179,8 @@ class SocketCommunicator:
             case wire.Withdraw():
                 listener.withdraw(message)
             case wire.Answer():
+                with self._changed:
+                    self._asked.pop(message.request, None)
                 listener.answer(message)
             case wire.Refused():
                 _logger.warning("the scheduler refused a message: %s", message.reason)
@@ -223,7 +229,8 @@ class SocketCommunicator:
         again: list[wire.Message] = []
         if self._ready_nodes is not None:
             again.append(wire.Ready(nodes=self._ready_nodes))
-        self._pending.extendleft(reversed([*again, *self._outcomes]))
+        unanswered = [request for request in self._asked.values() if request not in self._pending]
+        self._pending.extendleft(reversed([*again, *self._outcomes, *unanswered]))
         self._outcomes.clear()
 
     # sending thread -------------------------------------------------------------------------------------------------
@@ -239,7 +246,7 @@ class SocketCommunicator:
                 connection, message = self._socket, self._pending[0]
             assert connection is not None
             try:
-                connection.sendall(wire.encode(message))
+                connection.sendall(_encoded(message))
             except OSError:
                 with self._changed:
                     if self._socket is connection:
@@ -258,6 +265,7 @@ class SocketCommunicator:
                 self._ready_nodes = message.nodes
             case wire.Disable():
                 self._ready_nodes = None
+                self._asked.clear()
             case wire.Outcome():
                 self._outcomes.append(message)
                 if message.outcome == "done" and self._ready_nodes is not None:
@@ -300,6 +308,15 @@ def _address(endpoint: str, name: str) -> tuple[str, int]:
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise UsageError(f"{name} is {endpoint!r}; it is to be HOST:PORT")
     return host.strip("[]"), int(port)
+
+
+def _encoded(message: wire.Message) -> bytes:
+    """Encode ``message``; nothing if that is impossible, for the messages behind it have to go."""
+    try:
+        return wire.encode(message)
+    except (TypeError, ValueError):
+        _logger.exception("a message cannot be sent: %r", message)
+        return b""
 
 
 def _read_message(lines: BinaryIO) -> wire.ToJob:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -207,9 +208,23 @@ def resizes() -> list[ResizeRecord]:
 
 
 def progress(done: float, total: float | None = None, unit: str = "tasks") -> None:
-    """(place 0) Tell the scheduler how far the program is; at most four messages a second are sent."""
+    """(place 0) Tell the scheduler how far the program is; at most four messages a second are sent.
+
+    Args:
+        done: What is done, in ``unit``.
+        total: What there is to do in all, in ``unit``, if that is known.
+        unit: What is counted; at most 40 characters are sent.
+
+    Raises:
+        UsageError: Not on place 0, or a number is not finite.
+    """
     global _last_progress_s  # noqa: PLW0603 - one program a process
+    resizing = program().resizing
+    # numbers of other libraries know no JSON
+    plain_done, plain_total = float(done), None if total is None else float(total)
+    if not math.isfinite(plain_done) or not math.isfinite(plain_total or 0.0):
+        raise UsageError(f"progress is told in finite numbers, not {done} of {total}")
     now = time.monotonic()
     if now - _last_progress_s >= _PROGRESS_EVERY_S:
         _last_progress_s = now
-        program().resizing.progress(done, total, unit)
+        resizing.progress(plain_done, plain_total, unit[:40])

@@ -90,13 +90,21 @@ class Resizing:
             self.idle.wait_for(lambda: self._reshape.step is Step.IDLE, timeout_s)
             self._handler = None
         self._tell(o.Disable())
+        for request in list(self._requests):
+            self._grant(request, 0)
 
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink."""
         return [place for place in self.driver.places() if place.node in self._wish and place.id != 0]
 
     def request(self, delta: int) -> Future[int]:
-        """Ask the scheduler for ``delta`` nodes more, or offer nodes back; the future is what it grants."""
+        """Ask the scheduler for ``delta`` nodes more, or offer nodes back; the future is what it grants.
+
+        Raises:
+            UsageError: There is no handler, without which no order can follow.
+        """
+        if self._handler is None:
+            raise UsageError("only a program with a malleable handler may ask for nodes or offer them")
         future: Future[int] = Future()
         if self.communicator is None:
             future.set_result(0)
@@ -150,9 +158,12 @@ class Resizing:
     def answer(self, answer: o.Answer) -> None:
         """Take the answer to an evolving request."""
         _log.info("the scheduler answered request %d: %+d nodes %s", answer.request, answer.granted, answer.reason)
-        future = self._requests.pop(answer.request, None)
+        self._grant(answer.request, answer.granted)
+
+    def _grant(self, request: int, nodes: int) -> None:
+        future = self._requests.pop(request, None)
         if future is not None:
-            future.set_result(answer.granted)
+            future.set_result(nodes)
 
     def scheduler_lost(self, reason: str) -> None:
         """End the job, for its scheduler is gone."""
@@ -227,7 +238,7 @@ class Resizing:
                     order=record.order,
                     kind=record.kind,
                     outcome=record.outcome,
-                    reason=record.reason[:4000],
+                    reason=record.reason[:4000].encode(errors="replace").decode(),
                     nodes=record.nodes,
                     seconds=record.seconds,
                     phases=record.phases,

@@ -195,6 +195,26 @@ def test_a_reconnected_job_says_again_what_holds(scheduler: Scheduler, listener:
         assert again.read() == wire.Evolving(request=1, delta=1)
 
 
+def test_a_reconnected_job_asks_again_what_was_not_answered(scheduler: Scheduler, listener: Listener) -> None:
+    with Connected(scheduler, listener, "reconnect:30") as job:
+        requests = [wire.Evolving(request=number, delta=2) for number in (1, 2)]
+        for request in requests:
+            job.communicator.send(request)
+        assert [job.peer.read() for _ in requests] == requests
+        job.peer.write(wire.Answer(request=1, granted=2))
+        assert listener.next() == wire.Answer(request=1, granted=2)
+        job.peer.close()
+        peer = scheduler.accept()
+        assert peer.read() == requests[1]
+
+
+def test_a_message_that_cannot_be_encoded_does_not_stop_the_others(scheduler: Scheduler, listener: Listener) -> None:
+    with Connected(scheduler, listener) as job:
+        job.communicator.send(wire.Deferred(order=1, reason="\udc80"))
+        job.communicator.send(wire.Disable())
+        assert job.peer.read() == wire.Disable()
+
+
 def test_messages_of_a_lost_connection_are_kept(scheduler: Scheduler, listener: Listener) -> None:
     port = scheduler.port
     with Connected(scheduler, listener, "reconnect:60") as job:

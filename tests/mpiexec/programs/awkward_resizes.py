@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+
+import numpy as np
 
 import apgas
 from apgas import at, places
@@ -48,6 +50,14 @@ def leave_from_a_finish() -> None:
         sys.exit(3)
 
 
+def refusal(action: Callable[..., object], *args: object) -> str:
+    try:
+        action(*args)
+    except apgas.UsageError as error:
+        return str(error)
+    return ""
+
+
 def wait_for(orders: int) -> None:
     until = time.monotonic() + 25
     while len(apgas.resizes()) < orders and time.monotonic() < until:
@@ -57,6 +67,9 @@ def wait_for(orders: int) -> None:
 
 def main() -> None:
     handler = Handler()
+    check("with a malleable handler" in refusal(apgas.request_grow, 1), "asked without a handler")
+    check("finite" in refusal(apgas.progress, float("nan")), "progress that is no number")
+    apgas.progress(np.int64(3), np.float32(4))  # type: ignore[arg-type]
     apgas.define_malleable_handler(handler)
     apgas.schedule_orders("0:+1")
     wait_for(1)

@@ -83,9 +83,7 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     return Identity(world.rank, members, 0)
 
 
-def _introduce(
-    place: int, towards: str, token: bytes, listen: Callable[[str, bytes], Address]
-) -> PlaceInfo | str:
+def _introduce(place: int, towards: str, token: bytes, listen: Callable[[str, bytes], Address]) -> PlaceInfo | str:
     """Listen where ``towards`` reaches us and say so; or why not, as a text: the others wait to hear of us."""
     try:
         host, port = listen(reach.listen_where(towards), token)

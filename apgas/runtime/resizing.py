@@ -23,6 +23,7 @@ from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import codec, lifetime
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
+from apgas.runtime.growth import Routes
 from apgas.runtime.handlers import SerialCalls, call_handler
 from apgas.runtime.schedule import ScheduledOrder
 from apgas.transport.base import TimerHandle
@@ -41,6 +42,7 @@ class Resizing:
         self.records: list[r.ResizeRecord] = []
         self.idle = threading.Condition(driver.lock)
         self._token = token
+        self._routes = Routes(driver)
         self._reshape = Reshape(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
@@ -275,8 +277,9 @@ class Resizing:
         began = time.monotonic()
         marks: dict[str, float] = {}
         try:
+            nodes, towards = self._routes.prepare(effect.nodes)
             added = lifetime.spawn_places(
-                effect.nodes, self._token, self._admit, lambda phase: marks.update({phase: time.monotonic()})
+                nodes, self._token, towards, self._admit, lambda phase: marks.update({phase: time.monotonic()})
             )
         except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
             text = str(error)
@@ -292,7 +295,8 @@ class Resizing:
             membership = self.driver.core.membership
             ids = membership.new_ids(len(newcomers))
             added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
-            return lifetime.Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
+            members = self._routes.reachable(membership.members.values())
+            return lifetime.Identity(ids[0], (*members, *added), membership.epoch + 1)
 
     def _send_home(self, newcomers: tuple[PlaceInfo, ...]) -> None:
         """Newcomers that came too late are released before they ever were members."""

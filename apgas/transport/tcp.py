@@ -75,12 +75,12 @@ class TcpTransport:
         self._closed = False
         self._drained = threading.Event()
         self._loop = EventLoop("apgas-io")
-        self._door = Door(self._loop, bind_host, self._config.handshake_deadline_s, self._config.max_callers)
+        self._doors = [self._new_door(bind_host)]
 
     @property
     def address(self) -> Address:
         """Where this transport listens."""
-        return self._door.address
+        return self._doors[0].address
 
     @property
     def wakeups(self) -> int:
@@ -99,8 +99,23 @@ class TcpTransport:
             if self._receiver is not None or self._closing:
                 raise UsageError("a transport is started once, and before it is closed")
             self._place, self._receiver = place, receiver
-        self._loop.call_soon(lambda: self._door.open(lambda: Listener(self._token, place), self._admit))
+        self._loop.call_soon(partial(self._open_door, self._doors[0]))
         self._loop.start()
+
+    def listen_also(self, host: str) -> Address:
+        """Listen on a further address of this machine, for places that do not reach the first one; returns it.
+
+        Raises:
+            TransportClosedError: It is not running.
+            OSError: It cannot listen there.
+        """
+        with self._lock:
+            if self._closing or self._receiver is None:
+                raise TransportClosedError("the transport is not running")
+            door = self._new_door(host)
+            self._doors.append(door)
+            self._loop.call_soon(partial(self._open_door, door))
+            return door.address
 
     def learn(self, peers: Mapping[int, Address]) -> None:
         """Allow frames to ``peers``; those forgotten or lost stay so."""
@@ -187,7 +202,13 @@ class TcpTransport:
                 self._end_all()
             self._loop.stop()
 
+    def _new_door(self, host: str) -> Door:
+        return Door(self._loop, host, self._config.handshake_deadline_s, self._config.max_callers)
+
     # the rest runs on the io thread, except _open --------------------------------------------------------------------
+
+    def _open_door(self, door: Door) -> None:
+        door.open(lambda: Listener(self._token, self._place), self._admit)
 
     def _open(self, place: int) -> _Outgoing:
         with self._lock:
@@ -284,7 +305,8 @@ class TcpTransport:
             outgoing.channel.finish()
 
     def _end_all(self) -> None:
-        self._door.close()
+        for door in self._doors:
+            door.close()
         for outgoing in self._outgoing.values():
             outgoing.close()
         for incoming in self._incoming.values():

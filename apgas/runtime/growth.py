@@ -1,0 +1,78 @@
+"""(place 0) What has to be true of hosts and addresses before places are spawned: see ``Routes``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from apgas.core.messages import PlaceInfo
+from apgas.runtime import environment, probe, process, reach
+from apgas.runtime.context import Scope
+from apgas.runtime.driver import Driver
+from apgas.transport.base import Address
+
+
+class Routes:
+    """Lets newcomers and members reach each other.
+
+    A job that is all on one machine listens on loopback. When it grows to another machine for the first time, each
+    member is asked to listen on an address of the network as well; newcomers are told that one.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._further: dict[int, Address] = {}
+
+    def prepare(self, nodes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+        """Look whether places can be spawned on ``nodes``, and let those reach the members.
+
+        Returns:
+            The nodes to spawn on, and the address of this place that newcomers must reach; empty: all are on this
+            machine.
+
+        Raises:
+            ApgasError: A host cannot be used, or has no way to here; the job is as it was.
+        """
+        by = probe.launcher()
+        if by.stays_here:
+            return nodes, self._towards()
+        # without a name, mpiexec would choose one of its hosts
+        nodes = tuple(node or environment.node_name() for node in nodes)
+        elsewhere = [node for node in dict.fromkeys(nodes) if not probe.is_here(node)]
+        in_use = {place.node for place in self._driver.places()}
+        probe.look(by, [node for node in elsewhere if node not in in_use])
+        if elsewhere:
+            self._open(elsewhere[0])
+        return nodes, self._towards()
+
+    def reachable(self, members: Iterable[PlaceInfo]) -> list[PlaceInfo]:
+        """The members with the addresses by which newcomers reach them."""
+        return [
+            replace(info, host=self._further[info.place][0], port=self._further[info.place][1])
+            if info.place in self._further
+            else info
+            for info in members
+        ]
+
+    def _open(self, host: str) -> None:
+        """Let every member that listens on loopback only listen where ``host`` reaches it, too."""
+        with self._driver.lock:
+            members = [info for info in self._driver.core.membership.staying if info.place not in self._further]
+        finish = self._driver.open_finish()
+        try:
+            answers = {
+                info.place: self._driver.spawn(
+                    Scope(finish), self._driver.place(info.place), (process.listen_towards, (host,), {}), to_caller=True
+                )
+                for info in members
+                if reach.is_loopback(info.host)
+            }
+            self._further.update({place: answer.result() for place, answer in answers.items()})
+        finally:
+            self._driver.close_finish(finish)
+
+    def _towards(self) -> str:
+        me = self._driver.core.here
+        host = self._further[me][0] if me in self._further else self._driver.core.membership.members[me].host
+        return "" if reach.is_loopback(host) else host

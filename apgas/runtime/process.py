@@ -9,7 +9,7 @@ import threading
 from typing import Final
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import lifetime
+from apgas.runtime import lifetime, reach
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.transport.base import Address
@@ -37,6 +37,7 @@ SWITCH_S: Final = 0.0005
 """How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
 
 _driver: Driver | None = None
+_transport: TcpTransport | None = None
 
 
 def driver() -> Driver | None:
@@ -46,12 +47,23 @@ def driver() -> Driver | None:
 
 def build(identity: Identity, listener: Listener) -> Driver:
     """Make this process a place and connect it."""
-    global _driver  # noqa: PLW0603 - one place a process
+    global _driver, _transport  # noqa: PLW0603 - one place a process
     assert listener.transport is not None
+    _transport = listener.transport
     sys.setswitchinterval(SWITCH_S)
     _driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), listener.transport)
     _driver.start()
     return _driver
+
+
+def listen_towards(host: str) -> Address:
+    """Let places on ``host`` reach this one, which listens on loopback so far; returns the further address.
+
+    Raises:
+        UsageError: This machine has no address that ``host`` could reach.
+    """
+    assert _transport is not None
+    return _transport.listen_also(reach.listen_where(host))
 
 
 def serve(place: Driver) -> None:

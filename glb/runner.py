@@ -126,7 +126,7 @@ class PlaceRunner(Generic[R]):
     def _warm_up(self) -> None:
         try:
             self.setup.warm_up()
-        except Exception:  # noqa: BLE001 - whatever the program raises ends the computation, with its text
+        except BaseException:  # noqa: BLE001 - whatever the program raises ends the computation, with its text
             self.abort(traceback.format_exc())
         finally:
             self._warm.set()

@@ -48,6 +48,10 @@ def test_an_error_stops_the_computation_and_nothing_else(leftovers: Leftovers) -
     assert run(leftovers, 2, "failing")["error"] == "task 3000 is bad"
 
 
+def test_a_newcomer_that_cannot_warm_up_stops_the_computation(leftovers: Leftovers) -> None:
+    assert "SystemExit: too cold" in run(leftovers, 2, "joined_cold")["error"]
+
+
 def test_the_programs_own_handler_is_called_and_may_choose(leftovers: Leftovers) -> None:
     told = run(leftovers, 2, "watched")
     assert told["calls"] == ["preGrow", "postGrow", "preShrink", "postShrink"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable
 
 import apgas
@@ -32,6 +33,12 @@ class FailingNumbers(SlowNumbers):
 
 def right(outcome: glb.Outcome[Total], limit: int) -> bool:
     return dict(outcome.result.done) == dict.fromkeys(range(1, limit), 1) and outcome.statistics.tasks == limit - 1
+
+
+def leave_if_new() -> None:
+    """A warm-up that fails on places that join."""
+    if apgas.here().id > 1:
+        sys.exit("too cold")
 
 
 def summary(outcomes: list[glb.Outcome[Total]], limit: int) -> dict[str, object]:
@@ -145,6 +152,19 @@ def called_back() -> dict[str, object]:
     outcome = computing.result()
     after = glb.compute(SlowNumbers([1], 3000), Total, glb.Config(workers=2))
     return summary([outcome], 20_000) | {"evacuated": evacuated, "after": right(after, 3000)}
+
+
+def joined_cold() -> dict[str, object]:
+    """A newcomer's warm-up leaves by SystemExit: the computation must not go on without it."""
+    apgas.schedule_orders("0.05:+1")
+    text = ""
+    try:
+        for _ in range(5):
+            glb.compute(SlowNumbers([1], 20_000), Total, glb.Config(workers=1, warm_up=leave_if_new))
+    except (glb.GlbError, BaseExceptionGroup) as error:
+        text = "".join(traceback.format_exception(error))
+    after = glb.compute(SlowNumbers([1], 3000), Total, glb.Config(workers=1))
+    return summary([after], 3000) | {"error": text}
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from typing import Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import environment, reach, segments
+from apgas.runtime import environment, main_module, reach, segments
 from apgas.transport.base import Address
 
 READ_S: Final = 0.1
@@ -53,6 +53,7 @@ class Admission:
     epoch: int
     sys_path: tuple[str, ...]
     cwd: str
+    main: main_module.MainModule
 
 
 def _mpi() -> Any:
@@ -139,7 +140,8 @@ def spawn_places(
     for world, group in zip(worlds, groups, strict=True):
         places = tuple(info.place for info in added[taken : taken + len(group)])
         taken += len(group)
-        _dismiss(world, Admission(places, identity.members, identity.epoch, tuple(sys.path), str(Path.cwd())))
+        cwd, main = str(Path.cwd()), main_module.describe()
+        _dismiss(world, Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main))
     note("join")
     return added
 
@@ -183,6 +185,7 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
         return None
     os.chdir(admission.cwd)
     sys.path[:] = list(admission.sys_path)
+    main_module.stand_in(admission.main)
     return Identity(admission.places[world.rank], admission.members, admission.epoch)
 
 

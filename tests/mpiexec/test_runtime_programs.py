@@ -37,6 +37,13 @@ def test_handlers_that_misbehave(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+@pytest.mark.parametrize("start", [[PROGRAMS / "newcomers.py"], ["-m", "newcomers"]], ids=["script", "module"])
+def test_newcomers_know_the_main_program(start: list[str | Path], leftovers: Leftovers) -> None:
+    job = mpirun(2, [*start, "once", "-v"], cwd=PROGRAMS)
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
 def _resized(text: str) -> Any:
     result = json.loads(text.splitlines()[-1])
     assert result["sent"] == result["arrived"] > 0, result

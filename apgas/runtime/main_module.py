@@ -1,0 +1,87 @@
+"""The program's main module on places that joined: loaded when something in it is first asked for by name.
+
+Functions and classes of the main module travel by value. Some objects do not: a function with a cache, for one, goes by
+its name in ``__main__``, which on a newcomer is another file. To load the program there at once would make every
+newcomer wait for its imports, so its names are looked up in it on demand. As with ``multiprocessing``, the file is run
+under another name: what stands under ``if __name__ == "__main__"`` is not.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apgas.errors import UsageError
+
+RUN_NAME: Final = "__mp_main__"
+
+
+@dataclass(frozen=True, slots=True)
+class MainModule:
+    """Where the program's main module is: its name if it was started by ``-m``, else its path; neither if it has none.
+
+    Attributes:
+        name: Of the module.
+        path: Of the file.
+        argv: The program's arguments.
+    """
+
+    name: str
+    path: str
+    argv: tuple[str, ...]
+
+
+def describe() -> MainModule:
+    """Describe the main module of this process."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    name = "" if spec is None or spec.name is None else str(spec.name)
+    return MainModule(name, str(getattr(main, "__file__", None) or ""), tuple(sys.argv))
+
+
+def stand_in(program: MainModule) -> None:
+    """Let names be looked up in ``program`` that ``__main__`` of this process lacks."""
+    sys.argv[:] = list(program.argv)
+    if not program.name and not program.path:
+        return
+    main = sys.modules["__main__"]
+    loading = threading.RLock()
+    loaded: dict[str, Any] = {}
+
+    def look_up(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module '__main__' of a place that joined has no attribute {name!r}")
+        with loading:
+            if not loaded:
+                loaded["__name__"] = RUN_NAME
+                loaded.update(_load(program))
+        if name not in loaded:
+            raise AttributeError(f"{program.name or program.path} has no attribute {name!r}")
+        return loaded[name]
+
+    main.__getattr__ = look_up  # type: ignore[method-assign]
+
+
+def _load(program: MainModule) -> dict[str, Any]:
+    import runpy
+
+    try:
+        if program.name:
+            found = runpy.run_module(program.name, run_name=RUN_NAME, alter_sys=True)
+        else:
+            found = runpy.run_path(program.path, run_name=RUN_NAME)
+    except BaseException as error:
+        # no AttributeError: pickle would replace its text
+        raise UsageError(
+            f"{program.name or program.path} cannot be loaded on a place that joined: {type(error).__name__}: {error}"
+            ' (apgas.run belongs under if __name__ == "__main__")'
+        ) from error
+    for value in found.values():
+        if getattr(value, "__module__", None) == RUN_NAME:
+            # so that it can be sent on from here, too
+            with suppress(AttributeError, TypeError):
+                value.__module__ = "__main__"
+    return found

@@ -33,10 +33,13 @@ from apgas.runtime.api import (
     resizes,
     schedule_orders,
     shrink_wish,
+    trace,
 )
 from apgas.runtime.context import Future
 from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
+from apgas.runtime.trace import instant as trace_instant
+from apgas.runtime.trace import span as trace_span
 
 __all__ = [
     "ApgasError",
@@ -68,4 +71,7 @@ __all__ = [
     "run",
     "schedule_orders",
     "shrink_wish",
+    "trace",
+    "trace_instant",
+    "trace_span",
 ]

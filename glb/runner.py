@@ -275,6 +275,7 @@ class PlaceRunner(Generic[R]):
         to = self._place(effect.to)
         match effect:
             case Request():
+                apgas.trace_instant("asks", "glb", place=effect.to)
                 apgas.immediate(to, messages.requested, self.setup.number, self.here, effect.nonce)
             case Refuse():
                 apgas.immediate(to, messages.refused, self.setup.number, effect.nonce)
@@ -292,6 +293,7 @@ class PlaceRunner(Generic[R]):
             bag.merge(give.bag)
         else:
             own.bytes_sent += size_bytes
+            apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=size_bytes)
 
     def _forward(self, to: int, bag: Bag[R]) -> None:
         try:

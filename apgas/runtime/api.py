@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from apgas.core.identity import Place
@@ -18,6 +20,7 @@ from apgas.runtime.context import Future, Scope, current_scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.program import program
 from apgas.runtime.schedule import parse_orders
+from apgas.runtime.tracing import Tracing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -205,6 +208,28 @@ def drain_orders() -> None:
 def resizes() -> list[ResizeRecord]:
     """(place 0) Every order so far and how it ended."""
     return list(program().resizing.records)
+
+
+def trace(path: Path | str) -> None:
+    """(place 0) Trace all places from now on, newcomers too, and write the timeline when the program has ended well.
+
+    Open the file in Perfetto or chrome://tracing: activities, what libraries note, and orders with their phases, of all
+    places on one clock.
+
+    Args:
+        path: The file, JSON in the Chrome trace event format.
+
+    Raises:
+        UsageError: Tracing is on already, or the file's folder cannot be written.
+    """
+    resizing = program().resizing
+    path = Path(path).absolute()
+    if resizing.tracing is not None:
+        raise UsageError("the program is traced already")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"the timeline cannot be written: {path.parent} is no folder that can be written")
+    resizing.tracing = Tracing(path, at)
+    resizing.tracing.join(places())
 
 
 def progress(done: float, total: float | None = None, unit: str = "tasks") -> None:

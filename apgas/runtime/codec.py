@@ -97,3 +97,8 @@ def load_error(body: Buffer) -> BaseException:
     except BaseException as unreadable:  # noqa: BLE001 - unpickling runs code of the program, which may raise anything
         return RemoteError(f"an error of another place cannot be read here: {summary(unreadable)}")
     return error if isinstance(error, BaseException) else RemoteError(reprlib.repr(error))
+
+
+def name_of(fn: object) -> str:
+    """What people call a function."""
+    return getattr(fn, "__qualname__", None) or type(fn).__name__

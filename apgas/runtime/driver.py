@@ -21,7 +21,7 @@ from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import codec
+from apgas.runtime import codec, trace
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.executor import Executor
 from apgas.transport.base import SlowPeerError, Transport, TransportClosedError, UnknownPeerError
@@ -245,7 +245,9 @@ class Driver:
         with entered(Scope(spawn.finish)), pooled(self.executor.waiting):
             try:
                 fn, args, kwargs = codec.loads(payload)
-                answer = codec.dumps(fn(*args, **kwargs))
+                with trace.span(codec.name_of(fn), "activity", sent_by=src):
+                    value = fn(*args, **kwargs)
+                answer = codec.dumps(value)
             except BaseException as raised:  # noqa: BLE001 - an activity's error travels, whatever it is
                 ok = False
                 error = codec.dump_error(raised, self.core.here, self.here.node)
@@ -270,7 +272,11 @@ class Driver:
         fn, args, kwargs = call
         error: bytes | None = None
         try:
-            with entered(scope), pooled(self.executor.waiting):
+            with (
+                entered(scope),
+                pooled(self.executor.waiting),
+                trace.span(codec.name_of(fn), "activity", sent_by=self.core.here),
+            ):
                 value = fn(*args, **kwargs)
         except BaseException as raised:  # noqa: BLE001 - an activity's error goes to its finish, whatever it is
             if not to_caller:

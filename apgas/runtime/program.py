@@ -141,9 +141,21 @@ def _run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kw
         value = main(*args, **kwargs)
     errors = this.driver.close_finish(finish)
     this.resizing.disable()
+    _write_timeline(this)
     if errors:
         raise BaseExceptionGroup("activities failed", errors)
     return value
+
+
+def _write_timeline(this: Program) -> None:
+    tracing = this.resizing.tracing
+    if tracing is None:
+        return
+    finish = this.driver.open_finish()
+    with entered(Scope(finish)):
+        tracing.collect(this.driver.places())
+    this.driver.close_finish(finish)
+    tracing.write(this.resizing.records, this.resizing.records_began_ns)
 
 
 def _connect(resizing: Resizing) -> None:

@@ -26,6 +26,7 @@ from apgas.runtime.driver import Driver
 from apgas.runtime.growth import Routes
 from apgas.runtime.handlers import SerialCalls, call_handler
 from apgas.runtime.schedule import ScheduledOrder
+from apgas.runtime.tracing import Tracing
 from apgas.transport.base import TimerHandle
 
 _log = logging.getLogger("apgas.resize")
@@ -40,6 +41,7 @@ class Resizing:
         self.driver = driver
         self.communicator = communicator
         self.records: list[r.ResizeRecord] = []
+        self.tracing: Tracing | None = None
         self.idle = threading.Condition(driver.lock)
         self._token = token
         self._routes = Routes(driver)
@@ -94,6 +96,11 @@ class Resizing:
         self._tell(o.Disable())
         for request in list(self._requests):
             self._grant(request, 0)
+
+    @property
+    def records_began_ns(self) -> int:
+        """The clock when the times of the records began."""
+        return round((self._zero_s + self._origin_s) * 1e9)
 
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink."""
@@ -260,7 +267,11 @@ class Resizing:
         error: BaseException | None = None
         with entered(Scope(finish)), pooled(self.driver.executor.waiting):
             try:
+                if self.tracing is not None and call.method == "postGrow":
+                    self.tracing.join(map(self.driver.place, call.second))
                 chosen = call_handler(handler, call, self.driver.place)
+                if self.tracing is not None and chosen:
+                    self.tracing.collect(map(self.driver.place, chosen))
             except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
                 _log.warning("%s raised", call.method, exc_info=True)
                 error = raised

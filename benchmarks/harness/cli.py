@@ -45,6 +45,9 @@ def _common(
     ] = None,
     transport: Annotated[str, typer.Option(help="How places talk: tcp.", rich_help_panel=_PANEL)] = "tcp",
     json: Annotated[Path | None, typer.Option(help="Write the result there.", rich_help_panel=_PANEL)] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a timeline of all places there, for Perfetto.", rich_help_panel=_PANEL)
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check against a sequential run.", rich_help_panel=_PANEL)
     ] = False,
@@ -65,6 +68,7 @@ def _common(
         hosts=parse_hosts(hosts, hostfile),
         transport=transport,
         json=json,
+        trace=trace,
         verify=verify,
         repeat=repeat,
         rate=rate,

@@ -23,6 +23,7 @@ class CommonOptions:
         hosts: Where grown places go, one place per name, in turn; empty: this host.
         transport: How places talk.
         json: Where the result goes, or None.
+        trace: Where the timeline goes, or None.
         verify: Compare with a sequential run where no value is known.
         repeat: How often the computation runs.
         rate: Tasks per second and worker that may not be exceeded; None: no limit.
@@ -37,6 +38,7 @@ class CommonOptions:
     hosts: tuple[str, ...] = ()
     transport: str = "tcp"
     json: Path | None = None
+    trace: Path | None = None
     verify: bool = False
     repeat: int = 1
     rate: float | None = None

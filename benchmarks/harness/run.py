@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from benchmarks.harness import provenance, summary
-from benchmarks.harness.errors import first_cause, show_error
+from benchmarks.harness.errors import BadUsage, first_cause, show_error
 from benchmarks.harness.jit import has_numba
 from benchmarks.harness.measurement import Measurement
 from benchmarks.harness.progress import Progress
@@ -18,6 +18,7 @@ from benchmarks.harness.result_file import ResultFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from benchmarks.harness.options import CommonOptions
     from benchmarks.harness.spec import Benchmark
@@ -36,8 +37,10 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
         The exit code: 0 fine, 1 wrong result or failure.
 
     Raises:
-        BadUsage: The result file cannot be written.
+        BadUsage: The result file or the timeline cannot be written.
     """
+    if options.trace is not None:
+        _trace(options.trace)
     target = ResultFile(options.json)
     target.reserve()
     if not has_numba() and not options.quiet:
@@ -56,6 +59,17 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
         show_error(f"{benchmark.name}: wrong result", measurement.checked_against, "run again, and report it")
         return 1
     return 0
+
+
+def _trace(path: Path) -> None:
+    import apgas
+
+    try:
+        apgas.trace(path)
+    except apgas.UsageError as error:
+        raise BadUsage(
+            f"--trace {path}", str(error), "give a file in a folder that exists and can be written"
+        ) from None
 
 
 def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: ResultFile, error: Exception) -> None:

@@ -1,0 +1,159 @@
+"""A timeline of all places on one clock, in the Chrome trace event format (Perfetto, chrome://tracing).
+
+Every place keeps its own events; while tracing is off, an event costs one test of a global. Leavers hand theirs to
+place 0 when they have been chosen to leave, the others at the end. Times are those of the monotonic clock, which all
+processes of a machine share; for places elsewhere the offset to place 0's clock is measured when they begin to trace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from apgas.core.identity import Place
+from apgas.core.resize import ResizeRecord
+
+Arguments: TypeAlias = Mapping[str, int | float | str]
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True):
+    """Something that happened on one place: a span, or an instant if ``ended_ns`` is 0."""
+
+    name: str
+    category: str
+    thread: str
+    began_ns: int
+    ended_ns: int
+    arguments: dict[str, Any]
+
+
+class Tracer:
+    """The events of this place since the last ``take``."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def add(self, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments) -> None:
+        """Note an event; any thread."""
+        thread = threading.current_thread().name
+        self._events.append(Event(name, category, thread, began_ns, ended_ns, dict(arguments)))
+
+    def take(self) -> list[Event]:
+        """Hand the events over and begin anew."""
+        events, self._events = self._events, []
+        return events
+
+
+_tracer: Tracer | None = None
+
+
+def enable() -> int:
+    """Begin to trace on this place; returns its clock, in ns."""
+    global _tracer  # noqa: PLW0603 - one place a process
+    if _tracer is None:
+        _tracer = Tracer()
+    return time.monotonic_ns()
+
+
+def take() -> list[Event]:
+    """The events of this place since the last call."""
+    return _tracer.take() if _tracer is not None else []
+
+
+def instant(name: str, category: str, **arguments: int | float | str) -> None:
+    """Note that something happened now."""
+    if _tracer is not None:
+        _tracer.add(name, category, time.monotonic_ns(), 0, arguments)
+
+
+def span(name: str, category: str, **arguments: int | float | str) -> AbstractContextManager[None]:
+    """Note the time that the block takes."""
+    return nullcontext() if _tracer is None else _timed(_tracer, name, category, arguments)
+
+
+@contextmanager
+def _timed(tracer: Tracer, name: str, category: str, arguments: Arguments) -> Iterator[None]:
+    began_ns = time.monotonic_ns()
+    try:
+        yield
+    finally:
+        tracer.add(name, category, began_ns, time.monotonic_ns(), arguments)
+
+
+class Timeline:
+    """(place 0) Collects the events of all places and writes them."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, str] = {}
+        self._offsets_ns: dict[int, int] = {}
+        self._events: list[tuple[int, Event]] = []
+
+    def meet(self, place: Place, clock_ns: int, asked_ns: int, answered_ns: int) -> None:
+        """Learn a place and its clock: ``clock_ns`` was read there between two readings here."""
+        self._places[place.id] = place.node
+        early, late = asked_ns - clock_ns, answered_ns - clock_ns
+        # On one machine the clock is the same: do not add the measurement's error.
+        self._offsets_ns[place.id] = 0 if early <= 0 <= late else (early + late) // 2
+
+    def add(self, place: int, events: Iterable[Event]) -> None:
+        """Take events of a place."""
+        self._events += [(place, event) for event in events]
+
+    def add_resizes(self, records: Sequence[ResizeRecord], zero_ns: int) -> None:
+        """Take what became of the orders; ``zero_ns``: the clock when their times began."""
+        for record in records:
+            at_ns = zero_ns + round(record.at_s * 1e9)
+            name = f"{record.kind} {record.n}: {record.outcome}"
+            told = {"order": record.order, "reason": record.reason, "nodes": " ".join(record.nodes)}
+            end_ns = at_ns + round(record.seconds * 1e9)
+            self._events.append((0, Event(name, "order", "orders", at_ns, end_ns, told)))
+            for phase, seconds in record.phases.items():
+                until_ns = at_ns + round(seconds * 1e9)
+                self._events.append((0, Event(phase, "phase", "phases", at_ns, until_ns, {})))
+                at_ns = until_ns
+
+    def as_json(self) -> dict[str, object]:
+        """The timeline as a Chrome trace; the first event is at time 0."""
+        zero_ns = min((self._here(place, event.began_ns) for place, event in self._events), default=0)
+        events: list[dict[str, object]] = []
+        for place, node in sorted(self._places.items()):
+            label = {"name": f"place {place} ({node})"}
+            events.append({"ph": "M", "name": "process_name", "pid": place, "tid": 0, "args": label})
+        threads: dict[tuple[int, str], int] = {}
+        for place, event in self._events:
+            number = threads.setdefault((place, event.thread), len(threads))
+            events.append(self._as_json(place, event, number, zero_ns))
+        for (place, thread), number in threads.items():
+            events.append({"ph": "M", "name": "thread_name", "pid": place, "tid": number, "args": {"name": thread}})
+        return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+    def write(self, path: Path) -> None:
+        """Write the timeline, atomically.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            part.write_text(json.dumps(self.as_json()), encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _here(self, place: int, clock_ns: int) -> int:
+        return clock_ns + self._offsets_ns.get(place, 0)
+
+    def _as_json(self, place: int, event: Event, thread: int, zero_ns: int) -> dict[str, object]:
+        began_us = (self._here(place, event.began_ns) - zero_ns) / 1000
+        common = {"name": event.name, "cat": event.category, "pid": place, "tid": thread, "ts": began_us}
+        if event.ended_ns == 0:
+            return {**common, "ph": "i", "s": "t", "args": event.arguments}
+        return {**common, "ph": "X", "dur": (event.ended_ns - event.began_ns) / 1000, "args": event.arguments}

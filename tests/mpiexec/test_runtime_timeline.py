@@ -1,0 +1,37 @@
+"""A timeline of a real run that grows and shrinks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from support import Leftovers, mpirun
+
+
+def test_the_timeline_holds_every_place_and_every_order(leftovers: Leftovers, tmp_path: Path) -> None:
+    timeline = tmp_path / "trace.json"
+    words = ["-m", "benchmarks.pi", "--samples", "1e9", "--workers", "1", "--rate", "6e7", "--orders", "0.2:+2,4:-2"]
+    job = mpirun(2, [*words, "--trace", timeline, "--quiet"])
+    assert job.rc == 0, job.err
+    leftovers.check(job.mark)
+    events = json.loads(timeline.read_text(encoding="utf-8"))["traceEvents"]
+    assert {event["args"]["name"].split(" (")[0] for event in events if event["name"] == "process_name"} == {
+        f"place {place}" for place in range(4)
+    }
+    assert {event["pid"] for event in events if event["name"] == "work"} == set(range(4))
+    orders = [event for event in events if event.get("cat") == "order"]
+    assert [order["name"] for order in orders] == ["grow 2: done", "shrink 2: done"]
+    for order in orders:
+        inside = [event for event in events if event.get("cat") == "phase" and event["ts"] >= order["ts"]]
+        assert inside[0]["name"] == "pre"
+        assert abs(inside[0]["ts"] - order["ts"]) < 1
+    # newcomers work after they were ordered, not before: all places are on one clock
+    ordered_us = orders[0]["ts"]
+    assert all(event["ts"] > ordered_us for event in events if event["name"] == "work" and event["pid"] >= 2)
+
+
+def test_a_timeline_that_cannot_be_written_is_refused_at_once(leftovers: Leftovers, tmp_path: Path) -> None:
+    job = mpirun(1, ["-m", "benchmarks.pi", "--samples", "1e6", "--trace", tmp_path / "missing" / "trace.json"])
+    assert job.rc == 2
+    assert "--trace" in job.err
+    leftovers.check(job.mark)

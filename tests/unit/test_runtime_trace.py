@@ -1,0 +1,79 @@
+"""The timeline: clocks, spans, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apgas.core.identity import Place
+from apgas.core.resize import ResizeRecord
+from apgas.runtime import trace
+
+
+@pytest.fixture(autouse=True)
+def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(trace, "_tracer", None)
+    return iter(())
+
+
+def _events(timeline: trace.Timeline) -> list[dict[str, Any]]:
+    events = timeline.as_json()["traceEvents"]
+    assert isinstance(events, list)
+    return events
+
+
+def test_nothing_is_kept_while_it_is_off() -> None:
+    with trace.span("work", "glb"):
+        trace.instant("steal", "glb")
+    assert trace.take() == []
+
+
+def test_spans_and_instants_are_handed_over_once() -> None:
+    trace.enable()
+    with trace.span("work", "glb", slot=1):
+        trace.instant("steal", "glb", victim=3)
+    steal, work = trace.take()
+    assert (steal.name, steal.ended_ns, steal.arguments) == ("steal", 0, {"victim": 3})
+    assert work.began_ns <= steal.began_ns <= work.ended_ns
+    assert trace.take() == []
+
+
+def test_a_span_is_noted_even_if_its_block_raises() -> None:
+    trace.enable()
+    with pytest.raises(KeyError), trace.span("work", "glb"):
+        raise KeyError
+    assert [event.name for event in trace.take()] == ["work"]
+
+
+def test_places_elsewhere_are_put_on_the_clock_of_place_0() -> None:
+    timeline = trace.Timeline()
+    timeline.meet(Place(0, "a"), 500, 400, 600)
+    timeline.meet(Place(1, "b"), 1_000_500, 400, 600)
+    timeline.add(0, [trace.Event("here", "x", "t", 2_000, 3_000, {})])
+    timeline.add(1, [trace.Event("there", "x", "t", 1_002_000, 1_004_000, {})])
+    spans = [event for event in _events(timeline) if event["ph"] == "X"]
+    assert [(event["name"], event["ts"], event["dur"]) for event in spans] == [("here", 0.0, 1.0), ("there", 0.0, 2.0)]
+
+
+def test_the_phases_of_an_order_follow_one_another() -> None:
+    record = ResizeRecord(7, "grow", 2, 1.0, 0.5, {"pre": 0.1, "spawn": 0.4}, "done", "", ("c",))
+    timeline = trace.Timeline()
+    timeline.add_resizes([record], 0)
+    found = [(event["name"], event["ts"], event["dur"]) for event in _events(timeline) if event["ph"] == "X"]
+    assert found == [("grow 2: done", 0.0, 500_000.0), ("pre", 0.0, 100_000.0), ("spawn", 100_000.0, 400_000.0)]
+
+
+def test_the_file_names_places_and_threads(tmp_path: Path) -> None:
+    timeline = trace.Timeline()
+    timeline.meet(Place(4, "node4"), 1, 0, 2)
+    timeline.add(4, [trace.Event("work", "glb", "apgas-4-1", 10, 20, {})])
+    timeline.write(tmp_path / "trace.json")
+    names = [
+        e["args"]["name"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e["ph"] == "M"
+    ]
+    assert names == ["place 4 (node4)", "apgas-4-1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]

@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
 
 
 def shutdown(state: StateOption = None) -> None:
-    """End all jobs and the scheduler.
+    """End all jobs and the scheduler, and wait until they have ended.
 
     Example: malleable shutdown --state /tmp/malleable
     """

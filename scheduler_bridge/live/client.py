@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,8 +28,10 @@ from scheduler_bridge.live.requests import (
     SubmitError,
     Submitted,
 )
-from scheduler_bridge.live.state import CONTROL_SOCKET
+from scheduler_bridge.live.state import CONTROL_SOCKET, LOCK
 from scheduler_bridge.record import RunRecord, decode_record
+
+_LOOK_AGAIN_S = 0.02
 
 _T = TypeVar("_T", bound=AnyReply)
 
@@ -95,12 +98,25 @@ class ControlClient:
         return decode_record(bytes(self._ask(Report(), Recorded).record))
 
     def shutdown(self) -> None:
-        """End all jobs and the daemon; returns when it has begun to.
+        """End all jobs and the daemon; returns when its folder is free for another one.
 
         Raises:
-            ControlError: No daemon, or no answer.
+            ControlError: No daemon, no answer, or it has not ended in time.
         """
+        held = self._lock()
         self._ask(Shutdown(), Done)
+        until_s = time.monotonic() + self._timeout_s
+        while held is not None and self._lock() == held:
+            if time.monotonic() > until_s:
+                raise ControlError(f"the scheduler at {self._state_dir} is still ending", "malleable queue shows why")
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _lock(self) -> int | None:
+        """Return what tells one holder's lock from the next one's, None if nobody holds the folder."""
+        try:
+            return (self._state_dir / LOCK).stat().st_ino
+        except OSError:
+            return None
 
     def _ask(self, request: AnyRequest, expected: type[_T]) -> _T:
         reply = self._exchange(request)

@@ -28,10 +28,10 @@ CONTROL_SOCKET: Final = "control.sock"
 ENDPOINT: Final = "endpoint.json"
 EVENTS: Final = "events.jsonl"
 HISTORY: Final = "history.json"
+LOCK: Final = "lock"
 
 _logger = logging.getLogger(__name__)
 
-_LOCK = "lock"
 _MARKS = "marks"
 _OUTPUT_NAME = re.compile(r"job-(\d+)\.(?:out|err)")
 
@@ -52,7 +52,7 @@ class StateFolder:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_safe(self.path)
-            self._lock = _lock(self.path / _LOCK)
+            self._lock = _lock(self.path / LOCK)
             (self.path / _MARKS).mkdir(mode=0o700, exist_ok=True)
             self._events = self._private(EVENTS)
         except OSError as error:
@@ -123,7 +123,7 @@ class StateFolder:
             (self.path / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # Not empty: a job's processes could not be ended; the next daemon tries.
             (self.path / _MARKS).rmdir()
-        (self.path / _LOCK).unlink(missing_ok=True)
+        (self.path / LOCK).unlink(missing_ok=True)
         self._lock.close()
 
     def _private(self, name: str) -> FileIO:

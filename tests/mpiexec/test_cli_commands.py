@@ -162,6 +162,7 @@ def test_other_ways_to_end(serving: Serving, malleable: Malleable, end: str) -> 
     await_state(malleable, job, "running")
     if end == "shutdown":
         malleable("shutdown")
+        assert not (serving.state / "lock").exists(), "another one may be started at once"
         assert serving.process.wait(PATIENCE_S) == 0
     else:
         assert serving.end(signal.SIGINT)[0] == 0

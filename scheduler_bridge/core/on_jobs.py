@@ -16,6 +16,7 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.core.lifecycle import HOLDING, LIVE, JobState, Step
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.model import wording
 
 JobEvent: TypeAlias = JobSubmitted | JobStarted | JobEnded | MalleableReady | MalleableEnded | CancelJob
 PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
@@ -55,7 +56,7 @@ def _submit(state: SchedulerState, event: JobSubmitted) -> list[Effect]:
         state.anomalies.append(f"job {spec.job_id} is submitted twice")
         return []
     if spec.min_nodes > len(state.pool):
-        reason = f"job {spec.job_id} needs {spec.min_nodes} nodes, the cluster has {len(state.pool)}"
+        reason = f"job {spec.job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {len(state.pool)}"
         return [Refuse(spec.job_id, reason)]
     job = TrackedJob(spec)
     state.jobs[spec.job_id] = state.queue[spec.job_id] = job

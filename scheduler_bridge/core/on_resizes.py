@@ -12,6 +12,7 @@ from scheduler_bridge.core.on_jobs import PAST
 from scheduler_bridge.core.orders import send_shrink
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
+from scheduler_bridge.model import wording
 
 Answer: TypeAlias = GrowCompleted | ShrinkCompleted | ResizeFailed | ResizeDeferred
 
@@ -64,7 +65,7 @@ def _grown(
     job.allotment = job.allotment.minus(unused)
     state.pool.release(job.spec.job_id, unused)
     job.grows += 1
-    job.note = f"grew by {len(gained)} to {len(job.allotment)} nodes"
+    job.note = f"grew by {len(gained)} to {wording.nodes(len(job.allotment))}"
     _close(state, job, now, state.settings.cooldown_s)
     return []
 
@@ -78,7 +79,7 @@ def _shrunk(
     job.allotment = job.allotment.minus(released)
     state.pool.release(job.spec.job_id, sorted(released))
     job.shrinks += 1
-    job.note = f"shrank by {order.count} to {len(job.allotment)} nodes"
+    job.note = f"shrank by {order.count} to {wording.nodes(len(job.allotment))}"
     _close(state, job, now, state.settings.cooldown_s)
     return []
 
@@ -94,7 +95,7 @@ def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: 
     if order.kind == "grow":
         job.allotment = job.allotment.minus(order.nodes)
         state.pool.release(job.spec.job_id, order.nodes)
-    job.note = f"did not {order.kind} by {order.count} nodes: {event.reason or 'no reason given'}"
+    job.note = f"did not {order.kind} by {wording.nodes(order.count)}: {event.reason or 'no reason given'}"
     _close(state, job, now, state.settings.failure_backoff_s)
 
 
@@ -118,6 +119,6 @@ def request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[E
         return []
     count = min(-event.delta, len(job.allotment) - job.spec.min_nodes)
     if count <= 0:
-        return [Refuse(event.job_id, f"job {event.job_id} is at its minimum of {job.spec.min_nodes} nodes")]
+        return [Refuse(event.job_id, f"job {event.job_id} is at its minimum of {wording.nodes(job.spec.min_nodes)}")]
     job.max_nodes = len(job.allotment) - count
     return send_shrink(state, job, count, "the job offered them back")

@@ -9,7 +9,7 @@ from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
 from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
-from scheduler_bridge.model import Allotment
+from scheduler_bridge.model import Allotment, wording
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
 
 
@@ -64,7 +64,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
     job.starts += 1
     job.told_to_start_s = now
     job.allotment = Allotment(state.pool.take(spec.job_id, decision.nodes))
-    job.note = f"started on {decision.nodes} nodes: {decision.reason}"
+    job.note = f"started on {wording.nodes(decision.nodes)}: {decision.reason}"
     del state.queue[spec.job_id]
     state.active[spec.job_id] = job
     state.touched.add(spec.job_id)
@@ -95,7 +95,7 @@ def send_shrink(state: SchedulerState, job: TrackedJob, count: int, reason: str)
 def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: str) -> list[Effect]:
     job.step(Step.GROW if order.kind == "grow" else Step.SHRINK)
     job.order = order
-    job.note = f"told to {order.kind} by {order.count} nodes: {reason}"
+    job.note = f"told to {order.kind} by {wording.nodes(order.count)}: {reason}"
     state.next_order += 1
     state.touched.add(job.spec.job_id)
     return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count)]
@@ -110,7 +110,7 @@ def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
             continue  # the pass itself has granted it
         count = min(delta, state.pool.free, job.max_nodes - len(job.allotment))
         if state.queue or count <= 0 or not job.view().resizable(now):
-            effects.append(Refuse(job_id, f"job {job_id} asked for {delta} nodes; none can be given now"))
+            effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
         else:
             effects += send_grow(state, job, count, "the job asked for them")
     state.wishes.clear()

@@ -22,7 +22,7 @@ from scheduler_bridge.live.runner import Ending
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import snapshot
 from scheduler_bridge.live.template import check_command, find_mpiexec
-from scheduler_bridge.model import InvalidJobError, JobSpec
+from scheduler_bridge.model import InvalidJobError, JobSpec, wording
 from scheduler_bridge.record import Recorder, busy_node_s
 
 _logger = logging.getLogger(__name__)
@@ -237,7 +237,7 @@ class Driver:
                 token = self.dialogue.expect(job_id, nodes, malleable=request.job_class == "malleable")
                 self.executor.start(job_id, request, nodes, self.dialogue.server.endpoint, token)
             case fx.SendOrder():
-                _logger.info("job %d is told to %s by %d nodes", effect.job_id, effect.kind, effect.count)
+                _logger.info("job %d is told to %s by %s", effect.job_id, effect.kind, wording.nodes(effect.count))
                 self.dialogue.order(effect)
             case fx.KillJob(job_id=job_id, reason=reason):
                 _logger.info("job %d is ended: %s", job_id, reason)

@@ -30,6 +30,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.live.config import Limits
+from scheduler_bridge.model import wording
 
 Said: TypeAlias = wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving
 """What a job may say once it is attached."""
@@ -257,7 +258,7 @@ def _objection_to_outcome(link: JobLink, message: wire.Outcome) -> str | None:
         return "a node is named twice"
     fewest = 1 if expected.kind == "grow" else expected.count
     if not fewest <= len(message.nodes) <= expected.count:
-        return f"order {expected.order} was for {expected.count} nodes, the outcome names {len(message.nodes)}"
+        return f"order {expected.order} was for {wording.nodes(expected.count)}, the outcome names {len(message.nodes)}"
     candidates = frozenset(expected.nodes) if expected.kind == "grow" else link.held
     strange = [node for node in message.nodes if node not in candidates]
     if strange:

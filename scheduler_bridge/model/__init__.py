@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from scheduler_bridge.model import wording
 from scheduler_bridge.model.allotment import Allotment
 from scheduler_bridge.model.cluster import ClusterView, RunningJob
 from scheduler_bridge.model.job import InvalidJobError, JobClass, JobSpec
 from scheduler_bridge.model.reservation import Reservation
 
-__all__ = ["Allotment", "ClusterView", "InvalidJobError", "JobClass", "JobSpec", "Reservation", "RunningJob"]
+__all__ = ["Allotment", "ClusterView", "InvalidJobError", "JobClass", "JobSpec", "Reservation", "RunningJob", "wording"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from scheduler_bridge.model import wording
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
@@ -28,5 +30,6 @@ class Reservation:
 
     def __str__(self) -> str:
         if math.isinf(self.start_s):
-            return f"job {self.job_id} needs {self.nodes} nodes, more than are in service"
-        return f"{self.nodes} nodes are reserved for job {self.job_id} at {self.start_s:g} s"
+            return f"job {self.job_id} needs {wording.nodes(self.nodes)}, more than are in service"
+        verb = "is" if self.nodes == 1 else "are"
+        return f"{wording.nodes(self.nodes)} {verb} reserved for job {self.job_id} at {self.start_s:g} s"

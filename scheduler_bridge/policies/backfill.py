@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies.compose import StartSize
 from scheduler_bridge.policies.plan import Plan
 
@@ -105,11 +105,11 @@ class Easy:
             return _too_few(need, view, reservation)
         if reservation.job_id == view.queue[position].job_id:
             return f"the nodes for it are being released; {reservation}"
-        return f"it would delay job {reservation.job_id}: {reservation}, {reservation.spare_nodes} are spare"
+        return f"it would delay job {reservation.job_id}: {reservation}, {wording.are(reservation.spare_nodes)} spare"
 
 
 def _too_few(need: int, view: ClusterView, reservation: Reservation | None) -> str:
-    text = f"it needs {need} nodes, {view.free_nodes} are free"
+    text = f"it needs {wording.nodes(need)}, {wording.are(view.free_nodes)} free"
     if need > view.total_nodes:
         return f"{text} and only {view.total_nodes} in service"
     return text if reservation is None else f"{text}; {reservation}"

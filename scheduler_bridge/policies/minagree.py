@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler_bridge.model import JobSpec, RunningJob
+from scheduler_bridge.model import JobSpec, RunningJob, wording
 from scheduler_bridge.policies.compose import StartSize
 from scheduler_bridge.policies.plan import Plan
 
@@ -42,7 +42,7 @@ class MinAgree:
             total -= missing
             for job in donors:
                 if (nodes := min(missing, left[job.spec.job_id])) > 0:
-                    plan.shrink(job, nodes, f"so that job {spec.job_id} can start on {need} nodes")
+                    plan.shrink(job, nodes, f"so that job {spec.job_id} can start on {wording.nodes(need)}")
                     left[job.spec.job_id] -= nodes
                     missing -= nodes
             plan.promise(spec, need)

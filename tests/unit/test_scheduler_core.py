@@ -286,7 +286,7 @@ def test_a_wish_is_granted_from_idle_nodes_under_any_policy_but_not_before_waiti
     run_one(core, rigid(0, 2), ready=False)
     run_one(core, malleable(1, 1, 4))
     core.handle_batch([JobEnded(0, "completed"), JobSubmitted(rigid(2, 3))], 5.0)
-    refusal = Refuse(1, "job 1 asked for 1 nodes; none can be given now")
+    refusal = Refuse(1, "job 1 asked for 1 node; none can be given now")
     assert core.handle(EvolvingRequest(1, 1), 6.0) == [refusal]
     core.handle(CancelJob(2), 7.0)
     assert core.handle(EvolvingRequest(1, 9), 8.0) == [SendOrder(1, 1, "grow", ("a", "b"), 2)]
@@ -405,7 +405,7 @@ def test_the_snapshot_tells_the_expected_start_and_reasons() -> None:
     snapshot = core.snapshot()
     assert (snapshot.policy, snapshot.now_s) == ("easy", 10.0)
     assert [row.expected_start_s for row in snapshot.jobs] == [None, 100.0, None]
-    assert snapshot.jobs[1].reason == "it needs 4 nodes, 1 are free; 4 nodes are reserved for job 2 at 100 s"
+    assert snapshot.jobs[1].reason == "it needs 4 nodes, 1 is free; 4 nodes are reserved for job 2 at 100 s"
     assert core.explain(3) == (
         "job 3 is queued: it would delay job 2: 4 nodes are reserved for job 2 at 100 s, 0 are spare"
     )

@@ -114,6 +114,10 @@ class Child:
             self.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(TERM_S)
+        # an mpiexec that a contender started ends a little later than it, and leaves a file if it is killed
+        until_s = time.monotonic() + TERM_S
+        while self._process.poll() is not None and self.processes() and time.monotonic() < until_s:
+            time.sleep(0.01)
         kill_marked(self.mark)
         self._process.wait()
         self._errors.close()

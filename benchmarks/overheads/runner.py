@@ -127,6 +127,9 @@ class Runner:
         began_s = time.monotonic()
         time.sleep(seconds)
         for name, pids in processes.items():
+            if len(pids) < measure.places:
+                self._fail(measure, name, ContenderFailed(f"{len(pids)} of its processes are to be seen"))
+                continue
             used_s = procfs.cpu_s(pids) - before[name]
             share = used_s / (time.monotonic() - began_s) / measure.places
             self.results.add(measure, case, name, {"share": share})

@@ -6,6 +6,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,15 @@ def test_one_that_will_not_end_is_killed_with_all_that_it_started(start: Start) 
     child.terminate()
     child.end(0)
     assert child.processes() == []
+
+
+def test_what_ends_a_little_later_is_let_to(start: Start, tmp_path: Path) -> None:
+    goodbye = tmp_path / "goodbye"
+    script = f"while kill -0 $PPID 2>/dev/null && [ $PPID = $(cut -d' ' -f4 /proc/$$/stat) ]; do :; done; > {goodbye}"
+    child = start(f"import subprocess; subprocess.Popen(['sh', '-c', {script!r}]); print('{{}}', flush=True); input()")
+    child.answer(20)
+    child.end()
+    assert goodbye.exists()
 
 
 def test_a_mark_covers_the_marks_that_begin_with_it() -> None:

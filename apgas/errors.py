@@ -12,7 +12,13 @@ class UsageError(ApgasError):
 
 
 class PlaceGoneError(ApgasError):
-    """A message was addressed to a place that is leaving, has left, or never was."""
+    """A message was addressed to a place that is leaving, has left, or never was.
+
+    Args:
+        place: Id of the place.
+        epoch: The version of the membership in which it was so.
+        why: What became of it.
+    """
 
     def __init__(self, place: int, epoch: int, why: str = "has left") -> None:
         super().__init__(f"place {place} {why} (epoch {epoch})")

@@ -38,8 +38,16 @@ class ResizeOrder:
 class ResizeRecord:
     """How an order ended.
 
-    ``at_s``: when it was taken up; ``seconds``: from there to commit (grow) or to the processes' end (shrink);
-    ``phases``: seconds per phase; ``nodes``: gained or released.
+    Attributes:
+        order: Its number.
+        kind: ``grow`` or ``shrink``.
+        n: How many places it was for.
+        at_s: When it was taken up, in seconds since ``schedule_orders`` was last called, or since the program began.
+        seconds: From there to the commit (grow) or to the processes' end (shrink).
+        phases: Seconds of each phase: pre, spawn, join, commit, post; or pre, drain, commit, release, post.
+        outcome: ``done``, ``refused``, ``aborted``, or ``not_due`` if the program was over before.
+        reason: Why, where it was not simply done.
+        nodes: Those gained or released, one name per place.
     """
 
     order: int

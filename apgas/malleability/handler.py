@@ -20,23 +20,45 @@ class MalleableHandler(ABC):
     def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802 - the published name
         """Choose ``nb_places`` places to release, never place 0, and move tasks and data off them.
 
+        Args:
+            nb_places: How many are to leave.
+
         Returns:
             The places to release.
         """
 
     @abstractmethod
     def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:  # noqa: N802 - the published name
-        """The places are gone."""
+        """Go on without the places that have left.
+
+        Args:
+            nb_places: How many have left.
+            removed_places: They; nothing can be sent there any more.
+        """
 
     @abstractmethod
     def preGrow(self, nb_places: int) -> None:  # noqa: N802 - the published name
-        """Prepare for ``nb_places`` newcomers."""
+        """Prepare for newcomers, or wait until the program can take them.
+
+        Args:
+            nb_places: How many will join.
+        """
 
     @abstractmethod
     def postGrow(  # noqa: N802 - the published name
         self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]
     ) -> None:
-        """The newcomers have joined: send them data and work."""
+        """Send data and work to the newcomers, which have joined.
+
+        Args:
+            nb_places: How many have joined.
+            continued_places: The members before.
+            new_places: The newcomers.
+        """
 
     def shrinkAborted(self, places: Sequence[Place]) -> None:  # noqa: B027, N802 - optional; named like its siblings
-        """A shrink was aborted after ``preShrink`` had chosen ``places``: they stay; put them back to work."""
+        """Put places back to work that stay after all, because the shrink was aborted after ``preShrink``.
+
+        Args:
+            places: Those that ``preShrink`` had chosen.
+        """

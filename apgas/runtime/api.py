@@ -37,25 +37,57 @@ def _driver() -> Driver:
 
 
 def here() -> Place:
-    """The place that this code runs on."""
+    """Tell where this code runs.
+
+    Returns:
+        This place.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+    """
     return _driver().here
 
 
 def place(number: int) -> Place:
-    """The place with this id, a member or not."""
+    """Look a place up by its id.
+
+    Args:
+        number: The id.
+
+    Returns:
+        The place, whether it is a member, has left, or never was; only its use fails then.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+    """
     return _driver().place(number)
 
 
 def places() -> list[Place]:
-    """The places of the program now, by id; ids of places that left stay gaps."""
+    """List the places that the program has now.
+
+    Returns:
+        The places by id, without those that are about to leave. Ids are never used again, so there may be gaps.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+    """
     return _driver().places()
 
 
 def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-    """Run ``fn`` as an activity on this place; the enclosing ``finish`` waits for it.
+    """Run ``fn`` as an activity on this place; the enclosing ``finish`` waits for it and gets its error.
+
+    Args:
+        fn: What to run, in a thread of its own.
+        *args: Its arguments, passed as they are, not copied.
+        **kwargs: Its keyword arguments, likewise.
 
     Returns:
-        A future of its value. Arguments are passed as they are, not copied.
+        A future of its value.
+
+    Raises:
+        UsageError: There is no finish around the caller: it is no activity.
     """
     driver = _driver()
     return driver.spawn(current_scope(), driver.here, (fn, args, kwargs), to_caller=False)
@@ -64,13 +96,20 @@ def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
 def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Run ``fn`` as an activity on place ``where``; the enclosing ``finish`` waits for it and gets its error.
 
+    Args:
+        where: The place.
+        fn: What to run there. A function of the main program travels with the present values of the global variables
+            that it uses; what it assigns to them there is not kept. Use a ``PlaceLocal`` for what a place is to keep.
+        *args: Its arguments, of which the other place gets copies.
+        **kwargs: Its keyword arguments, likewise.
+
     Returns:
         A future of its value.
 
     Raises:
-        PlaceGoneError: The place is leaving or has left.
+        PlaceGoneError: The place is leaving or has left, or never was.
         TypeError: The function or an argument cannot be pickled.
-        UsageError: There is no finish around the caller.
+        UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
     """
     return _driver().spawn(current_scope(), where, (fn, args, kwargs), to_caller=False)
 
@@ -78,8 +117,19 @@ def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``fn`` on place ``where`` and wait for its value.
 
+    Args:
+        where: The place, which may be this one.
+        fn: What to run there, as with ``async_at``.
+        *args: Its arguments; another place gets copies.
+        **kwargs: Its keyword arguments, likewise.
+
+    Returns:
+        What ``fn`` returned; from another place a copy.
+
     Raises:
-        PlaceGoneError: The place is leaving or has left.
+        PlaceGoneError: The place is leaving or has left, or never was.
+        TypeError: The function, an argument or the value cannot be pickled.
+        UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``fn`` raised, with the place and its traceback as a note.
     """
     result: T = _driver().spawn(current_scope(), where, (fn, args, kwargs), to_caller=True).result()
@@ -91,6 +141,16 @@ def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
 
     No finish counts it; it must not block; those from one place to another run in order; it is dropped if the place
     is leaving or gone. An error in it ends the job.
+
+    Args:
+        where: The place, which may be this one.
+        fn: What to run there.
+        *args: Its arguments, of which it gets copies.
+        **kwargs: Its keyword arguments, likewise.
+
+    Raises:
+        TypeError: The function or an argument cannot be pickled.
+        UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
     """
     _driver().immediate(where, (fn, args, kwargs))
 
@@ -126,7 +186,10 @@ def finish() -> Iterator[None]:
 
 
 def capture() -> Scope:
-    """The finish of the running activity, for ``attach`` on another thread while this activity still runs.
+    """Take hold of the finish of the running activity, for ``attach`` on another thread while this activity still runs.
+
+    Returns:
+        What ``attach`` needs.
 
     Raises:
         UsageError: The caller runs in no activity.
@@ -138,12 +201,23 @@ def capture() -> Scope:
 
 
 def attach(scope: Scope) -> AbstractContextManager[None]:
-    """Spawn under a captured finish; only while an activity of it is known to run on this place."""
+    """Let a thread of the program's own spawn under a captured finish, in a ``with`` block.
+
+    Args:
+        scope: What ``capture`` returned on this place. An activity of that finish has to run on this place until the
+            block has ended.
+
+    Returns:
+        The context of the block.
+    """
     return entered(scope)
 
 
 def define_malleable_handler(handler: MalleableHandler) -> None:
     """(place 0) Register the program's handler: from now on it may grow and shrink. Once per program.
+
+    Args:
+        handler: What is called around every resize.
 
     Raises:
         UsageError: Not on place 0, or a handler is or was registered.
@@ -154,15 +228,28 @@ def define_malleable_handler(handler: MalleableHandler) -> None:
 
 
 def disable_malleable_handler() -> None:
-    """(place 0) Give the handler up; waits until an order that is being carried out has ended."""
+    """(place 0) Give the handler up: the program keeps its size from now on.
+
+    Waits until an order that is being carried out has ended, for at most 60 s. Scheduled orders get the outcome
+    ``not_due``, waiting ones are refused, requests for nodes are answered with 0.
+
+    Raises:
+        UsageError: Not on place 0, or in a method of the handler.
+    """
     program().resizing.disable()
 
 
 def request_grow(nodes: int) -> Future[int]:
     """(place 0) Ask the scheduler for more nodes; an order follows for what it grants.
 
+    Args:
+        nodes: How many, at least 1.
+
     Returns:
         A future of the number of nodes granted: 0 without a scheduler, and if it has none to give.
+
+    Raises:
+        UsageError: Not on place 0, no handler is registered, or ``nodes`` is less than 1.
     """
     return program().resizing.request(_at_least_one(nodes))
 
@@ -170,8 +257,14 @@ def request_grow(nodes: int) -> Future[int]:
 def offer_shrink(nodes: int) -> Future[int]:
     """(place 0) Offer nodes back to the scheduler; an order follows for those that it takes.
 
+    Args:
+        nodes: How many, at least 1.
+
     Returns:
         A future of the change granted: negative, or 0.
+
+    Raises:
+        UsageError: Not on place 0, no handler is registered, or ``nodes`` is less than 1.
     """
     return program().resizing.request(-_at_least_one(nodes))
 
@@ -183,30 +276,51 @@ def _at_least_one(nodes: int) -> int:
 
 
 def shrink_wish() -> list[Place]:
-    """(place 0, in preShrink) The places that the scheduler would like to be released."""
+    """(place 0, in preShrink) Tell which places the scheduler would like to be released.
+
+    Returns:
+        Those on the nodes that it named, by id, never place 0; none outside of ``preShrink``.
+
+    Raises:
+        UsageError: Not on place 0.
+    """
     return program().resizing.shrink_wish()
 
 
 def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:
     """(place 0) Order resizes without a scheduler: ``"1.5:+2,3:-1"``, seconds from now.
 
+    They are carried out one after another; an order that falls due during a resize waits. An impossible order is
+    refused, and the program goes on; ``resizes`` tells how each ended.
+
     Args:
-        orders: The schedule.
+        orders: The schedule: ``SECONDS:+PLACES`` or ``SECONDS:-PLACES``, separated by commas.
         hosts: The nodes that newcomers are placed on in turn; this host by default.
 
     Raises:
-        UsageError: The text is not a schedule.
+        UsageError: Not on place 0, or the text is not a schedule.
     """
     program().resizing.schedule(parse_orders(orders, tuple(hosts)))
 
 
 def drain_orders() -> None:
-    """(place 0) Withdraw the scheduled orders that are not due yet (outcome ``not_due``)."""
+    """(place 0) Withdraw the scheduled orders that are not due yet (outcome ``not_due``).
+
+    Raises:
+        UsageError: Not on place 0.
+    """
     program().resizing.drain_scheduled()
 
 
 def resizes() -> list[ResizeRecord]:
-    """(place 0) Every order so far and how it ended."""
+    """(place 0) Tell how the orders so far have ended.
+
+    Returns:
+        A record per order, in the order of their ends; an order that is being carried out has none yet.
+
+    Raises:
+        UsageError: Not on place 0.
+    """
     return list(program().resizing.records)
 
 

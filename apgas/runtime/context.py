@@ -73,10 +73,13 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the value.
+        """Wait for the value of the activity.
 
         Args:
             timeout: Seconds to wait; None waits without a limit.
+
+        Returns:
+            What the activity returned.
 
         Raises:
             TimeoutError: The value did not come in time.
@@ -88,10 +91,13 @@ class Future(concurrent.futures.Future[T], Generic[T]):
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the end and return what the activity raised, or None.
+        """Wait for the end of the activity and tell what it raised.
 
         Args:
             timeout: Seconds to wait; None waits without a limit.
+
+        Returns:
+            The error, or None.
 
         Raises:
             TimeoutError: It did not end in time.

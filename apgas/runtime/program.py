@@ -107,6 +107,14 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     this call does not return: their process ends with the program. If a place dies, the whole job ends at once with a
     message and exit code 1; Ctrl-C ends it with 130, TERM with 143.
 
+    Args:
+        main: The program.
+        *args: Its arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        What ``main`` returned, on place 0.
+
     Raises:
         UsageError: A program runs already in this process, or mpiexec belongs to another MPI.
         ExceptionGroup: Activities that no other finish covers raised errors.

@@ -32,6 +32,15 @@ def _driver() -> Driver:
 class GlobalRef(Generic[T]):
     """A reference to an object of the place that made it; it can be sent anywhere and read at its home only.
 
+    Args:
+        value: The object. It is kept until ``free``.
+
+    Attributes:
+        place: Its home.
+
+    Raises:
+        UsageError: Made outside of ``apgas.run``.
+
     Example:
         ``ref = GlobalRef(totals)`` and, in an activity elsewhere, ``at(ref.place, add, ref, 3)``.
     """
@@ -42,7 +51,10 @@ class GlobalRef(Generic[T]):
         _homed[self._number] = value
 
     def get(self) -> T:
-        """The object.
+        """Read it, at home.
+
+        Returns:
+            The object itself, not a copy.
 
         Raises:
             UsageError: This is not its home.
@@ -90,7 +102,10 @@ class PlaceLocal(Generic[T]):
         self._factory = factory
 
     def get(self) -> T:
-        """This place's object; whoever asks while it is being made waits for it.
+        """Read this place's object; whoever asks while it is being made waits for it.
+
+        Returns:
+            The object itself, not a copy.
 
         Raises:
             Exception: What the factory raised; the next call tries again.

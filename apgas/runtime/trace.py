@@ -69,13 +69,28 @@ def take() -> list[Event]:
 
 
 def instant(name: str, category: str, **arguments: int | float | str) -> None:
-    """Note that something happened now."""
+    """Note that something happened now, in the timeline of this place; nothing without a timeline.
+
+    Args:
+        name: What happened.
+        category: The kind of event, by which a viewer sorts.
+        **arguments: Numbers and texts to show with it.
+    """
     if _tracer is not None:
         _tracer.add(name, category, time.monotonic_ns(), 0, arguments)
 
 
 def span(name: str, category: str, **arguments: int | float | str) -> AbstractContextManager[None]:
-    """Note the time that the block takes."""
+    """Note the time that a ``with`` block takes, in the timeline of this place; nothing without a timeline.
+
+    Args:
+        name: What the block does.
+        category: The kind of event, by which a viewer sorts.
+        **arguments: Numbers and texts to show with it.
+
+    Returns:
+        The context of the block.
+    """
     return nullcontext() if _tracer is None else _timed(_tracer, name, category, arguments)
 
 

@@ -1,0 +1,50 @@
+"""Every public name says what it does, takes, returns and raises."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import apgas
+
+
+NEVER_FAIL = (apgas.attach, apgas.trace_instant, apgas.trace_span)
+
+
+def _callables() -> Iterator[Any]:
+    for name in apgas.__all__:
+        value = getattr(apgas, name)
+        if inspect.isfunction(value):
+            yield pytest.param(value, id=name)
+        elif inspect.isclass(value):
+            for method, own in vars(value).items():
+                if inspect.isfunction(own) and not method.startswith("_"):
+                    yield pytest.param(own, id=f"{name}.{method}")
+
+
+@pytest.mark.parametrize("name", apgas.__all__)
+def test_a_public_name_has_a_summary_of_one_line(name: str) -> None:
+    text = vars(apgas)[name].__doc__ or ""
+    summary, *rest = text.splitlines()
+    assert summary.endswith("."), text
+    assert not rest or not rest[0].strip(), text
+
+
+@pytest.mark.parametrize("value", [*_callables()])
+def test_a_public_function_says_what_it_takes_and_returns(value: Any) -> None:
+    text = value.__doc__ or ""
+    signature = inspect.signature(value)
+    for name in signature.parameters.keys() - {"self"}:
+        assert f"{name}: " in text, f"{name} is not described"
+    if signature.return_annotation not in ("None", "Iterator[None]"):
+        assert "Returns:" in text
+
+
+@pytest.mark.parametrize(
+    "value", [value for value in vars(apgas).values() if inspect.isfunction(value) and value not in NEVER_FAIL]
+)
+def test_a_public_function_says_what_it_raises(value: Any) -> None:
+    assert "Raises:" in (value.__doc__ or "")

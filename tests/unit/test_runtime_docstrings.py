@@ -10,7 +10,6 @@ import pytest
 
 import apgas
 
-
 NEVER_FAIL = (apgas.attach, apgas.trace_instant, apgas.trace_span)
 
 

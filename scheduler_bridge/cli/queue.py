@@ -10,6 +10,7 @@ from rich.text import Text
 
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
 from scheduler_bridge.live import JobStatus, Snapshot
+from scheduler_bridge.report import words
 
 _OPEN = ("waiting", "starting", "running", "ending")
 
@@ -75,5 +76,6 @@ def _remark(job: JobStatus) -> str:
     if job.state != "running" or job.progress is None:
         return " ".join(job.reason.split())
     if job.progress_total:
-        return f"{100 * job.progress / job.progress_total:.0f} % of {job.progress_total:g} {job.progress_unit}"
-    return f"{job.progress:g} {job.progress_unit}"
+        share = words.percent(job.progress / job.progress_total)
+        return f"{share} of {words.large(job.progress_total)} {job.progress_unit}"
+    return f"{words.large(job.progress)} {job.progress_unit}"

@@ -119,6 +119,7 @@ def _jobs(records: Sequence[RunRecord]) -> str:
 
 def _job_row(policy: str, job: JobRecord) -> list[Cell]:
     tone = {True: "good", False: "bad", None: ""}[job.verified]
+    state_tone = "" if job.state in ("waiting", "running", "completed") else "bad"
     return [
         Cell(policy),
         Cell(str(job.job_id), job.job_id),
@@ -132,7 +133,7 @@ def _job_row(policy: str, job: JobRecord) -> list[Cell]:
         _seconds(turnaround_s(job)),
         Cell(str(job.done("grow")), job.done("grow")),
         Cell(str(job.done("shrink")), job.done("shrink")),
-        Cell(f"{job.state}: {job.reason}" if job.reason else job.state, tone="" if job.state == "completed" else "bad"),
+        Cell(f"{job.state}: {job.reason}" if job.reason else job.state, tone=state_tone),
         Cell(words.verified(job), tone=tone),
         Cell(words.result(job)),
     ]

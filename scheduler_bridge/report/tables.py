@@ -49,7 +49,7 @@ def job_table(record: RunRecord) -> Table:
             _verdict(job),
         )
     if any(job.malleable for job in record.jobs):
-        table.caption = "↔ malleable: the scheduler may resize it; nodes: how many it held, over time"
+        table.caption = "↔ malleable: may be resized; nodes: how many it held, over time"
     return table
 
 
@@ -61,7 +61,8 @@ def _verdict(job: JobRecord) -> Text:
     if job.state == "completed":
         style = {True: "green", False: "bold red", None: ""}[job.verified]
         return Text(words.verified(job), style=style)
-    return Text(f"{job.state}: {job.reason}" if job.reason else job.state, style="bold red")
+    style = "" if job.state in ("waiting", "running") else "bold red"
+    return Text(f"{job.state}: {job.reason}" if job.reason else job.state, style=style)
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:

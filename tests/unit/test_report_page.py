@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
+from scheduler_bridge.record import JobRecord, JobState, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import page, tables, words
 
 HOSTILE = "<script>alert(1)</script>&\"'"
@@ -54,6 +54,16 @@ def run(policy: str, end_s: float, *, name: str = "uts-1") -> RunRecord:
         notes=["emulated"],
         provenance={"cpu": HOSTILE, "seed": 42},
     )
+
+
+@pytest.mark.parametrize(("state", "end_s", "alarms"), [("running", None, False), ("failed", 100.0, True)])
+def test_only_a_bad_end_is_red(state: JobState, end_s: float | None, alarms: bool) -> None:
+    record = run("malleable", 100.0)
+    record.jobs[0].state, record.jobs[0].end_s = state, end_s
+    console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system="standard", record=True)
+    console.print(tables.job_table(record))
+    assert ("\x1b[1;31m" + state in console.export_text(styles=True)) is alarms
+    assert (f'class="bad">{state}' in page.render([record])) is alarms
 
 
 def test_names_are_whole_on_a_narrow_terminal() -> None:

@@ -116,13 +116,16 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         What ``main`` returned, on place 0.
 
     Raises:
-        UsageError: A program runs already in this process, or mpiexec belongs to another MPI.
+        UsageError: A program runs already in this process, the caller is not its main thread, or mpiexec belongs to
+            another MPI.
         ExceptionGroup: Activities that no other finish covers raised errors.
         BaseException: What ``main`` raised.
     """
     global _program  # noqa: PLW0603 - one program a process
     if process.driver() is not None:
         raise UsageError("apgas.run can be called once per process")
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
     listener = process.Listener()
     identity = lifetime.start_world(listener)
     driver = process.build(identity, listener)

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+import apgas
 from apgas import Future
 from apgas.runtime.context import pooled
 from apgas.runtime.executor import Executor
@@ -50,6 +51,21 @@ def test_an_activity_cannot_be_cancelled() -> None:
     assert not future.cancel()
     future.set_result(1)
     assert future.result() == 1
+
+
+def test_a_program_runs_in_the_main_thread_only() -> None:
+    said: list[str] = []
+
+    def run() -> None:
+        try:
+            apgas.run(lambda: None)
+        except apgas.UsageError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert "main thread only" in said[0]
 
 
 def test_the_io_thread_outlives_system_exit() -> None:

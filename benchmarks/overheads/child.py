@@ -19,6 +19,7 @@ from benchmarks.overheads import procfs
 END_S: Final = 15.0
 """How long a contender that is not needed any more may take to end in good order."""
 TERM_S: Final = 2.0
+LOOK_S: Final = 0.01
 
 
 class ContenderFailed(Exception):
@@ -117,7 +118,7 @@ class Child:
         # an mpiexec that a contender started ends a little later than it, and leaves a file if it is killed
         until_s = time.monotonic() + TERM_S
         while self._process.poll() is not None and self.processes() and time.monotonic() < until_s:
-            time.sleep(0.01)
+            time.sleep(LOOK_S)
         kill_marked(self.mark)
         self._process.wait()
         self._errors.close()
@@ -143,11 +144,15 @@ class Child:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that carry ``mark``, and remove the shared memory that MPI leaves behind when killed."""
-    while pids := procfs.marked(mark):
+    unseen = 0
+    # a process that is just being started has no environment to be seen for a moment: nobody must be there twice
+    while unseen < 2:
+        pids = procfs.marked(mark)
+        unseen = 0 if pids else unseen + 1
         segments = procfs.mpi_segments(pids)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for segment in segments:
             segment.unlink(missing_ok=True)
-        time.sleep(0.01)
+        time.sleep(LOOK_S)

@@ -18,8 +18,8 @@ ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 STUBBORN = """
 import signal, subprocess, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-print("{}", flush=True)
+said = "import time; print('{}', flush=True); time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", said], start_new_session=True)
 while True: signal.pause()
 """
 Start = Callable[[str], Child]

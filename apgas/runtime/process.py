@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from types import FrameType
 from typing import Final
 
 from apgas.core.place import PlaceCore
@@ -70,17 +72,23 @@ def serve(place: Driver) -> None:
     """Work for the others until this place is released or the program ends."""
     # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
     # start would inherit SIG_IGN, and could not be terminated.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    os.register_at_fork(after_in_child=_hear_signals_again)
+    handle_signals(lambda *_: None)
     place.on_end = lambda reason: end_hard_soon() if reason else None
     place.over.wait()
     close(place)
 
 
-def _hear_signals_again() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Let ``handler`` take Ctrl-C and TERM in this process, but not in processes that are forked from it."""
+
+    def hear_again() -> None:
+        for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) == handler:
+                signal.signal(number, default)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
+    os.register_at_fork(after_in_child=hear_again)
 
 
 def close(place: Driver) -> None:

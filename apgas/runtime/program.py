@@ -50,8 +50,7 @@ class Program:
         self.signalled: signal.Signals | None = None
         self._signalled_s = -math.inf
         driver.on_place_lost = self._lost
-        signal.signal(signal.SIGINT, self._interrupt)
-        signal.signal(signal.SIGTERM, self._interrupt)
+        process.handle_signals(self._interrupt)
 
     def _interrupt(self, number: int, _: object) -> None:
         """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say).

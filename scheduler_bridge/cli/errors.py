@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Final, get_args
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
+
+from scheduler_bridge.live.requests import JobClass, Launch
+
+_CHOICES: Final = {"job_class": get_args(JobClass), "launch": get_args(Launch)}
 
 
 class CliError(Exception):
@@ -41,4 +46,7 @@ def culprit(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return the field that ``error`` is about, and what is wrong with it."""
     what, _, where = str(error).partition(" - at ")
     found = re.search(r"\$\.(\w+)", where)
-    return found[1] if found else "", what[:1].lower() + what[1:].replace("`", "")
+    field = found[1] if found else ""
+    if field in _CHOICES:
+        what = re.sub("Invalid enum value (.*)", rf"\1 is not one of {', '.join(_CHOICES[field])}", what)
+    return field, what[:1].lower() + what[1:].replace("`", "")

@@ -64,7 +64,7 @@ def test_an_error_has_the_published_form(folder: Path) -> None:
         ("max_nodes = 8", "max_nodes = = 8", "job.toml:7: "),
         ("walltime_s = 60", "walltime_s = 0", "job.toml:5: walltime_s: "),
         ("walltime_s = 60", "wall_time = 60", "job.toml:5: unknown key 'wall_time'"),
-        ('class = "malleable"', 'class = "elastic"', "job.toml:3: class: "),
+        ('class = "malleable"', 'class = "elastic"', "job.toml:3: class: 'elastic' is not one of rigid, malleable"),
         ('class = "malleable"', 'class = "rigid"', "job.toml:6: a rigid job has one size"),
         ('"sh", "-c"', '"no-such-program-at-all", "-c"', "job.toml:4: no-such-program-at-all is not a program"),
         ('"sh", "-c"', '"./job.toml", "-c"', "job.toml:4: "),

@@ -25,6 +25,8 @@ LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
 # Each spawned place costs place 0's hydra proxy one file descriptor for ever, and each pair of places one socket.
 WANTED_OPEN_FILES = 65_536
 
+_LIBFABRIC = Path(sys.prefix) / "lib" / "mpich" / "libfabric.so.1"
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -69,6 +71,9 @@ def prepare() -> Launch:
         raise _foreign_launcher(launch, "MPICH")
     # Lets every place finalize and exit alone, whichever world it came from.
     os.environ.setdefault("MPIR_CVAR_NO_COLLECTIVE_FINALIZE", "1")
+    if _LIBFABRIC.exists():
+        # Over UCX, the other way of PyPI's MPICH, a place fails in MPI_Finalize once a place on another host has left.
+        os.environ.setdefault("MPIR_CVAR_CH4_NETMOD", "ofi")
     if launch.kind not in ("hydra", "openmpi", "pmix"):
         _prepare_singleton()
     raise_open_files_limit()

@@ -1,4 +1,4 @@
-"""Hosts emulated on one machine: a network and a UTS namespace each, on one bridge; needs `ip` and util-linux.
+"""Hosts emulated on one machine: a network, a UTS and an IPC namespace each, on one bridge; needs `ip` and util-linux.
 
 Three processes matter. The *caller* is what the user started: it passes signals on and waits. The *init* is process 1
 of a PID namespace: it builds the cluster, runs the command on host1, and when it ends, the kernel ends every process
@@ -33,6 +33,7 @@ SENT_BY_TERMINAL = 0x80  # si_code SI_KERNEL: the terminal's driver has sent it 
 
 NETWORKS = Path("/run/netns")  # where `ip -n NAME` looks
 NAMES = Path("/run/utsns")
+SHARED_MEMORY = Path("/run/ipcns")
 FOLDER = Path("/run/emulated-cluster")
 SSH = FOLDER / "ssh"
 
@@ -161,17 +162,17 @@ def _build(hosts: list[str]) -> None:
     """Make the hosts: one bridge in the init's network namespace, a cable from it to each host's eth0."""
     for folder in ("/run", "/dev/shm"):
         _run("mount", "-t", "tmpfs", "-o", "mode=1777", "emulated-cluster", folder)
-    for path in (NETWORKS, NAMES, FOLDER, FOLDER / "tmp"):
+    for path in (NETWORKS, NAMES, SHARED_MEMORY, FOLDER, FOLDER / "tmp"):
         path.mkdir()
     _ip([], ["link add bridge0 type bridge", "link set bridge0 up"])
     table = ["127.0.0.1 localhost"]
     for number, host in enumerate(hosts, 1):
         address = f"10.0.0.{number}"
         table.append(f"{address} {host}")
-        (NETWORKS / host).touch()
-        (NAMES / host).touch()
+        for folder in (NETWORKS, NAMES, SHARED_MEMORY):
+            (folder / host).touch()
         socket.sethostname(host)  # the new namespace begins as a copy of ours
-        _run("unshare", f"--net={NETWORKS / host}", f"--uts={NAMES / host}", "true")
+        _run("unshare", *_namespaces(host), "true")
         cable = f"link add port{number} type veth peer name eth0 netns {host}"
         _ip([], [cable, f"link set port{number} master bridge0 up"])
         _ip(["-n", host], ["link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up"])
@@ -204,7 +205,12 @@ def _run(*command: str, text: str = "") -> None:
 
 
 def _enter(host: str, command: list[str]) -> list[str]:
-    return ["nsenter", f"--net={NETWORKS / host}", f"--uts={NAMES / host}", "--", *command]
+    return ["nsenter", *_namespaces(host), "--", *command]
+
+
+def _namespaces(host: str) -> list[str]:
+    # by the IPC namespace, UCX tells whether two processes are on one host and may use shared memory
+    return [f"--net={NETWORKS / host}", f"--uts={NAMES / host}", f"--ipc={SHARED_MEMORY / host}"]
 
 
 # ssh -----------------------------------------------------------------------------------------------------------------

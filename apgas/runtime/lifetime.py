@@ -86,11 +86,16 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
 
 def _introduce(place: int, towards: str, token: bytes, listen: Callable[[str, bytes], Address]) -> PlaceInfo | str:
     """Listen where ``towards`` reaches us and say so; or why not, as a text: the others wait to hear of us."""
+    node = environment.node_name()
+    wanted = ""
     try:
-        host, port = listen(reach.listen_where(towards), token)
-    except (UsageError, OSError) as error:
-        return f"{environment.node_name()}: {error}"
-    return PlaceInfo(place, host, port, environment.node_name(), os.getpid())
+        wanted = reach.listen_where(towards)
+        host, port = listen(wanted, token)
+    except UsageError as error:
+        return f"{node}: {error}"
+    except OSError as error:
+        return f"{node}: cannot listen on {wanted}{reach.asked_for()}: {error.strerror}"
+    return PlaceInfo(place, host, port, node, os.getpid())
 
 
 def _all_listening(everyone: list[PlaceInfo | str]) -> tuple[PlaceInfo, ...]:

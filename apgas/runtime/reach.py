@@ -136,3 +136,9 @@ def listen_where(towards: str) -> str:
         UsageError: There is none; see ``listening_host``.
     """
     return listening_host(os.environ.get(ENV_BIND_HOST, ""), towards, os.uname().nodename, ThisMachine())
+
+
+def asked_for() -> str:
+    """Who asks for our address, in words for a message; empty: nobody."""
+    chosen = os.environ.get(ENV_BIND_HOST)
+    return f", which {ENV_BIND_HOST}={chosen} asks for" if chosen else ""

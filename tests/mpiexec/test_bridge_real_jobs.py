@@ -21,7 +21,10 @@ MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Running]:
-    with start_job([*MALLEABLE, "serve", "--nodes", "3", "--state", tmp_path / "state"], cwd=tmp_path) as daemon:
+    scratch = tmp_path / "tmp"  # A scheduler that is killed leaves its jobs' temporary folders to the next one.
+    scratch.mkdir()
+    command = [*MALLEABLE, "serve", "--nodes", "3", "--state", tmp_path / "state"]
+    with start_job(command, {"TMPDIR": str(scratch)}, tmp_path) as daemon:
         daemon.expect("ready")
         yield daemon
 

@@ -23,7 +23,7 @@ MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 def serving(tmp_path: Path) -> Iterator[Running]:
     scratch = tmp_path / "tmp"  # A scheduler that is killed leaves its jobs' temporary folders to the next one.
     scratch.mkdir()
-    command = [*MALLEABLE, "serve", "--nodes", "3", "--state", tmp_path / "state"]
+    command = [*MALLEABLE, "serve", "--nodes", "3", "--state", str(tmp_path / "state")]
     with start_job(command, {"TMPDIR": str(scratch)}, tmp_path) as daemon:
         daemon.expect("ready")
         yield daemon

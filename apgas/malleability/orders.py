@@ -23,6 +23,7 @@ ENV_TOKEN: Final = "MALLEABLE_TOKEN"
 NodeName = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9_.\-]+$")]
 OrderId = Annotated[int, Meta(ge=0)]
 JobId = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
 Text = Annotated[str, Meta(max_length=4000)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
@@ -121,8 +122,8 @@ class Outcome(Message, frozen=True, tag="outcome"):
     outcome: OutcomeKind
     reason: Text = ""
     nodes: tuple[NodeName, ...] = ()
-    seconds: float = 0.0
-    phases: dict[str, float] = {}
+    seconds: Seconds = 0.0
+    phases: dict[str, Seconds] = {}
 
 
 class Evolving(Message, frozen=True, tag="evolving"):

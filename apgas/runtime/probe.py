@@ -26,6 +26,7 @@ from apgas.runtime import environment
 DEADLINE_S: Final = 10.0
 """How long a host may take to answer."""
 
+_READ_S: Final = 0.2
 _REMOTE_SHELLS: Final = ("ssh", "rsh")
 _PROXY: Final = "hydra_pmi_proxy"
 _LOOK: Final = """
@@ -152,7 +153,8 @@ def _start(command: list[str]) -> subprocess.Popen[str]:
 def _complaint(host: str, probe: subprocess.Popen[str], until: float) -> str:
     """Wait for a probe; empty: all is well there."""
     try:
-        _, words = probe.communicate(timeout=max(0.0, until - time.monotonic()))
+        # one that has answered, while another one was waited for, still has to be read
+        _, words = probe.communicate(timeout=max(_READ_S, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         return f"host {host} did not answer in time"
     if probe.returncode == 0:

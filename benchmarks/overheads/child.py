@@ -117,7 +117,7 @@ class Child:
                 self._process.wait(TERM_S)
         # an mpiexec that a contender started ends a little later than it, and leaves a file if it is killed
         until_s = time.monotonic() + TERM_S
-        while self._process.poll() is not None and self.processes() and time.monotonic() < until_s:
+        while self._process.poll() is not None and _somebody(self.mark) and time.monotonic() < until_s:
             time.sleep(LOOK_S)
         kill_marked(self.mark)
         self._process.wait()
@@ -144,11 +144,7 @@ class Child:
 
 def kill_marked(mark: str) -> None:
     """Kill all processes that carry ``mark``, and remove the shared memory that MPI leaves behind when killed."""
-    unseen = 0
-    # a process that is just being started has no environment to be seen for a moment: nobody must be there twice
-    while unseen < 2:
-        pids = procfs.marked(mark)
-        unseen = 0 if pids else unseen + 1
+    while pids := _somebody(mark):
         segments = procfs.mpi_segments(pids)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -156,3 +152,12 @@ def kill_marked(mark: str) -> None:
         for segment in segments:
             segment.unlink(missing_ok=True)
         time.sleep(LOOK_S)
+
+
+def _somebody(mark: str) -> list[int]:
+    """Return who carries ``mark``, after a second look if nobody does: one just being started has no environment yet."""
+    pids = procfs.marked(mark)
+    if not pids:
+        time.sleep(LOOK_S)
+        pids = procfs.marked(mark)
+    return pids

@@ -83,8 +83,8 @@ def test_one_that_will_not_end_is_killed_with_all_that_it_started(start: Start) 
 def test_what_ends_a_little_later_is_let_to(start: Start, tmp_path: Path) -> None:
     goodbye = tmp_path / "goodbye"
     # slow to end on purpose: it must be waited for, however long it takes within the limit
-    script = f"while kill -0 $PPID 2>/dev/null; do sleep 0.01; done; sleep 0.3 && : > {goodbye}"
-    child = start(f"import subprocess; subprocess.Popen(['sh', '-c', {script!r}]); print('{{}}', flush=True); input()")
+    script = f"echo '{{}}'; while kill -0 $PPID 2>/dev/null; do sleep 0.01; done; sleep 0.3 && : > {goodbye}"
+    child = start(f"import subprocess; subprocess.Popen(['sh', '-c', {script!r}]); input()")
     child.answer(20)
     child.end()
     assert goodbye.exists()

@@ -155,7 +155,7 @@ def kill_marked(mark: str) -> None:
 
 
 def _somebody(mark: str) -> list[int]:
-    """Return who carries ``mark``, after a second look if nobody does: one just being started has no environment yet."""
+    """Return who carries ``mark``; looks twice if nobody does, for one just being started has no environment yet."""
     pids = procfs.marked(mark)
     if not pids:
         time.sleep(LOOK_S)

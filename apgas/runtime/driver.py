@@ -215,6 +215,8 @@ class Driver:
                 case e.PlaceLost(place, reason):
                     self.on_place_lost(place, reason)
                 case e.Leaves():
+                    # place 0 waits for our process to end, not only for our transport
+                    self.transport.hold(0)
                     self.over.set()
                 case e.Ends(reason):
                     self.reason = reason

@@ -116,6 +116,12 @@ class Transport(Protocol):
         For a forgotten place this is the sign that its process is gone or has closed its transport.
         """
 
+    def hold(self, place: int) -> None:
+        """Let the connection to ``place`` live as long as this process: ``close`` leaves its end to the kernel.
+
+        So ``on_gone`` tells the other side that the process has ended, not only that it has closed its transport.
+        """
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run ``callback`` on the io thread, in the order of the calls. Any thread."""
 

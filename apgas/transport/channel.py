@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -92,6 +93,12 @@ class Channel:
                 return
             self._socket = sock
             self._loop.watch(sock, READ | WRITE, self._on_event)
+
+    def hold(self) -> None:
+        """Keep the connection open, whatever happens to this channel, until the process ends."""
+        with self._lock:
+            if self._socket is not None:
+                os.dup(self._socket.fileno())  # nobody closes this one but the kernel
 
     def finish(self) -> None:
         """Take no more frames; close the connection when everything is written. Any thread."""

@@ -116,6 +116,9 @@ class LocalTransport:
             if peer is not None:
                 peer.call_soon(partial(peer.post_end, self._place))
 
+    def hold(self, place: int) -> None:
+        """All places of a local network live in one process: there is nothing to wait for."""
+
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
         """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
 

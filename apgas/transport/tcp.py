@@ -154,6 +154,12 @@ class TcpTransport:
         if outgoing is not None:
             outgoing.channel.finish()
 
+    def hold(self, place: int) -> None:
+        """Let the connection to ``place`` live as long as this process; see ``Transport``."""
+        outgoing = self._outgoing.get(place)
+        if outgoing is not None:
+            outgoing.channel.hold()
+
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
         """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
 

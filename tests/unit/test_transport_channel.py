@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -156,3 +157,23 @@ def test_a_peer_that_talks_back_breaks_the_rules(setup: Setup) -> None:
     setup.theirs.send(b"hi")
     assert setup.broke.wait(PATIENCE_S)
     assert setup.broken == ["it sent on a connection that is not its own"]
+
+
+def test_a_held_connection_outlives_its_channel(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    duplicate = os.dup
+
+    def remember(number: int) -> int:
+        kept.append(duplicate(number))
+        return kept[-1]
+
+    monkeypatch.setattr(os, "dup", remember)
+    setup.attach()
+    setup.channel.hold()
+    setup.loop.call_soon(setup.channel.close)
+    setup.theirs.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        setup.theirs.recv(1)
+    os.close(kept[0])
+    setup.theirs.settimeout(PATIENCE_S)
+    assert setup.theirs.recv(1) == b""

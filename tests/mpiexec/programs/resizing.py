@@ -59,6 +59,14 @@ def arrive(done: apgas.GlobalRef[list[int]]) -> None:
     done.get().append(1)
 
 
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent to notice does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def main() -> None:
     orders, expected = sys.argv[1], int(sys.argv[2])
     hosts = sys.argv[3].split(",") if len(sys.argv) > 3 else []
@@ -78,9 +86,9 @@ def main() -> None:
                     async_at(now[number % len(now)], hop, 10, done)
                     sent += 1
     apgas.disable_malleable_handler()
-    with finish():
-        pass
-    alive = [place for place, pid in pids.items() if Path(f"/proc/{pid}/stat").exists()]
+    settle = time.monotonic() + 5
+    while (alive := [place for place, pid in pids.items() if lives(pid)]) != [0] and time.monotonic() < settle:
+        time.sleep(0.01)
     places_now = [place.id for place in places()]
     settle = time.monotonic() + 5
     while len(arrived) < sent and time.monotonic() < settle:

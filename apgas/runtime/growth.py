@@ -38,9 +38,14 @@ class Routes:
         if by.stays_here:
             return nodes, self._towards()
         # without a name, mpiexec would choose one of its hosts
-        nodes = tuple(node or environment.node_name() for node in nodes)
-        elsewhere = [node for node in dict.fromkeys(nodes) if not probe.is_here(node)]
+        here = environment.node_name()
         in_use = {place.node for place in self._driver.places()}
+        if not any(nodes) and in_use == {here}:
+            # A name would make mpiexec start another proxy for this host; if a place of that is killed, mpiexec's own
+            # clean-up may fail and return 0.
+            return nodes, self._towards()
+        nodes = tuple(node or here for node in nodes)
+        elsewhere = [node for node in dict.fromkeys(nodes) if not probe.is_here(node)]
         probe.look(by, [node for node in elsewhere if node not in in_use])
         if elsewhere:
             self._open(elsewhere[0])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from apgas.runtime import lifetime, process
 
 
@@ -13,5 +11,4 @@ def main() -> None:
     identity = lifetime.join_job(listener)
     if identity is not None:
         process.serve(process.build(identity, listener))
-    lifetime.finalize()
-    sys.exit(0)
+    lifetime.leave()

@@ -130,8 +130,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     driver = process.build(identity, listener)
     if identity.place != 0:
         process.serve(driver)
-        lifetime.finalize()
-        sys.exit(0)
+        lifetime.leave()
     this = _program = Program(driver, Resizing(driver, listener.token))
     try:
         _connect(this.resizing)

@@ -36,3 +36,31 @@ def test_output_that_nobody_reads_does_not_keep_a_process_from_ending(monkeypatc
 
 def test_an_mpi_that_is_stuck_does_not_keep_a_job_from_ending() -> None:
     assert subprocess.run([sys.executable, "-c", STUCK], check=False, timeout=100).returncode == 7
+
+
+LEAVING = """
+import atexit, sys, threading, time, types
+state = types.SimpleNamespace(finalized=False)
+mpi = types.SimpleNamespace(
+    Is_initialized=lambda: True,
+    Is_finalized=lambda: state.finalized,
+    Finalize=lambda: print("finalized"),
+)
+sys.modules["mpi4py"] = types.ModuleType("mpi4py")
+sys.modules["mpi4py"].MPI = mpi
+from apgas.runtime import lifetime
+go = threading.Event()
+def last_thread():
+    go.wait()
+    print("thread", end=" ")
+threading.Thread(target=last_thread).start()
+atexit.register(lambda: print("exit function"))
+threading.Timer(0.01, go.set).start()
+lifetime.leave()
+print("not reached")
+"""
+
+
+def test_leaving_skips_nothing_that_a_program_relies_on() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["finalized", "thread", "exit", "function"]), done.stderr

@@ -123,7 +123,11 @@ class TcpTransport:
 
     def connect(self, place: int) -> None:
         """Open the connection to ``place`` now; see ``Transport``."""
-        if place != self._place and place not in self._outgoing:
+        if place == self._place:
+            return
+        # refuses a lost place also while its connection is still being closed
+        self._peers.address_of(place)
+        if place not in self._outgoing:
             self._open(place)
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:

@@ -15,7 +15,7 @@ from apgas.core.identity import Place
 from apgas.core.resize import ResizeRecord
 from apgas.errors import UsageError
 from apgas.malleability.handler import MalleableHandler
-from apgas.runtime import process
+from apgas.runtime import current
 from apgas.runtime.context import Future, Scope, current_scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.program import program
@@ -30,7 +30,7 @@ _last_progress_s = 0.0
 
 
 def _driver() -> Driver:
-    driver = process.driver()
+    driver = current.driver()
     if driver is None:
         raise UsageError("this works inside of apgas.run only: call apgas.run(main)")
     return driver

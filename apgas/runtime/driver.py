@@ -24,6 +24,7 @@ from apgas.errors import ApgasError, UsageError
 from apgas.runtime import codec, trace
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.executor import Executor
+from apgas.runtime.objects import Objects
 from apgas.transport.base import SlowPeerError, Transport, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas")
@@ -44,6 +45,7 @@ class Driver:
         self.transport = transport
         self.lock = threading.RLock()
         self.executor = Executor(f"apgas-{core.here}", self._broken)
+        self.objects = Objects()
         self.over = threading.Event()
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Final
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import lifetime, reach
+from apgas.runtime import current, lifetime, reach
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.transport.base import Address
@@ -38,24 +38,19 @@ class Listener:
 SWITCH_S: Final = 0.0005
 """How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
 
-_driver: Driver | None = None
 _transport: TcpTransport | None = None
-
-
-def driver() -> Driver | None:
-    """The place that this process is; None outside of ``apgas.run``."""
-    return _driver
 
 
 def build(identity: Identity, listener: Listener) -> Driver:
     """Make this process a place and connect it."""
-    global _driver, _transport  # noqa: PLW0603 - one place a process
+    global _transport  # noqa: PLW0603 - one place a process
     assert listener.transport is not None
     _transport = listener.transport
     sys.setswitchinterval(SWITCH_S)
-    _driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), listener.transport)
-    _driver.start()
-    return _driver
+    driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), listener.transport)
+    current.be(driver)
+    driver.start()
+    return driver
 
 
 def listen_towards(host: str) -> Address:

@@ -9,13 +9,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import lifetime, process
+from apgas.runtime import current, lifetime, process
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.resizing import Resizing
@@ -42,11 +42,23 @@ _log = logging.getLogger("apgas")
 
 
 class Program:
-    """The program that this process is place 0 of."""
+    """The program of place 0.
+
+    Attributes:
+        driver: Its place.
+        resizing: Its orders.
+    """
 
     def __init__(self, driver: Driver, resizing: Resizing) -> None:
         self.driver = driver
         self.resizing = resizing
+
+
+class _Job(Program):
+    """The program that this process is place 0 of."""
+
+    def __init__(self, driver: Driver, resizing: Resizing) -> None:
+        super().__init__(driver, resizing)
         self.signalled: signal.Signals | None = None
         self._signalled_s = -math.inf
         driver.on_place_lost = self._lost
@@ -85,7 +97,8 @@ def _say(text: str) -> None:
         sys.stderr.write(text)
 
 
-_program: Program | None = None
+_programs: dict[Driver | None, Program] = {}
+"""By their place 0: one, or several where a process simulates places."""
 
 
 def program() -> Program:
@@ -94,9 +107,20 @@ def program() -> Program:
     Raises:
         UsageError: This is not place 0, or ``apgas.run`` is not running.
     """
-    if _program is None:
+    found = _programs.get(current.driver())
+    if found is None:
         raise UsageError("this works on place 0, inside of apgas.run only")
-    return _program
+    return found
+
+
+@contextmanager
+def known(this: Program) -> Iterator[None]:
+    """Let ``program`` find ``this`` within the block."""
+    _programs[this.driver] = this
+    try:
+        yield
+    finally:
+        del _programs[this.driver]
 
 
 def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -120,8 +144,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         ExceptionGroup: Activities that no other finish covers raised errors.
         BaseException: What ``main`` raised.
     """
-    global _program  # noqa: PLW0603 - one program a process
-    if process.driver() is not None:
+    if current.driver() is not None:
         raise UsageError("apgas.run can be called once per process")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
@@ -131,7 +154,8 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     if identity.place != 0:
         process.serve(driver)
         lifetime.leave()
-    this = _program = Program(driver, Resizing(driver, listener.token))
+    this = _Job(driver, Resizing(driver, listener.token))
+    _programs[driver] = this
     try:
         _connect(this.resizing)
         return _run_main(this, main, *args, **kwargs)
@@ -179,7 +203,7 @@ def _connect(resizing: Resizing) -> None:
         communicator.start(resizing)
 
 
-def _part(this: Program, error: BaseException | None) -> None:
+def _part(this: _Job, error: BaseException | None) -> None:
     """End every place, in good order where possible, because the program is over or left ``main`` by ``error``."""
     driver = this.driver
     reason = "" if error is None or isinstance(error, SystemExit) else "the program failed"
@@ -212,7 +236,7 @@ def _all_gone(driver: Driver, places: Sequence[int], timeout_s: float) -> bool:
     return all(gone.acquire(timeout=max(0.0, until - time.monotonic())) for _ in places)
 
 
-def _end_by_force(this: Program, error: BaseException) -> NoReturn:
+def _end_by_force(this: _Job, error: BaseException) -> NoReturn:
     """End places that are too busy to hear of the end: what runs there does not let go of the interpreter."""
     code: object = error.code if isinstance(error, SystemExit) else 1
     if not isinstance(error, SystemExit):

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from apgas.core.identity import Place
 from apgas.errors import PlaceGoneError, UsageError
-from apgas.runtime import process
+from apgas.runtime import current
 from apgas.runtime.driver import Driver
 
 T = TypeVar("T")
 
-_lock = threading.Lock()
-_numbers = itertools.count()
-_homed: dict[int, Any] = {}
-_local: dict[tuple[int, int], Any] = {}
-_making: dict[tuple[int, int], threading.RLock] = {}
-"""One lock for each, not one for all: a factory may wait for another place, and that for another object here."""
-
 
 def _driver() -> Driver:
-    driver = process.driver()
+    driver = current.driver()
     if driver is None:
         raise UsageError("references work inside of apgas.run only")
     return driver
@@ -46,9 +37,10 @@ class GlobalRef(Generic[T]):
     """
 
     def __init__(self, value: T) -> None:
-        self.place: Place = _driver().here
-        self._number = next(_numbers)
-        _homed[self._number] = value
+        driver = _driver()
+        self.place: Place = driver.here
+        self._number = next(driver.objects.numbers)
+        driver.objects.homed[self._number] = value
 
     def get(self) -> T:
         """Read it, at home.
@@ -60,10 +52,10 @@ class GlobalRef(Generic[T]):
             UsageError: This is not its home.
             PlaceGoneError: Its home has left the program, or the reference was freed.
         """
-        self._check_home()
-        if self._number not in _homed:
-            raise PlaceGoneError(self.place.id, _driver().core.epoch, "has freed this reference")
-        return cast(T, _homed[self._number])
+        driver = self._at_home()
+        if self._number not in driver.objects.homed:
+            raise PlaceGoneError(self.place.id, driver.core.epoch, "has freed this reference")
+        return cast(T, driver.objects.homed[self._number])
 
     def free(self) -> None:
         """(home) Let the object go; later reads raise. Idempotent.
@@ -72,13 +64,12 @@ class GlobalRef(Generic[T]):
             UsageError: This is not its home.
             PlaceGoneError: Its home has left the program.
         """
-        self._check_home()
-        _homed.pop(self._number, None)
+        self._at_home().objects.homed.pop(self._number, None)
 
-    def _check_home(self) -> None:
+    def _at_home(self) -> Driver:
         driver = _driver()
         if driver.here == self.place:
-            return
+            return driver
         membership = driver.core.membership
         if self.place.id not in membership.members:
             raise PlaceGoneError(self.place.id, membership.epoch)
@@ -98,7 +89,8 @@ class PlaceLocal(Generic[T]):
     """
 
     def __init__(self, factory: Callable[[], T]) -> None:
-        self._key = (_driver().here.id, next(_numbers))
+        driver = _driver()
+        self._key = (driver.here.id, next(driver.objects.numbers))
         self._factory = factory
 
     def get(self) -> T:
@@ -110,9 +102,8 @@ class PlaceLocal(Generic[T]):
         Raises:
             Exception: What the factory raised; the next call tries again.
         """
-        with _lock:
-            making = _making.setdefault(self._key, threading.RLock())
-        with making:
-            if self._key not in _local:
-                _local[self._key] = self._factory()
-            return cast(T, _local[self._key])
+        objects = _driver().objects
+        with objects.making(self._key):
+            if self._key not in objects.local:
+                objects.local[self._key] = self._factory()
+            return cast(T, objects.local[self._key])

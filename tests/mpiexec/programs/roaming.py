@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 
 import apgas
-from apgas.runtime import process
+from apgas.runtime import current
 
 
 class Roamer(apgas.MalleableHandler):
@@ -47,7 +47,7 @@ def visit_everyone() -> int:
 
 
 def tell(outcome: str, reason: str = "") -> None:
-    running = process.driver()
+    running = current.driver()
     assert running is not None
     members = running.core.membership.members
     places = {place.id: [apgas.at(place, host_name), members[place.id].host] for place in apgas.places()}

@@ -1,0 +1,43 @@
+"""Which place a thread works for: that of the process, or its own where several places share a process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apgas.runtime.driver import Driver
+
+
+class _Thread(threading.local):
+    driver: Driver | None = None
+    """On the class: the place of the process. On an instance: that of one thread."""
+
+
+_thread = _Thread()
+
+
+def driver() -> Driver | None:
+    """The place that this thread works for; None outside of ``apgas.run``."""
+    return _thread.driver
+
+
+def be(driver: Driver | None) -> None:
+    """Let all threads that have no place of their own work for ``driver``."""
+    _Thread.driver = driver
+
+
+@contextmanager
+def working_for(driver: Driver | None) -> Iterator[None]:
+    """Let this thread work for ``driver`` within the block: simulated places share a process."""
+    before = _thread.__dict__.get("driver")
+    _thread.driver = driver
+    try:
+        yield
+    finally:
+        if before is None:
+            del _thread.driver
+        else:
+            _thread.driver = before

@@ -1,16 +1,62 @@
-"""(place 0) What has to be true of hosts and addresses before places are spawned: see ``Routes``."""
+"""(place 0) How a job gets more places: see ``Spawner``; and what has to be true of hosts before: see ``Routes``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from apgas.core.messages import PlaceInfo
-from apgas.runtime import environment, probe, process, reach
+from apgas.runtime import environment, lifetime, probe, process, reach
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
+from apgas.runtime.lifetime import Identity
 from apgas.transport.base import Address
+
+
+class Spawner(Protocol):
+    """Starts further places of a running job."""
+
+    def spawn(
+        self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+    ) -> tuple[PlaceInfo, ...]:
+        """Start a place per name in ``nodes`` (this machine where empty), ready to exchange frames; may take long.
+
+        Args:
+            nodes: Where; places on one node are next to each other in what is returned.
+            admit: Gives newcomers, told in that order, their ids, and names all members; called once they are up.
+            note: Is told when the processes are up ("spawn") and when they know their job ("join").
+
+        Raises:
+            ApgasError: They could not be started; nothing is left of them.
+        """
+
+
+class MpiSpawner:
+    """Has MPI start processes, wherever its launcher gets to.
+
+    Args:
+        driver: Place 0.
+        token: The job's secret, which newcomers are told.
+    """
+
+    def __init__(self, driver: Driver, token: bytes) -> None:
+        self._token = token
+        self._routes = Routes(driver)
+
+    def spawn(
+        self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+    ) -> tuple[PlaceInfo, ...]:
+        """Spawn processes; see ``Spawner``."""
+
+        def admit_reachably(newcomers: list[PlaceInfo]) -> Identity:
+            identity = admit(newcomers)
+            return dataclasses.replace(identity, members=tuple(self._routes.reachable(identity.members)))
+
+        nodes, towards = self._routes.prepare(nodes)
+        return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note)
 
 
 class Routes:

@@ -18,6 +18,7 @@ from apgas.malleability.orders import ENV_SCHEDULER
 from apgas.runtime import current, lifetime, process
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
+from apgas.runtime.growth import MpiSpawner
 from apgas.runtime.resizing import Resizing
 
 P = ParamSpec("P")
@@ -154,7 +155,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     if identity.place != 0:
         process.serve(driver)
         lifetime.leave()
-    this = _Job(driver, Resizing(driver, listener.token))
+    this = _Job(driver, Resizing(driver, MpiSpawner(driver, listener.token)))
     _programs[driver] = this
     try:
         _connect(this.resizing)

@@ -20,11 +20,12 @@ from apgas.errors import UsageError
 from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
-from apgas.runtime import codec, lifetime
+from apgas.runtime import codec
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
-from apgas.runtime.growth import Routes
+from apgas.runtime.growth import Spawner
 from apgas.runtime.handlers import SerialCalls, call_handler
+from apgas.runtime.lifetime import Identity
 from apgas.runtime.schedule import ScheduledOrder
 from apgas.runtime.tracing import Tracing
 from apgas.transport.base import TimerHandle
@@ -37,14 +38,13 @@ _FIRST_OWN_ORDER = 1 << 40
 class Resizing:
     """Everything about orders on place 0."""
 
-    def __init__(self, driver: Driver, token: bytes, communicator: Communicator | None = None) -> None:
+    def __init__(self, driver: Driver, spawner: Spawner, communicator: Communicator | None = None) -> None:
         self.driver = driver
         self.communicator = communicator
         self.records: list[r.ResizeRecord] = []
         self.tracing: Tracing | None = None
         self.idle = threading.Condition(driver.lock)
-        self._token = token
-        self._routes = Routes(driver)
+        self._spawner = spawner
         self._reshape = Reshape(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
@@ -288,9 +288,8 @@ class Resizing:
         began = time.monotonic()
         marks: dict[str, float] = {}
         try:
-            nodes, towards = self._routes.prepare(effect.nodes)
-            added = lifetime.spawn_places(
-                nodes, self._token, towards, self._admit, lambda phase: marks.update({phase: time.monotonic()})
+            added = self._spawner.spawn(
+                effect.nodes, self._admit, lambda phase: marks.update({phase: time.monotonic()})
             )
         except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
             text = str(error)
@@ -300,14 +299,13 @@ class Resizing:
         if not self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now)):
             self._send_home(added)
 
-    def _admit(self, newcomers: list[PlaceInfo]) -> lifetime.Identity:
+    def _admit(self, newcomers: list[PlaceInfo]) -> Identity:
         """Number the newcomers; if they come too late to be members, their ids are not used again either."""
         with self.driver.lock:
             membership = self.driver.core.membership
             ids = membership.new_ids(len(newcomers))
             added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
-            members = self._routes.reachable(membership.members.values())
-            return lifetime.Identity(ids[0], (*members, *added), membership.epoch + 1)
+            return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
 
     def _send_home(self, newcomers: tuple[PlaceInfo, ...]) -> None:
         """Newcomers that came too late are released before they ever were members."""

@@ -34,6 +34,7 @@ from apgas.runtime.api import (
     schedule_orders,
     shrink_wish,
     trace,
+    uncounted,
 )
 from apgas.runtime.context import Future
 from apgas.runtime.program import run
@@ -74,4 +75,5 @@ __all__ = [
     "trace",
     "trace_instant",
     "trace_span",
+    "uncounted",
 ]

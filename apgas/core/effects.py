@@ -38,6 +38,14 @@ class RunImmediate:
 
 
 @dataclass(frozen=True, slots=True)
+class RunUncounted:
+    """Start the payload as an activity without a finish; its end is told by ``uncounted_ended``."""
+
+    src: int
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
 class ResolveCall:
     """A call of ours is answered."""
 
@@ -95,6 +103,7 @@ Effect: TypeAlias = (
     Send
     | RunActivity
     | RunImmediate
+    | RunUncounted
     | ResolveCall
     | FinishFired
     | MembersChanged

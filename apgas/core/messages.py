@@ -71,6 +71,10 @@ class Immediate(Message, frozen=True, array_like=True, tag=True):
     """Run the payload at once on the receiving thread; counted by no finish."""
 
 
+class Uncounted(Message, frozen=True, array_like=True, tag=True):
+    """Run the payload as an activity that no finish counts and nobody waits for."""
+
+
 # membership ----------------------------------------------------------------------------------------------------------
 
 
@@ -129,7 +133,7 @@ class End(Message, frozen=True, array_like=True, tag=True):
 
 
 AnyMessage: TypeAlias = (
-    Spawn | Reply | Report | Immediate | Members | Leave | Final | Drained | StayOn | Release | Lost | End
+    Spawn | Reply | Report | Immediate | Uncounted | Members | Leave | Final | Drained | StayOn | Release | Lost | End
 )
 FROM_PLACE_0_ONLY = (Members, Leave, StayOn, Release, End)
 

@@ -11,7 +11,8 @@ How a place leaves (``order`` numbers the shrink):
                    or, at the deadline -> StayOn to everyone: nothing has happened
 
 Connections keep the order of messages, so a Final is behind every spawn that its sender made. Replies and reports still
-travel to a leaver after the Final: it waits for those it needs.
+travel to a leaver after the Final: it waits for those it needs. Activities that no finish counts (``uncounted``) are
+behind no Final either, so a leaver runs all that were sent to it before it reports Drained.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from apgas.core.effects import (
     ResolveCall,
     RunActivity,
     RunImmediate,
+    RunUncounted,
     Send,
 )
 from apgas.core.finish import FinishTable, Fired, Flush
 from apgas.core.membership import Membership
-from apgas.errors import InvariantError, ProtocolError
+from apgas.errors import InvariantError, PlaceGoneError, ProtocolError
 
 
 class PlaceCore:
@@ -47,6 +49,7 @@ class PlaceCore:
         self.membership = Membership(members, epoch)
         self.finishes = FinishTable(here)
         self.calls: set[int] = set()
+        self.uncounted_live = 0
         self.over = False
         self._next_call = 0
         self._held: list[tuple[int, m.AnyMessage, Payload]] = []
@@ -84,6 +87,30 @@ class PlaceCore:
         if dst not in self.membership.members or dst in self.membership.leaving:
             return []
         return [Send(dst, m.Immediate(self.epoch), payload)]
+
+    def uncounted(self, dst: int, payload: Payload) -> list[Effect]:
+        """Send an activity that no finish counts.
+
+        Raises:
+            PlaceGoneError: ``dst`` is leaving or no member; nothing happened.
+        """
+        self.membership.require(dst)
+        return [Send(dst, m.Uncounted(self.epoch), payload)]
+
+    def uncounted_here(self) -> None:
+        """Count an activity without a finish that the driver starts on this place itself.
+
+        Raises:
+            PlaceGoneError: This place has drained, and may end at any time.
+        """
+        if self._drained:
+            raise PlaceGoneError(self.here, self.epoch, "is leaving")
+        self.uncounted_live += 1
+
+    def uncounted_ended(self) -> list[Effect]:
+        """An activity without a finish has ended here."""
+        self.uncounted_live -= 1
+        return self._maybe_drained()
 
     def reply(self, dst: int, call: int, payload: Payload, *, ok: bool) -> list[Effect]:
         """Answer a call of place ``dst``."""
@@ -125,6 +152,9 @@ class PlaceCore:
                 return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
             case m.Immediate():
                 return [RunImmediate(src, payload)]
+            case m.Uncounted():
+                self.uncounted_live += 1
+                return [RunUncounted(src, payload)]
             case m.Members():
                 return self._enter(message)
             case m.Leave():
@@ -136,7 +166,7 @@ class PlaceCore:
             case m.Drained():
                 return [LeaverDrained(message.order, src)]
             case m.Release():
-                if self.calls or not self.finishes.quiet:
+                if not self._idle:
                     raise InvariantError(f"place {self.here} is released with work left")
                 self.over = True
                 return [Leaves()]
@@ -204,6 +234,11 @@ class PlaceCore:
         """The epoch that this place is in."""
         return self.membership.epoch
 
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing runs here, and nothing that was begun here is waited for."""
+        return not self.calls and not self.uncounted_live and self.finishes.quiet
+
     def validate(self) -> None:
         """Check the whole state; for tests.
 
@@ -211,6 +246,8 @@ class PlaceCore:
             InvariantError: It contradicts itself.
         """
         self.finishes.validate()
+        if self.uncounted_live < 0:
+            raise InvariantError(f"place {self.here} has ended more uncounted activities than it began")
         if any(message.epoch <= self.epoch for _, message, _ in self._held):
             raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
 
@@ -263,7 +300,7 @@ class PlaceCore:
         return []
 
     def _maybe_drained(self) -> list[Effect]:
-        if self._leave is None or self._drained or self._awaited_finals or self.calls or not self.finishes.quiet:
+        if self._leave is None or self._drained or self._awaited_finals or not self._idle:
             return []
         self._drained = True
         return [Send(0, m.Drained(self.epoch, self._leave), [])]

@@ -155,6 +155,28 @@ def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
     _driver().immediate(where, (fn, args, kwargs))
 
 
+def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Run ``fn`` as an activity on place ``where`` that no finish counts: nobody waits for it or hears of its end.
+
+    An error in it is logged where it ran, at level ``ERROR`` of the logger ``apgas.uncounted``, and the job goes on. It
+    runs in no finish, so it opens one to spawn or to call: ``with finish(): ...``; cancelling a finish does not reach
+    it. A place that is to leave runs all that were sent to it, however long they take, before it leaves; those that
+    still run when the program ends are not waited for.
+
+    Args:
+        where: The place, which may be this one.
+        fn: What to run there, as with ``async_at``.
+        *args: Its arguments; another place gets copies.
+        **kwargs: Its keyword arguments, likewise.
+
+    Raises:
+        PlaceGoneError: The place is leaving or has left, or never was.
+        TypeError: The function or an argument cannot be pickled.
+        UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
+    """
+    _driver().uncounted(where, (fn, args, kwargs))
+
+
 @contextmanager
 def finish() -> Iterator[None]:
     """Wait, at the end of the block, for every activity spawned in it, transitively, wherever it runs.

@@ -28,6 +28,7 @@ from apgas.runtime.objects import Objects
 from apgas.transport.base import SlowPeerError, Transport, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas")
+_uncounted_log = logging.getLogger("apgas.uncounted")
 
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 """A function and its arguments."""
@@ -139,6 +140,22 @@ class Driver:
             return
         self._change(lambda: self.core.immediate(dst.id, payload))
 
+    def uncounted(self, dst: Place, call: Call) -> None:
+        """Run ``call`` as an activity on ``dst`` that no finish counts.
+
+        Raises:
+            PlaceGoneError: The place is leaving or gone.
+            TypeError: The call cannot be pickled.
+        """
+        if dst.id == self.core.here:
+            with self.lock:
+                self.core.uncounted_here()
+            self.executor.submit(partial(self._run_uncounted, dst.id, lambda: call))
+            return
+        payload = codec.dump_call(*call)
+        self.transport.throttle(dst.id)
+        self._change(lambda: self.core.uncounted(dst.id, payload))
+
     # what the transport delivers (io thread) -------------------------------------------------------------------------
 
     def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
@@ -208,6 +225,8 @@ class Driver:
                     self.executor.submit(partial(self._run, src, spawn, payload))
                 case e.RunImmediate(_, payload):
                     self._run_immediate(payload)
+                case e.RunUncounted(src, payload):
+                    self.executor.submit(partial(self._run_uncounted, src, partial(codec.loads, payload)))
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
                 case e.FinishFired(finish, errors):
@@ -297,3 +316,16 @@ class Driver:
         except BaseException as error:  # noqa: BLE001 - the job ends with it
             _log.exception("place %d: an immediate failed", self.core.here)
             self.fail(f"an immediate failed on place {self.core.here}: {codec.summary(error)}")
+
+    def _run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
+        """An activity that nobody waits for: what it raises is logged here."""
+        name = "its function"
+        try:
+            with pooled(self.executor.waiting):
+                fn, args, kwargs = load()
+                name = codec.name_of(fn)
+                with trace.span(name, "activity", sent_by=src):
+                    fn(*args, **kwargs)
+        except BaseException:  # noqa: BLE001 - an activity's error, whatever it is
+            _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", self.core.here, name, src)
+        self._change(self.core.uncounted_ended)

@@ -151,7 +151,7 @@ class Simulation:
 
     # effects ---------------------------------------------------------------------------------------------------------
 
-    def _perform(self, here: int, effects: Iterable[e.Effect]) -> None:
+    def _perform(self, here: int, effects: Iterable[e.Effect]) -> None:  # noqa: C901 - one arm an effect
         for effect in effects:
             match effect:
                 case e.Send(dst, message, payload):
@@ -159,11 +159,9 @@ class Simulation:
                     decoded = m.decode(m.encode(message))
                     self.network.send(Packet(here, dst, decoded, payload))
                 case e.RunActivity(src, spawn, payload):
-                    number, depth = (int.from_bytes(bytes(part), "big") for part in payload)
-                    self.ledger.began(number)
-                    caller = (src, spawn.call)
-                    steps = appetite(self.rng, depth)
-                    self._runnable.append(Activity(number, here, spawn.finish, caller, steps))
+                    self._begin(here, payload, spawn.finish, (src, spawn.call))
+                case e.RunUncounted(_, payload):
+                    self._begin(here, payload, None, None)
                 case e.ResolveCall(call):
                     self._unblock(here, call)
                 case e.FinishFired(finish, errors):
@@ -183,6 +181,11 @@ class Simulation:
                     raise AssertionError(f"unexpected {effect}")
                 case _:
                     assert_never(effect)
+
+    def _begin(self, here: int, payload: e.Payload, finish: m.FinishId | None, caller: tuple[int, int] | None) -> None:
+        number, depth = (int.from_bytes(bytes(part), "big") for part in payload)
+        self.ledger.began(number)
+        self._runnable.append(Activity(number, here, finish, caller, appetite(self.rng, depth)))
 
     def _leave(self, here: int) -> None:
         assert not any(a.place == here for a in (*self._runnable, *self._blocked)), f"place {here} left with work"
@@ -274,7 +277,9 @@ class Simulation:
         activity.steps -= 1
         act = self.rng.random()
         scope = activity.scopes[-1] if activity.scopes else activity.finish
-        if act < 0.15 and len(activity.scopes) < 3:
+        if act < 0.05:
+            self._send_uncounted(activity, core)
+        elif scope is None or (act < 0.15 and len(activity.scopes) < 3):
             finish = core.open_finish()
             self.ledger.opened(finish)
             activity.scopes.append(finish)
@@ -291,6 +296,10 @@ class Simulation:
             self._perform(activity.place, core.ended(finish))
             return
         self._runnable.remove(activity)
+        if activity.finish is None:
+            self.ledger.over(None, activity.number)
+            self._perform(activity.place, core.uncounted_ended())
+            return
         error = b"error" if self.rng.random() < 0.1 else None
         self.ledger.over(activity.finish, activity.number, failed=error is not None)
         if activity.caller is not None:
@@ -322,6 +331,23 @@ class Simulation:
         self._perform(activity.place, effects)
         if waits:
             self._block(activity, call)
+
+    def _send_uncounted(self, activity: Activity, core: PlaceCore) -> None:
+        dst = self.rng.choice(sorted(core.membership.members))
+        depth = self.rng.randint(2, 5)
+        number = self.ledger.spawned + 1
+        payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
+        try:
+            if dst == activity.place:
+                core.uncounted_here()
+                effects: list[e.Effect] = [e.RunUncounted(dst, payload)]
+            else:
+                effects = core.uncounted(dst, payload)
+        except PlaceGoneError:
+            return
+        self._budget -= 1
+        assert self.ledger.sent(None) == number
+        self._perform(activity.place, effects)
 
     # the end ---------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ class Activity:
     Attributes:
         number: Unique in the simulation.
         place: Where it runs.
-        finish: The finish that it belongs to.
+        finish: The finish that it belongs to; None if no finish counts it.
         caller: The place and call that its value answers; None if it was started locally.
         steps: How many more things it does before it ends.
         scopes: The nested finishes that it has open, innermost last.
@@ -24,7 +24,7 @@ class Activity:
 
     number: int
     place: int
-    finish: FinishId
+    finish: FinishId | None
     caller: tuple[int, int] | None
     steps: int
     scopes: list[FinishId] = field(default_factory=list)
@@ -47,11 +47,12 @@ class Ledger:
         assert finish not in self.alive, f"{finish} was opened twice"
         self.alive[finish] = {-1}
 
-    def sent(self, finish: FinishId) -> int:
-        """An activity was spawned; returns its number."""
-        assert self.alive[finish], f"{finish} spawns although nothing lives under it"
+    def sent(self, finish: FinishId | None) -> int:
+        """An activity was spawned, under no finish if it is not counted; returns its number."""
         self.spawned += 1
-        self.alive[finish].add(self.spawned)
+        if finish is not None:
+            assert self.alive[finish], f"{finish} spawns although nothing lives under it"
+            self.alive[finish].add(self.spawned)
         return self.spawned
 
     def began(self, number: int) -> None:
@@ -59,10 +60,11 @@ class Ledger:
         assert number not in self.started, f"activity {number} ran twice"
         self.started.add(number)
 
-    def over(self, finish: FinishId, number: int, *, failed: bool = False) -> None:
+    def over(self, finish: FinishId | None, number: int, *, failed: bool = False) -> None:
         """An activity (or the body, -1) ended."""
-        self.alive[finish].remove(number)
-        self.failed[finish] = self.failed.get(finish, 0) + failed
+        if finish is not None:
+            self.alive[finish].remove(number)
+            self.failed[finish] = self.failed.get(finish, 0) + failed
         if number >= 0:
             self.ended.add(number)
 

@@ -31,6 +31,15 @@ def test_awkward_values_errors_and_waits(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+def test_activities_that_no_finish_counts(leftovers: Leftovers) -> None:
+    job = mpirun(3, [PROGRAMS / "loose.py"])
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    for place in range(3):
+        assert f"place {place}: fail, sent uncounted by place 0, failed" in job.err
+        assert f"ValueError: nobody waits for place {place}" in job.err
+    leftovers.check(job.mark)
+
+
 def test_handlers_that_misbehave(leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward_resizes.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err

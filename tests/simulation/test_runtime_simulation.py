@@ -203,6 +203,10 @@ def _overlook_a_dying_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlaceCore, "lost", lost)
 
 
+def _leave_uncounted_activities_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlaceCore, "_idle", property(lambda self: not self.calls and self.finishes.quiet))
+
+
 @pytest.mark.parametrize(
     "plant",
     [
@@ -221,6 +225,7 @@ def _overlook_a_dying_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
         _lose_the_errors,
         _report_after_every_activity,
         _overlook_a_dying_leaver,
+        _leave_uncounted_activities_behind,
     ],
 )
 def test_the_net_catches(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ Example:
 """
 
 from apgas.core.identity import Place
-from apgas.core.resize import ResizeRecord
+from apgas.core.resize import Deadlines, ResizeRecord
 from apgas.errors import ApgasError, PlaceGoneError, UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
@@ -44,6 +44,7 @@ from apgas.runtime.trace import span as trace_span
 
 __all__ = [
     "ApgasError",
+    "Deadlines",
     "Future",
     "GlobalRef",
     "MalleableHandler",

@@ -28,6 +28,7 @@ from enum import Enum
 from apgas.core.messages import PlaceInfo
 from apgas.core.resize import (
     AbortShrink,
+    Bounds,
     CallHandler,
     CommitGrow,
     CommitShrink,
@@ -80,6 +81,7 @@ class Reshape:
     def __init__(self, members: dict[int, PlaceInfo], deadlines: Deadlines | None = None) -> None:
         self._members = members
         self.deadlines = deadlines or Deadlines()
+        self.bounds = Bounds()
         self.enabled = False
         self.step = Step.IDLE
         self._waiting: deque[ResizeOrder] = deque()
@@ -218,13 +220,9 @@ class Reshape:
         effects: list[ReshapeEffect] = []
         while self._waiting and self.step is Step.IDLE:
             order = self._waiting.popleft()
-            if order.kind == "shrink" and order.count >= len(self._members):
-                size = len(self._members)
-                why = f"cannot release {order.count} of {size} places: place 0 always stays"
+            why = self._impossible(order)
+            if why:
                 effects += self._refuse(order, why, now)
-                continue
-            if order.kind == "grow" and order.nodes and len(order.nodes) != order.count:
-                effects += self._refuse(order, f"{order.count} nodes ordered, {len(order.nodes)} named", now)
                 continue
             self._current = Current(order, now, now)
             self._deferred_token = self._token + 1
@@ -235,6 +233,18 @@ class Reshape:
             call = CallHandler(self._token + 1, method, order.count, wish=wish)
             effects += self._enter(Step.PRE, self.deadlines.pre_s, [timer, call])
         return effects
+
+    def _impossible(self, order: ResizeOrder) -> str:
+        """Why the order cannot even be tried at the present size; empty: it can."""
+        size = len(self._members)
+        if order.kind == "shrink" and order.count >= size:
+            return f"cannot release {order.count} of {size} places: place 0 always stays"
+        if order.kind == "grow" and order.nodes and len(order.nodes) != order.count:
+            return f"{order.count} nodes ordered, {len(order.nodes)} named"
+        wanted = size + order.count if order.kind == "grow" else size - order.count
+        if not self.bounds.allow(wanted):
+            return f"the program runs on {self.bounds}, not on {wanted}"
+        return ""
 
     def _enter(self, step: Step, deadline_s: float, effects: list[ReshapeEffect]) -> list[ReshapeEffect]:
         """Begin a step under a fresh token: answers to older ones no longer count."""

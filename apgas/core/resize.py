@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
 
 from apgas.core.messages import PlaceInfo
+from apgas.errors import UsageError
 
 Kind: TypeAlias = Literal["grow", "shrink"]
 OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
@@ -14,7 +16,19 @@ Method: TypeAlias = Literal["preGrow", "postGrow", "preShrink", "postShrink", "s
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long each step of an order may take, in seconds; ``deferred_s``: after which the scheduler hears of it."""
+    """How long each step of an order may take, in seconds.
+
+    Attributes:
+        pre_s: ``preGrow`` or ``preShrink``, which may wait for a suitable phase; then the order is aborted.
+        spawn_s: Starting newcomers until all of them have joined; then the order is aborted, late ones are sent home.
+        drain_s: Leavers finish what they have; then the order is aborted, and they stay.
+        release_s: The leavers' processes end; then the order goes on, and its outcome names those that linger.
+        post_s: ``postGrow`` or ``postShrink``; then the order is done, and its outcome says so.
+        deferred_s: After so much time in ``pre*`` the scheduler is told that the order is deferred.
+
+    Raises:
+        UsageError: One of them is not a positive, finite number.
+    """
 
     pre_s: float = 60.0
     spawn_s: float = 30.0
@@ -22,6 +36,40 @@ class Deadlines:
     release_s: float = 10.0
     post_s: float = 60.0
     deferred_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise UsageError(f"deadline {field.name} must be a positive number of seconds, not {value!r}")
+
+    @property
+    def after_pre_s(self) -> float:
+        """How long an order may take at most once ``pre*`` has returned."""
+        return max(self.spawn_s, self.drain_s + self.release_s) + self.post_s
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many nodes the program can run on: at least ``min_nodes``, at most ``max_nodes`` (None: any number).
+
+    Raises:
+        UsageError: They are no numbers of at least 1, or the first is larger than the second.
+    """
+
+    min_nodes: int = 1
+    max_nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_nodes < 1 or (self.max_nodes is not None and self.max_nodes < self.min_nodes):
+            raise UsageError(f"a program cannot run on {self}")
+
+    def __str__(self) -> str:
+        return f"at least {self.min_nodes} nodes" + ("" if self.max_nodes is None else f", at most {self.max_nodes}")
+
+    def allow(self, nodes: int) -> bool:
+        """Whether the program can run on so many."""
+        return self.min_nodes <= nodes and (self.max_nodes is None or nodes <= self.max_nodes)
 
 
 @dataclass(frozen=True, slots=True)

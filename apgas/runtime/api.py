@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from apgas.core.identity import Place
-from apgas.core.resize import ResizeRecord
+from apgas.core.resize import Bounds, Deadlines, ResizeRecord
 from apgas.errors import UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import current
@@ -235,25 +235,34 @@ def attach(scope: Scope) -> AbstractContextManager[None]:
     return entered(scope)
 
 
-def define_malleable_handler(handler: MalleableHandler) -> None:
+def define_malleable_handler(
+    handler: MalleableHandler,
+    *,
+    deadlines: Deadlines | None = None,
+    min_nodes: int = 1,
+    max_nodes: int | None = None,
+) -> None:
     """(place 0) Register the program's handler: from now on it may grow and shrink. Once per program.
 
     Args:
         handler: What is called around every resize.
+        deadlines: How long each step of an order may take; ``Deadlines()`` by default.
+        min_nodes: Orders that would leave fewer nodes are refused.
+        max_nodes: Orders that would lead to more nodes are refused; None: any number is fine.
 
     Raises:
-        UsageError: Not on place 0, or a handler is or was registered.
+        UsageError: Not on place 0, or a handler is or was registered, or the bounds are none.
     """
     if not isinstance(handler, MalleableHandler):
         raise UsageError(f"a MalleableHandler is needed, not {type(handler).__name__}")
-    program().resizing.define(handler)
+    program().resizing.define(handler, deadlines or Deadlines(), Bounds(min_nodes, max_nodes))
 
 
 def disable_malleable_handler() -> None:
     """(place 0) Give the handler up: the program keeps its size from now on.
 
-    Waits until an order that is being carried out has ended, for at most 60 s. Scheduled orders get the outcome
-    ``not_due``, waiting ones are refused, requests for nodes are answered with 0.
+    Waits until an order that is being carried out has ended, or its deadlines are over. Scheduled orders get the
+    outcome ``not_due``, waiting ones are refused, requests for nodes are answered with 0.
 
     Raises:
         UsageError: Not on place 0, or in a method of the handler.

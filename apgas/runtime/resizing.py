@@ -61,7 +61,7 @@ class Resizing:
 
     # the program's side ----------------------------------------------------------------------------------------------
 
-    def define(self, handler: MalleableHandler) -> None:
+    def define(self, handler: MalleableHandler, deadlines: r.Deadlines, bounds: r.Bounds) -> None:
         """Register the program's handler and tell the scheduler that orders are welcome.
 
         Raises:
@@ -74,12 +74,17 @@ class Resizing:
         self._was_registered = True
         with self.driver.lock:
             self._handler = handler
+            self._reshape.deadlines = deadlines
+            self._reshape.bounds = bounds
             self._reshape.enable()
             nodes = tuple(info.node for info in self.driver.core.membership.staying)
         self._tell(o.Ready(nodes))
 
-    def disable(self, timeout_s: float = 60.0) -> None:
+    def disable(self, timeout_s: float | None = None) -> None:
         """Give the handler up, and wait until an order that is being carried out has ended.
+
+        Args:
+            timeout_s: How long at most; by default as long as the deadlines of its steps allow.
 
         Raises:
             UsageError: Called by a method of the handler, for whose order it would wait.
@@ -90,6 +95,8 @@ class Resizing:
             raise UsageError("a method of the malleable handler cannot give it up: its order has to end before")
         self.drain_scheduled()
         self._event(self._reshape.disable)
+        if timeout_s is None:
+            timeout_s = self._reshape.deadlines.after_pre_s
         with self.idle:
             self.idle.wait_for(lambda: self._reshape.step is Step.IDLE, timeout_s)
             self._handler = None

@@ -7,6 +7,7 @@ import pytest
 from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
 from apgas.core.reshape import Reshape, Step
+from apgas.errors import UsageError
 
 
 def _info(place: int) -> PlaceInfo:
@@ -231,3 +232,108 @@ def test_the_wish_reaches_the_handler() -> None:
     job = Coordinator()
     job.order("shrink", 1, nodes=("n2",))
     assert job.call().wish == ("n2",)
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("inf"), float("nan"), True, "60", None])
+def test_deadlines_are_positive_seconds(wrong: object) -> None:
+    with pytest.raises(UsageError, match="deadline pre_s must be a positive number of seconds"):
+        r.Deadlines(pre_s=wrong)  # type: ignore[arg-type]
+
+
+def test_every_step_has_the_deadline_that_the_job_set() -> None:
+    job = Coordinator()
+    job.machine.deadlines = r.Deadlines(pre_s=1, spawn_s=2, drain_s=3, release_s=4, post_s=5, deferred_s=6)
+
+    def delays() -> list[float]:
+        found = [effect.delay_s for effect in job.effects if isinstance(effect, r.SetTimer)]
+        job.effects = [effect for effect in job.effects if not isinstance(effect, r.SetTimer)]
+        return found
+
+    job.order("grow", 1)
+    assert delays() == [6, 1]
+    job.returns()
+    assert delays() == [2]
+    spawn = job.last(r.StartSpawn)
+    assert isinstance(spawn, r.StartSpawn)
+    job.take(job.machine.spawned(spawn.token, (_info(3),), {}, job.now))
+    assert delays() == [5]
+    job.returns()
+    job.order("shrink", 1, number=2)
+    job.returns([1])
+    assert delays() == [6, 1, 3]
+    job.take(job.machine.drained(2, 1, job.now))
+    assert delays() == [4]
+    job.take(job.machine.gone(1, job.now))
+    assert delays() == [5]
+
+
+def test_an_order_that_has_begun_to_move_ends_within_its_deadlines() -> None:
+    assert r.Deadlines(spawn_s=9, drain_s=3, release_s=4, post_s=5).after_pre_s == 14
+    assert r.Deadlines(spawn_s=6, drain_s=3, release_s=4, post_s=5).after_pre_s == 12
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, None), (-1, 3), (3, 2)])
+def test_bounds_are_at_least_one_and_in_order(low: int, high: int | None) -> None:
+    with pytest.raises(UsageError, match="cannot run on"):
+        r.Bounds(low, high)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "fine"), [("grow", 1, True), ("grow", 2, False), ("shrink", 1, True), ("shrink", 2, False)]
+)
+def test_an_order_outside_of_the_bounds_is_refused(kind: r.Kind, count: int, fine: bool) -> None:
+    job = Coordinator(places=3)
+    job.machine.bounds = r.Bounds(2, 4)
+    job.order(kind, count)
+    assert (job.machine.step is Step.PRE) == fine
+    if not fine:
+        assert job.record().outcome == "refused"
+        wanted = 5 if kind == "grow" else 1
+        assert job.record().reason == f"the program runs on at least 2 nodes, at most 4, not on {wanted}"
+
+
+def test_bounds_are_checked_when_the_order_is_taken_up() -> None:
+    """What is impossible when it arrives may be possible when the orders before it were carried out."""
+    job = Coordinator(places=2)
+    job.machine.bounds = r.Bounds(2, 3)
+    job.order("grow", 1, number=1)
+    job.order("shrink", 1, number=2)
+    job.returns()
+    spawn = job.last(r.StartSpawn)
+    assert isinstance(spawn, r.StartSpawn)
+    job.members[2] = _info(2)
+    job.take(job.machine.spawned(spawn.token, (_info(2),), {}, job.now))
+    job.returns()
+    assert (job.record().order, job.record().outcome) == (1, "done")
+    assert job.call().method == "preShrink"
+
+
+def test_a_failing_abort_method_changes_nothing() -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    job.returns([2])
+    job.deadline()
+    assert job.call().method == "shrinkAborted"
+    assert job.take(job.machine.failed(job.call().token, "shrinkAborted raised", job.now)) == []
+    job.order("shrink", 1, number=2)
+    assert job.call().method == "preShrink"
+
+
+def test_at_most_so_many_orders_wait() -> None:
+    job = Coordinator()
+    for number in range(Reshape.MAX_WAITING + 2):
+        job.order("grow", 1, number=number)
+    assert (job.record().order, job.record().outcome) == (Reshape.MAX_WAITING + 1, "refused")
+    assert job.record().reason == "64 orders wait already"
+
+
+def test_what_has_begun_to_move_is_carried_out_although_the_handler_was_given_up() -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    job.returns([2])
+    job.take(job.machine.disable(job.now))
+    assert not any(isinstance(effect, r.Finished) for effect in job.effects)
+    job.take(job.machine.drained(1, 2, job.now))
+    job.take(job.machine.gone(2, job.now))
+    job.returns()
+    assert job.record().outcome == "done"

@@ -144,6 +144,8 @@ class FinishTable:
         for finish, share in self._shares.items():
             if share.live <= 0:
                 raise InvariantError(f"place {self.here}: {finish} keeps a quiet share {share}")
+            if finish.home == self.here and finish not in self._homed:
+                raise InvariantError(f"place {self.here}: {finish} has fired with {share.live} alive")
         for finish, balance in self._homed.items():
             if not balance.open or 0 in balance.open.values():
                 raise InvariantError(f"place {self.here}: {finish} has balance {balance.open} and did not fire")

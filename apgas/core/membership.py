@@ -77,3 +77,18 @@ class Membership:
     def abort_leave(self) -> None:
         """The leavers stay after all."""
         self.leaving.clear()
+
+    def validate(self) -> None:
+        """Check the whole state; for tests.
+
+        Raises:
+            InvariantError: It contradicts itself.
+        """
+        if 0 not in self.members or 0 in self.leaving:
+            raise InvariantError(f"epoch {self.epoch} without place 0: {sorted(self.members)} less {self.leaving}")
+        if not self.leaving <= self.members.keys():
+            raise InvariantError(f"{sorted(self.leaving - self.members.keys())} leave and are no members")
+        if any(place != info.place for place, info in self.members.items()):
+            raise InvariantError(f"members are known by wrong ids: {self.members}")
+        if max(self.members) >= self.next_place:
+            raise InvariantError(f"next id {self.next_place} is that of a member: {sorted(self.members)}")

@@ -248,6 +248,15 @@ class PlaceCore:
         self.finishes.validate()
         if self.uncounted_live < 0:
             raise InvariantError(f"place {self.here} has ended more uncounted activities than it began")
+        self.membership.validate()
+        leaves = self.here in self.membership.leaving
+        if not self.over and leaves != (self._leave is not None):
+            raise InvariantError(f"place {self.here} is {'' if leaves else 'not '}leaving under order {self._leave}")
+        # it may run something again, from a place that has heard sooner that the shrink was aborted
+        if self._drained and (self._leave is None or self._awaited_finals):
+            raise InvariantError(f"place {self.here} is drained: order {self._leave}, finals {self._awaited_finals}")
+        if any(call >= self._next_call for call in self.calls):
+            raise InvariantError(f"place {self.here} waits for calls that it never made: {sorted(self.calls)}")
         if any(message.epoch <= self.epoch for _, message, _ in self._held):
             raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
 

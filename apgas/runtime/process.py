@@ -14,6 +14,7 @@ from apgas.core.place import PlaceCore
 from apgas.runtime import current, lifetime, reach
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
+from apgas.runtime.validation import checked
 from apgas.transport.base import Address
 from apgas.transport.tcp import TcpTransport
 
@@ -47,7 +48,8 @@ def build(identity: Identity, listener: Listener) -> Driver:
     assert listener.transport is not None
     _transport = listener.transport
     sys.setswitchinterval(SWITCH_S)
-    driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), listener.transport)
+    core = checked(PlaceCore)(identity.place, identity.members, identity.epoch)
+    driver = Driver(core, listener.transport)
     current.be(driver)
     driver.start()
     return driver

@@ -28,6 +28,7 @@ from apgas.runtime.handlers import SerialCalls, call_handler
 from apgas.runtime.lifetime import Identity
 from apgas.runtime.schedule import ScheduledOrder
 from apgas.runtime.tracing import Tracing
+from apgas.runtime.validation import checked
 from apgas.transport.base import TimerHandle
 
 _log = logging.getLogger("apgas.resize")
@@ -45,7 +46,7 @@ class Resizing:
         self.tracing: Tracing | None = None
         self.idle = threading.Condition(driver.lock)
         self._spawner = spawner
-        self._reshape = Reshape(driver.core.membership.members)
+        self._reshape = checked(Reshape)(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
         self._wish: tuple[str, ...] = ()

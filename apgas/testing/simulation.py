@@ -81,6 +81,7 @@ class Simulation:
             self.rng.choice(choices)()
             if self._touched in self.cores:
                 self.cores[self._touched].validate()
+            self.reshape.validate()
         else:
             raise AssertionError(f"no end after {max_steps} steps")
         self._check_end()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from apgas.runtime.validation import ENV_VALIDATE
 from support.leftovers import MARK, kill, living
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +110,8 @@ def start_job(command: Sequence[str | Path], env: Mapping[str, str] | None = Non
     mark = uuid.uuid4().hex
     # Unbuffered output would tear the lines of several places apart.
     paths = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
+    # Every place checks its whole state after every change, and fails loudly.
+    paths[ENV_VALIDATE] = "1"
     # Files, not pipes: a job that hangs with a full pipe would hide what it said.
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - Running closes them
     process = subprocess.Popen(

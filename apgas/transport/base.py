@@ -11,6 +11,8 @@ A transport moves *frames* (a head and out-of-band buffers) between places:
   not forgotten, the receiver is told so after the frames that had already arrived.
 - **One io thread.** Receiver, timers and callbacks all run there, one at a time. ``send`` never waits, so it may be
   called under a lock that the receiver needs; who sends much calls ``throttle`` before, which waits for a slow peer.
+  ``run_last`` has the io thread do work that might wait: another thread takes its place then.
+- **Small frames in a row travel together** if their sender allows it (``soon``); a lone one is not delayed.
 - **Values, not references.** Once ``send`` has returned, the caller may change its buffers.
 - **Idle is free.** Without traffic and timers the io thread sleeps in the kernel without a timeout.
 """
@@ -87,8 +89,11 @@ class Transport(Protocol):
             TransportClosedError: The transport is not running.
         """
 
-    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; ``dst`` may be our own id. Any thread.
+
+        ``soon``: a small frame may be kept until the io thread's round ends or ``flush`` is called, so that several
+        travel together. The order of frames is kept in any case.
 
         Raises:
             UnknownPeerError: The place is not known, forgotten, or lost.
@@ -122,8 +127,20 @@ class Transport(Protocol):
         So ``on_gone`` tells the other side that the process has ended, not only that it has closed its transport.
         """
 
+    def flush(self) -> None:
+        """Write the frames that were sent ``soon``; to be called before waiting for what they bring about."""
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run ``callback`` on the io thread, in the order of the calls. Any thread."""
+
+    def run_last(self, work: Callable[[], None]) -> None:
+        """(io thread) Run ``work`` on the io thread when what has arrived is delivered, in the order of the calls.
+
+        It may wait if it calls ``hand_over`` before. If it takes long, another thread becomes the io thread.
+        """
+
+    def hand_over(self) -> None:
+        """Let another thread be the io thread if the caller is, within ``run_last`` work; it is going to wait."""
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
         """Run ``callback`` on the io thread in ``delay_s`` seconds; equal times run in the order of the calls."""

@@ -18,13 +18,19 @@ _PIECES_PER_CALL: Final = 512
 """Below the system's IOV_MAX of 1024."""
 _CALLS_PER_EVENT: Final = 16
 """The io thread turns to other connections after so many writes."""
+_GATHER_BYTES: Final = 64 * 1024
+"""So much is gathered at most; longer pieces are not, for they would be copied."""
+_CLOSE_S: Final = 100e-6
+"""A frame follows closely on another within so much time."""
 
 
 class Channel:
     """Frames on their way to one place.
 
     A sending thread writes to the socket itself when nothing is queued; what the socket does not take is queued and
-    written by the io thread as the socket drains. Before ``attach`` everything is queued.
+    written by the io thread as the socket drains. Before ``attach`` everything is queued. Small frames that may wait
+    (``soon``) and follow closely on others are gathered, and written together at the end of the io thread's round or
+    before their sender waits; one that stands alone is written at once.
 
     Args:
         place: Whom it leads to, for errors.
@@ -57,9 +63,13 @@ class Channel:
         self._socket: socket.socket | None = None
         self._finishing = False
         self._closed = False
+        self._gathering = False
+        self._submitted_s = 0.0
 
-    def submit(self, pieces: Sequence[Buffer]) -> None:
+    def submit(self, pieces: Sequence[Buffer], *, soon: bool = False) -> None:
         """Write or queue the pieces of one frame; the caller may reuse their memory afterwards. Never waits.
+
+        ``soon``: it may travel a little later, in order to travel with others.
 
         Raises:
             UnknownPeerError: The channel was closed or is about to be.
@@ -67,8 +77,15 @@ class Channel:
         with self._lock:
             if self._closed or self._finishing:
                 raise UnknownPeerError(self._place, "has gone and is not known any more")
+            if soon and len(pieces) == 1 and self._may_wait():
+                self._enqueue(pieces, 0)
+                if self._queued_bytes > _GATHER_BYTES:
+                    self._flush()
+                return
             if self._queue or self._socket is None:
                 self._enqueue(pieces, 0)
+                if self._gathering:
+                    self._flush()
                 return
             written_bytes = self._write(self._socket, pieces)
             if written_bytes < sum(map(len, pieces)):
@@ -124,6 +141,28 @@ class Channel:
         """Whether nothing is queued."""
         return not self._queue
 
+    def _may_wait(self) -> bool:
+        """Whether a small frame is gathered with others now; sees to it that they are written."""
+        now_s = time.monotonic()
+        before_s, self._submitted_s = self._submitted_s, now_s
+        if self._gathering:
+            return True
+        if self._queue or self._socket is None:
+            return False
+        if now_s - before_s > _CLOSE_S and not self._loop.in_thread():
+            return False
+        self._gathering = True
+        self._loop.flush_soon(self._write_gathered)
+        return True
+
+    def _write_gathered(self) -> None:
+        with self._lock:
+            if self._gathering:
+                self._flush()
+            finishing = self._finishing
+        if finishing:
+            self._loop.call_soon(self._close_if_drained)
+
     def _wait_for_room(self) -> None:
         deadline_s = time.monotonic() + self._patience_s
         while self._queued_bytes > self._high_water_bytes and not self._closed and not self._finishing:
@@ -172,18 +211,21 @@ class Channel:
         sock = self._socket
         if sock is None:
             return
+        watched, self._gathering = not self._gathering, False
         for _ in range(_CALLS_PER_EVENT):
             if not self._queue:
-                self._loop.rewatch(sock, READ)
-                return
+                break
             pieces = list(islice(self._queue, _PIECES_PER_CALL))
             written_bytes = self._write(sock, pieces)
             if not written_bytes:
-                return
+                break
             self._queued_bytes -= written_bytes
             self._drop(written_bytes)
             if self._queued_bytes <= self._high_water_bytes:
                 self._shrunk.notify_all()
+        if bool(self._queue) == watched:
+            return
+        self._loop.rewatch(sock, READ | WRITE if self._queue else READ)
 
     def _drop(self, written_bytes: int) -> None:
         while written_bytes:

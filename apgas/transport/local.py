@@ -92,7 +92,7 @@ class LocalTransport:
             with self._lock:
                 self._link(place)
 
-    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:  # noqa: ARG002 - nothing is gained by waiting
         """Send one frame; see ``Transport``."""
         frame = Frame(self._place, bytes(head), [bytearray(view) for view in checked(head, buffers)])
         with self._lock:
@@ -130,9 +130,21 @@ class LocalTransport:
 
         self._loop.call_soon(look)
 
+    def flush(self) -> None:
+        """Write the frames that were sent ``soon``; see ``Transport``."""
+        self._loop.flush_now()
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run ``callback`` on the io thread; see ``Transport``."""
         self._loop.call_soon(callback)
+
+    def run_last(self, work: Callable[[], None]) -> None:
+        """Run ``work`` at the end of the io thread's round; see ``Transport``."""
+        self._loop.run_last(work)
+
+    def hand_over(self) -> None:
+        """Let another thread be the io thread; see ``Transport``."""
+        self._loop.hand_over()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""

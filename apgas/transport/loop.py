@@ -3,6 +3,11 @@
 It sleeps without a timeout when no timer is pending, so an idle process costs nothing. Callbacks from other threads
 wake it through an eventfd, written only while the loop sleeps: both sides first publish (the callback, or the intent to
 sleep) and look second, so no wake-up is missed and a busy loop costs no system call.
+
+Which thread is the io thread changes. Work given to ``run_last`` is done by the io thread itself, because handing it to
+another one costs more than short work does. Before such work waits (``hand_over``), and when it turns out to be long
+(``watch.Watch`` notices), another thread becomes the io thread, and the one that works ends when its work does. The
+turn changes only while ``run_last`` work is being done: at the end of a round, where nothing is half done.
 """
 
 from __future__ import annotations
@@ -21,8 +26,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from apgas.transport.watch import Watch
+
 _logger = logging.getLogger(__name__)
 _COMPACT_TIMERS: Final = 64
+_ROUND_S: Final = 0.001
+"""How long a round does ``run_last`` work before it looks at the sockets again."""
 READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 
@@ -39,6 +48,16 @@ class Timer:
     def cancel(self) -> None:
         """Do not run the callback any more."""
         self.callback = None
+
+
+class _Turn:
+    """One thread's time as the io thread. ``work`` numbers the ``run_last`` work that it is doing; 0: none."""
+
+    __slots__ = ("ident", "work")
+
+    def __init__(self) -> None:
+        self.ident = 0
+        self.work = 0
 
 
 class EventLoop:
@@ -63,16 +82,63 @@ class EventLoop:
         self._running = True
         self._closed = False
         self._wake_lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._name = name
+        self._last: deque[Callable[[], None]] = deque()
+        self._flushes: deque[Callable[[], None]] = deque()
+        self._turn = _Turn()
+        self._turn_lock = threading.Lock()
+        self._works = 0
+        self._threads = 0
+        self._started = False
+        self._ended = threading.Event()
+        self._watch = Watch(self.working, self.hand_over_from, f"{name}-watch")
         _loops.add(self)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._started = True
+        self._start_thread(self._turn)
 
     def in_thread(self) -> bool:
         """Tell whether the caller runs on the loop's thread."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._turn.ident
+
+    def run_last(self, work: Callable[[], None]) -> None:
+        """(io thread) Run ``work`` at the end of this round; it may wait, after ``hand_over``, and take its time."""
+        self._last.append(work)
+
+    def flush_soon(self, flush: Callable[[], None]) -> None:
+        """Run ``flush``, which must not wait, at the end of this round, or on a thread that calls ``flush_now``."""
+        self._flushes.append(flush)
+        if self._sleeping:
+            self._wake()
+
+    def flush_now(self) -> None:
+        """Do what ``flush_soon`` has left to do. Any thread."""
+        while self._flushes:
+            try:
+                flush = self._flushes.popleft()
+            except IndexError:
+                return
+            self._call(flush)
+
+    def hand_over(self) -> None:
+        """Let another thread be the io thread if the caller is, in ``run_last`` work that is going to wait."""
+        turn = self._turn
+        if turn.ident == threading.get_ident():
+            self.hand_over_from(turn.work)
+
+    def hand_over_from(self, work: int) -> None:
+        """Let another thread be the io thread if the present one still does ``work`` (see ``working``). Any thread."""
+        with self._turn_lock:
+            if not work or self._turn.work != work or not self._running:
+                return
+            self._turn = turn = _Turn()
+            self._start_thread(turn)
+
+    def working(self) -> tuple[int, int]:
+        """Return the number of the ``run_last`` work that is being done (0: none), and how many there have been."""
+        return self._turn.work, self._works
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run ``callback`` on the loop's thread; first in, first out. Without effect after ``stop``."""
@@ -110,9 +176,10 @@ class EventLoop:
 
     def stop(self) -> None:
         """End the thread after the callbacks that are due, wait for it, and free its resources. Idempotent."""
-        if self._thread.ident is not None:
+        if self._started:
             self.call_soon(self._end)
-            self._thread.join()
+            self._ended.wait()
+        self._watch.stop()
         with self._wake_lock:
             if not self._closed:
                 self._closed = True
@@ -152,10 +219,18 @@ class EventLoop:
             heapq.heapify(self._timers)
         heapq.heappush(self._timers, entry)
 
-    def _run(self) -> None:
-        while self._running:
+    def _start_thread(self, turn: _Turn) -> None:
+        self._threads += 1
+        name = self._name if self._threads == 1 else f"{self._name}-{self._threads}"
+        threading.Thread(target=self._run, args=(turn,), name=name, daemon=True).start()
+
+    def _run(self, turn: _Turn) -> None:
+        turn.ident = threading.get_ident()
+        while self._running and self._turn is turn:
+            if self._flushes:
+                self.flush_now()
             self._sleeping = True
-            timeout_s = 0.0 if self._ready else self._until_next_timer()
+            timeout_s = 0.0 if self._ready or self._last or self._flushes else self._until_next_timer()
             events = self._epoll.poll(timeout_s)
             self._sleeping = False
             self.wakeups += 1
@@ -170,6 +245,24 @@ class EventLoop:
                 self._run_timers()
             for _ in range(len(self._ready)):
                 self._call(self._ready.popleft())
+            if self._last and self._running:
+                self._run_last(turn)
+        if self._turn is turn:
+            self._ended.set()
+
+    def _run_last(self, turn: _Turn) -> None:
+        """Do ``run_last`` work until there is none, it is time for another round, or another thread has the turn."""
+        until_s = time.monotonic() + _ROUND_S
+        while self._last and self._turn is turn:
+            work = self._last.popleft()
+            self._works += 1
+            turn.work = self._works
+            self._watch.keep_awake()
+            self._call(work)
+            with self._turn_lock:
+                turn.work = 0
+            if time.monotonic() > until_s:
+                return
 
     def _until_next_timer(self) -> float | None:
         while self._timers and self._timers[0][2].callback is None:

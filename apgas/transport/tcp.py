@@ -130,7 +130,7 @@ class TcpTransport:
         if place not in self._outgoing:
             self._open(place)
 
-    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = ()) -> None:
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
         if self._closing or self._receiver is None or self._loop.abandoned:
             raise TransportClosedError("the transport is not running")
@@ -140,7 +140,7 @@ class TcpTransport:
             self._loop.call_soon(partial(self._deliver, frame))
             return
         outgoing = self._outgoing.get(dst) or self._open(dst)
-        outgoing.channel.submit(encode(self._place, head, buffers, self._config.limits))
+        outgoing.channel.submit(encode(self._place, head, buffers, self._config.limits), soon=soon)
 
     def throttle(self, dst: int) -> None:
         """Wait while too much is queued for ``dst``; see ``Transport``."""
@@ -175,9 +175,21 @@ class TcpTransport:
 
         self._loop.call_soon(look)
 
+    def flush(self) -> None:
+        """Write the frames that were sent ``soon``; see ``Transport``."""
+        self._loop.flush_now()
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run ``callback`` on the io thread; see ``Transport``."""
         self._loop.call_soon(callback)
+
+    def run_last(self, work: Callable[[], None]) -> None:
+        """Run ``work`` at the end of the io thread's round; see ``Transport``."""
+        self._loop.run_last(work)
+
+    def hand_over(self) -> None:
+        """Let another thread be the io thread; see ``Transport``."""
+        self._loop.hand_over()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""

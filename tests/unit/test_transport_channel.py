@@ -177,3 +177,80 @@ def test_a_held_connection_outlives_its_channel(setup: Setup, monkeypatch: pytes
     os.close(kept[0])
     setup.theirs.settimeout(PATIENCE_S)
     assert setup.theirs.recv(1) == b""
+
+
+def pause_io(setup: Setup) -> threading.Event:
+    """Keep the io thread busy, until the event is set."""
+    held, goes_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        held.set()
+        goes_on.wait(PATIENCE_S)
+
+    setup.loop.call_soon(wait)
+    assert held.wait(PATIENCE_S)
+    return goes_on
+
+
+def test_a_lone_frame_that_may_wait_does_not(setup: Setup) -> None:
+    setup.attach()
+    goes_on = pause_io(setup)
+    setup.channel.submit([b"lone"], soon=True)
+    assert setup.read(4) == b"lone"
+    goes_on.set()
+
+
+def test_frames_in_a_row_are_gathered_and_stay_in_order(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apgas.transport.channel._CLOSE_S", 1e9)
+    setup.attach()
+    goes_on = pause_io(setup)
+    for piece in (b"one", b"two", b"three"):
+        setup.channel.submit([piece], soon=True)
+    setup.theirs.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        setup.theirs.recv(1)
+    setup.channel.submit([b"four"])
+    assert setup.read(15) == b"onetwothreefour"
+    setup.channel.submit([b"five"], soon=True)
+    setup.theirs.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        setup.theirs.recv(1)
+    goes_on.set()
+    assert setup.read(4) == b"five"
+
+
+def test_gathered_frames_are_written_before_the_channel_closes(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apgas.transport.channel._CLOSE_S", 1e9)
+    setup.attach()
+    goes_on = pause_io(setup)
+    setup.channel.submit([b"last words"], soon=True)
+    setup.channel.finish()
+    goes_on.set()
+    assert setup.read(10) == b"last words"
+    assert setup.drained.wait(PATIENCE_S)
+
+
+def test_so_much_is_gathered_at_most(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apgas.transport.channel._CLOSE_S", 1e9)
+    setup.attach()
+    goes_on = pause_io(setup)
+    for _ in range(5):
+        setup.channel.submit([bytes(16 * 1024)], soon=True)
+    assert setup.channel.drained
+    assert setup.read(5 * 16 * 1024) == bytes(5 * 16 * 1024)
+    goes_on.set()
+
+
+def test_gathered_frames_that_the_socket_does_not_take_follow_later(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apgas.transport.channel._CLOSE_S", 1e9)
+    setup.attach()
+    total = 0
+    while total < 4_000_000:
+        setup.channel.submit([bytes(10_000)], soon=True)
+        total += 10_000
+    assert not setup.channel.drained
+    assert setup.read(total) == bytes(total)
+    setup.channel.submit([b"end"])
+    assert setup.read(3) == b"end"

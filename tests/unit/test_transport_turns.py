@@ -1,0 +1,151 @@
+"""Work of the io thread that waits or takes long: another thread takes its place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from apgas.transport.loop import EventLoop
+
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def loop() -> Iterator[EventLoop]:
+    made = EventLoop("test-io")
+    made.start()
+    yield made
+    made.stop()
+
+
+def pass_through(loop: EventLoop) -> int:
+    """Let the io thread come by; returns which thread it is."""
+    idents: list[int] = []
+    passed = threading.Event()
+
+    def note() -> None:
+        idents.append(threading.get_ident())
+        passed.set()
+
+    loop.call_soon(note)
+    assert passed.wait(PATIENCE_S)
+    return idents[0]
+
+
+def test_work_is_done_last_and_in_order(loop: EventLoop) -> None:
+    ran: list[str] = []
+    done = threading.Event()
+
+    def post() -> None:
+        loop.run_last(lambda: ran.append("last"))
+        loop.run_last(done.set)
+        ran.append("first")
+
+    def post_both() -> None:
+        loop.call_soon(post)
+        loop.call_soon(lambda: ran.append("of the same round"))
+
+    loop.call_soon(post_both)
+    assert done.wait(PATIENCE_S)
+    assert ran == ["first", "of the same round", "last"]
+
+
+def test_quick_work_keeps_the_thread(loop: EventLoop) -> None:
+    before = pass_through(loop)
+    for _ in range(100):
+        loop.call_soon(lambda: loop.run_last(lambda: None))
+    assert pass_through(loop) == before
+
+
+def test_while_long_work_is_done_another_thread_is_the_io_thread(loop: EventLoop) -> None:
+    before = pass_through(loop)
+    began, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def long() -> None:
+        began.set()
+        assert goes_on.wait(PATIENCE_S)
+        assert not loop.in_thread()
+        ended.set()
+
+    loop.call_soon(lambda: loop.run_last(long))
+    assert began.wait(PATIENCE_S)
+    now = pass_through(loop)
+    assert now != before
+    goes_on.set()
+    assert ended.wait(PATIENCE_S)
+    assert pass_through(loop) == now
+
+
+def test_work_that_is_going_to_wait_hands_over_at_once(loop: EventLoop) -> None:
+    passed = threading.Event()
+
+    def waits_for_the_io_thread() -> None:
+        assert loop.in_thread()
+        loop.hand_over()
+        assert not loop.in_thread()
+        loop.hand_over()
+        inner = threading.Event()
+        loop.call_soon(inner.set)
+        assert inner.wait(PATIENCE_S)
+        passed.set()
+
+    loop.call_soon(lambda: loop.run_last(waits_for_the_io_thread))
+    assert passed.wait(PATIENCE_S)
+
+
+def test_work_behind_long_work_is_done_meanwhile(loop: EventLoop) -> None:
+    goes_on, done = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        goes_on.wait(PATIENCE_S)
+
+    def post() -> None:
+        loop.run_last(wait)
+        loop.run_last(done.set)
+
+    loop.call_soon(post)
+    assert done.wait(PATIENCE_S)
+    goes_on.set()
+
+
+def test_hand_over_elsewhere_changes_nothing(loop: EventLoop) -> None:
+    before = pass_through(loop)
+    loop.hand_over()
+    loop.hand_over_from(1)
+    assert pass_through(loop) == before
+
+
+def test_stop_does_not_wait_for_work_that_was_left_behind() -> None:
+    loop = EventLoop("test-io")
+    loop.start()
+    began, goes_on = threading.Event(), threading.Event()
+
+    def stuck() -> None:
+        began.set()
+        goes_on.wait(PATIENCE_S)
+
+    loop.call_soon(lambda: loop.run_last(stuck))
+    assert began.wait(PATIENCE_S)
+    loop.stop()
+    goes_on.set()
+
+
+def test_flushes_are_done_by_whoever_comes_first(loop: EventLoop) -> None:
+    hold, held = threading.Event(), threading.Event()
+    by: list[int] = []
+
+    def keep_io_busy() -> None:
+        held.set()
+        hold.wait(PATIENCE_S)
+
+    loop.call_soon(keep_io_busy)
+    assert held.wait(PATIENCE_S)
+    loop.flush_soon(lambda: by.append(threading.get_ident()))
+    loop.flush_now()
+    assert by == [threading.get_ident()]
+    hold.set()
+    flushed = threading.Event()
+    loop.flush_soon(flushed.set)
+    assert flushed.wait(PATIENCE_S)

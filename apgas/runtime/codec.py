@@ -1,11 +1,17 @@
-"""What travels: functions, arguments, values and errors as one pickle plus out-of-band buffers."""
+"""What travels: functions, arguments, values and errors as one pickle plus out-of-band buffers.
+
+What can be named (functions and classes of importable modules) goes the fast way of the standard library's pickle;
+anything that has to travel by value is left to cloudpickle.
+"""
 
 from __future__ import annotations
 
+import io
 import pickle
 import reprlib
 import traceback
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, Final, TypeAlias
 
 import cloudpickle
@@ -23,8 +29,27 @@ MOST_BYTES: Final = DEFAULT_LIMITS.total_bytes - 2**20
 """Of one value; leaves room for the message that it travels with."""
 
 
+_NONE: Final = pickle.dumps(None, protocol=5)
+
+
 class RemoteError(ApgasError):
     """Stands for an error of another place that could not travel itself; the text names it."""
+
+
+class _TravelsByValueError(Exception):
+    """Something is of the main program: the standard library's pickle would send its name only."""
+
+
+class _ByName(pickle.Pickler):
+    """Pickles what can be named; raises an error of any kind otherwise."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Refuse functions and classes of the main program and of modules that the program wants sent by value."""
+        if isinstance(obj, FunctionType | type) and (
+            obj.__module__ == "__main__" or obj.__module__ in cloudpickle.list_registry_pickle_by_value()
+        ):
+            raise _TravelsByValueError
+        return NotImplemented
 
 
 def dumps(value: object) -> list[Buffer]:
@@ -34,6 +59,8 @@ def dumps(value: object) -> list[Buffer]:
         TypeError: The value cannot be pickled; the text says which.
         UsageError: It is larger than what may be sent at once.
     """
+    if value is None:
+        return [_NONE]
     beside: list[memoryview] = []
 
     def keep_within(buffer: pickle.PickleBuffer) -> bool:
@@ -44,13 +71,24 @@ def dumps(value: object) -> list[Buffer]:
         return False
 
     try:
-        body = cloudpickle.dumps(value, protocol=5, buffer_callback=keep_within)
-    except Exception as error:
-        raise TypeError(f"cannot send {reprlib.repr(value)}: {error}") from error
+        file = io.BytesIO()
+        _ByName(file, 5, buffer_callback=keep_within).dump(value)
+        body = file.getvalue()
+    except Exception:  # noqa: BLE001 - whatever it is, cloudpickle does it or says why not
+        beside.clear()
+        body = _dump_by_value(value, keep_within)
     size_bytes = len(body) + sum(raw.nbytes for raw in beside)
     if size_bytes > MOST_BYTES:
         raise UsageError(f"cannot send {size_bytes} bytes at once, at most {MOST_BYTES}: send it in parts")
     return [body, *beside]
+
+
+def _dump_by_value(value: object, keep_within: Callable[[pickle.PickleBuffer], bool]) -> bytes:
+    try:
+        body: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=keep_within)
+    except Exception as error:
+        raise TypeError(f"cannot send {reprlib.repr(value)}: {error}") from error
+    return body
 
 
 def loads(payload: Sequence[Buffer]) -> Any:
@@ -58,13 +96,9 @@ def loads(payload: Sequence[Buffer]) -> Any:
     return pickle.loads(payload[0], buffers=payload[1:])
 
 
-def dump_call(fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> list[Buffer]:
-    """Pickle a call.
-
-    Raises:
-        TypeError: The function or an argument cannot be pickled.
-    """
-    return dumps((fn, args, kwargs))
+def load_plain(body: Buffer) -> Any:
+    """The value of one pickle without buffers beside it."""
+    return pickle.loads(body)
 
 
 def summary(error: BaseException) -> str:

@@ -34,8 +34,19 @@ def current_scope() -> Scope | None:
     return _thread.scope
 
 
+_flush: Callable[[], None] | None = None
+
+
+def before_waits(flush: Callable[[], None]) -> None:
+    """Have ``flush`` called before a thread waits: what it waits for may depend on frames that are still kept."""
+    global _flush  # noqa: PLW0603 - one place a process
+    _flush = flush
+
+
 def wait_context() -> AbstractContextManager[None]:
     """What to wrap a wait in on this thread."""
+    if _flush is not None:
+        _flush()
     return _thread.waiting()
 
 
@@ -48,6 +59,19 @@ def entered(scope: Scope | None) -> Iterator[None]:
         yield
     finally:
         _thread.scope = before
+
+
+def call_within(
+    scope: Scope, waiting: Callable[[], AbstractContextManager[None]], fn: Callable[..., T], *args: object
+) -> T:
+    """Call ``fn`` as part of an activity of ``scope`` on a thread whose waits are wrapped in ``waiting``."""
+    thread = _thread
+    before = thread.scope, thread.waiting
+    thread.scope, thread.waiting = scope, waiting
+    try:
+        return fn(*args)
+    finally:
+        thread.scope, thread.waiting = before
 
 
 @contextmanager
@@ -70,7 +94,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.set_running_or_notify_cancel()
+        self._state = "RUNNING"  # what set_running_or_notify_cancel does, without its lock: nobody has this one yet
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the value of the activity.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -22,16 +23,23 @@ from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, UsageError
 from apgas.runtime import codec, trace
-from apgas.runtime.context import Future, Scope, entered, pooled
+from apgas.runtime.calls import Call, Calls
+from apgas.runtime.context import Future, Scope, call_within, pooled
 from apgas.runtime.executor import Executor
 from apgas.runtime.objects import Objects
+from apgas.runtime.quick import QuickFunctions
 from apgas.transport.base import SlowPeerError, Transport, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas")
 _uncounted_log = logging.getLogger("apgas.uncounted")
 
-Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-"""A function and its arguments."""
+Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""What a wait of an activity is wrapped in."""
+
+T = TypeVar("T")
+
+_SMALL_BYTES: Final = 64 * 1024
+"""A call no larger than this is read by the io thread, and run by it if it is known to be quick."""
 
 
 def _ignore(*_: object) -> None:
@@ -55,6 +63,8 @@ class Driver:
         self._nodes = {info.place: info.node for info in core.membership.members.values()}
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[tuple[bytes, ...]]] = {}
+        self._calls = Calls()
+        self._quick = QuickFunctions()
 
     def start(self) -> None:
         """Begin to exchange frames with the other members."""
@@ -124,21 +134,26 @@ class Driver:
                 self.core.spawn_here(scope.finish)
             self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
             return future
-        payload = codec.dump_call(*call)
+        payload, definition = self._calls.pack(dst.id, call)
         self.transport.throttle(dst.id)
         with self.lock:
             number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)
             self._futures[number] = future
-            self._send(effects)
+            self._send(effects, soon=not to_caller)
+            self._calls.sent(dst.id, definition)
         return future
 
     def immediate(self, dst: Place, call: Call) -> None:
         """Run ``call`` on the io thread of ``dst``, uncounted; dropped if the place is leaving or gone."""
-        payload = codec.dump_call(*call)
+        payload, definition = self._calls.pack(dst.id, call)
         if dst.id == self.core.here:
-            self.transport.call_soon(lambda: self._run_immediate(payload))
+            self.transport.call_soon(lambda: self._run_immediate(dst.id, payload))
             return
-        self._change(lambda: self.core.immediate(dst.id, payload))
+        with self.lock:
+            effects = self.core.immediate(dst.id, payload)
+            self._send(effects)
+            if effects:
+                self._calls.sent(dst.id, definition)
 
     def uncounted(self, dst: Place, call: Call) -> None:
         """Run ``call`` as an activity on ``dst`` that no finish counts.
@@ -152,9 +167,11 @@ class Driver:
                 self.core.uncounted_here()
             self.executor.submit(partial(self._run_uncounted, dst.id, lambda: call))
             return
-        payload = codec.dump_call(*call)
+        payload, definition = self._calls.pack(dst.id, call)
         self.transport.throttle(dst.id)
-        self._change(lambda: self.core.uncounted(dst.id, payload))
+        with self.lock:
+            self._send(self.core.uncounted(dst.id, payload), soon=True)
+            self._calls.sent(dst.id, definition)
 
     # what the transport delivers (io thread) -------------------------------------------------------------------------
 
@@ -187,9 +204,9 @@ class Driver:
         _log.error("place %d: an internal error", self.core.here, exc_info=error)
         self.fail(f"place {self.core.here} is out of order: {codec.summary(error)}")
 
-    def _change(self, act: Callable[[], Iterable[e.Effect]]) -> None:
+    def _change(self, act: Callable[[], Iterable[e.Effect]], *, soon: bool = False) -> None:
         with self.lock:
-            rest = self._send(act())
+            rest = self._send(act(), soon=soon)
         self.interpret(rest)
 
     def carry_out(self, effects: Iterable[e.Effect]) -> None:
@@ -198,13 +215,13 @@ class Driver:
         if rest:
             self.executor.submit(partial(self.interpret, rest))
 
-    def _send(self, effects: Iterable[e.Effect]) -> list[e.Effect]:
+    def _send(self, effects: Iterable[e.Effect], *, soon: bool = False) -> list[e.Effect]:
         rest: list[e.Effect] = []
         for effect in effects:
             match effect:
                 case e.Send(dst, message, payload):
                     try:
-                        self.transport.send(dst, m.encode(message), payload)
+                        self.transport.send(dst, m.encode(message), payload, soon=soon)
                     except (UnknownPeerError, TransportClosedError):
                         # lost or gone, which the transport reports to whoever watches; or the program is over
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
@@ -213,6 +230,7 @@ class Driver:
                     self._nodes.update((info.place, info.node) for info in added)
                     for place in removed:
                         self.transport.forget(place)
+                        self._calls.forget(place)
                 case _:
                     rest.append(effect)
         return rest
@@ -222,11 +240,11 @@ class Driver:
         for effect in effects:
             match effect:
                 case e.RunActivity(src, spawn, payload):
-                    self.executor.submit(partial(self._run, src, spawn, payload))
-                case e.RunImmediate(_, payload):
-                    self._run_immediate(payload)
+                    self._begin(src, spawn, payload)
+                case e.RunImmediate(src, payload):
+                    self._run_immediate(src, payload)
                 case e.RunUncounted(src, payload):
-                    self.executor.submit(partial(self._run_uncounted, src, partial(codec.loads, payload)))
+                    self.executor.submit(partial(self._run_uncounted, src, self._calls.arrived(src, payload)))
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
                 case e.FinishFired(finish, errors):
@@ -249,8 +267,7 @@ class Driver:
                     assert_never(effect)
 
     def _resolve(self, call: int, payload: e.Payload, *, ok: bool) -> None:
-        with self.lock:
-            future = self._futures.pop(call)
+        future = self._futures.pop(call)
         try:
             value = codec.loads(payload) if ok else codec.load_error(payload[0])
         except BaseException as error:  # noqa: BLE001 - whatever unpickling raises belongs to the caller
@@ -261,46 +278,81 @@ class Driver:
         else:
             future.set_exception(value)
 
-    def _run(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
-        """An activity that another place sent."""
+    # activities ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
+        """Take an activity that another place sent."""
+        load = self._calls.arrived(src, payload)
+        if sum(map(len, payload)) <= _SMALL_BYTES and self.transport.in_io_thread():
+            self.transport.run_last(partial(self._run_quickly, src, spawn, load))
+        else:
+            self.executor.submit(partial(self._run, src, spawn, load))
+
+    def _run_quickly(self, src: int, spawn: m.Spawn, load: Callable[[], Call]) -> None:
+        """(io thread, last) Run an activity here if it is known to be quick, else on a thread of the pool."""
+        try:
+            call = load()
+        except BaseException:  # noqa: BLE001 - the second attempt fails where its error is taken care of
+            self.executor.submit(partial(self._run, src, spawn, load))
+            return
+        if self._quick.expects(call[0]):
+            self._run(src, spawn, lambda: call, self._hand_over, soon=True)
+        else:
+            self.executor.submit(partial(self._run, src, spawn, lambda: call))
+
+    @contextmanager
+    def _hand_over(self) -> Iterator[None]:
+        """Around a wait in an activity that the io thread runs."""
+        self.transport.hand_over()
+        yield
+
+    def _run(
+        self,
+        src: int,
+        spawn: m.Spawn,
+        load: Callable[[], Call],
+        waiting: Waiting | None = None,
+        *,
+        soon: bool = False,
+    ) -> None:
+        """Run an activity that another place sent, and answer."""
         error: bytes | None = None
-        ok = True
-        with entered(Scope(spawn.finish)), pooled(self.executor.waiting):
-            try:
-                fn, args, kwargs = codec.loads(payload)
-                with trace.span(codec.name_of(fn), "activity", sent_by=src):
-                    value = fn(*args, **kwargs)
-                answer = codec.dumps(value)
-            except BaseException as raised:  # noqa: BLE001 - an activity's error travels, whatever it is
-                ok = False
-                error = codec.dump_error(raised, self.core.here, self.here.node)
-                answer = [error]
+        try:
+            answer = call_within(Scope(spawn.finish), waiting or self.executor.waiting, self._answer, src, load)
+        except BaseException as raised:  # noqa: BLE001 - an activity's error travels, whatever it is
+            error = codec.dump_error(raised, self.core.here, self.here.node)
+            answer = [error]
         to_finish = None if spawn.to_caller else error
         with suppress(SlowPeerError):
             # the answer has to go, even to a place that takes nothing for a minute
             self.transport.throttle(src)
         self._change(
-            lambda: [*self.core.reply(src, spawn.call, answer, ok=ok), *self.core.ended(spawn.finish, to_finish)]
+            lambda: [
+                *self.core.reply(src, spawn.call, answer, ok=error is None),
+                *self.core.ended(spawn.finish, to_finish),
+            ],
+            soon=soon,
         )
 
-    def _run_local(
-        self,
-        scope: Scope,
-        call: Call,
-        future: Future[Any],
-        *,
-        to_caller: bool,
-    ) -> None:
-        """An activity that this place sent itself: nothing is pickled but an error for the finish."""
-        fn, args, kwargs = call
+    def _answer(self, src: int, load: Callable[[], Call]) -> e.Payload:
+        fn, args, kwargs = load()
+        return codec.dumps(self._call(src, fn, args, kwargs))
+
+    def _call(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        began_s = time.perf_counter()
+        if not trace.on():
+            value = fn(*args, **kwargs)
+        else:
+            with trace.span(codec.name_of(fn), "activity", sent_by=src):
+                value = fn(*args, **kwargs)
+        self._quick.learn(fn, time.perf_counter() - began_s)
+        return value
+
+    def _run_local(self, scope: Scope, call: Call, future: Future[Any], *, to_caller: bool) -> None:
+        """Run an activity that this place sent itself: nothing is pickled but an error for the finish."""
         error: bytes | None = None
         try:
-            with (
-                entered(scope),
-                pooled(self.executor.waiting),
-                trace.span(codec.name_of(fn), "activity", sent_by=self.core.here),
-            ):
-                value = fn(*args, **kwargs)
+            value = call_within(scope, self.executor.waiting, self._call, self.core.here, *call)
         except BaseException as raised:  # noqa: BLE001 - an activity's error goes to its finish, whatever it is
             if not to_caller:
                 error = codec.dump_error(raised, self.core.here, self.here.node)
@@ -309,9 +361,10 @@ class Driver:
             future.set_result(value)
         self._change(lambda: self.core.ended(scope.finish, error))
 
-    def _run_immediate(self, payload: e.Payload) -> None:
+    def _run_immediate(self, src: int, payload: e.Payload) -> None:
+        load = self._calls.arrived(src, payload)
         try:
-            fn, args, kwargs = codec.loads(payload)
+            fn, args, kwargs = load()
             fn(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - the job ends with it
             _log.exception("place %d: an immediate failed", self.core.here)

@@ -12,6 +12,7 @@ from typing import Final
 
 from apgas.core.place import PlaceCore
 from apgas.runtime import current, lifetime, reach
+from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.runtime.validation import checked
@@ -51,6 +52,7 @@ def build(identity: Identity, listener: Listener) -> Driver:
     core = checked(PlaceCore)(identity.place, identity.members, identity.epoch)
     driver = Driver(core, listener.transport)
     current.be(driver)
+    before_waits(listener.transport.flush)
     driver.start()
     return driver
 

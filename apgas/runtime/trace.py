@@ -63,6 +63,11 @@ def enable() -> int:
     return time.monotonic_ns()
 
 
+def on() -> bool:
+    """Tell whether this place is traced."""
+    return _tracer is not None
+
+
 def take() -> list[Event]:
     """The events of this place since the last call."""
     return _tracer.take() if _tracer is not None else []

@@ -11,7 +11,7 @@ Example:
 
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
-from apgas.errors import ApgasError, PlaceGoneError, UsageError
+from apgas.errors import ApgasError, CancelledError, PlaceGoneError, UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
     async_,
@@ -22,7 +22,6 @@ from apgas.runtime.api import (
     define_malleable_handler,
     disable_malleable_handler,
     drain_orders,
-    finish,
     here,
     immediate,
     offer_shrink,
@@ -39,12 +38,15 @@ from apgas.runtime.api import (
 from apgas.runtime.context import Future
 from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
+from apgas.runtime.scopes import FinishScope, cancel, cancelled, finish
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span
 
 __all__ = [
     "ApgasError",
+    "CancelledError",
     "Deadlines",
+    "FinishScope",
     "Future",
     "GlobalRef",
     "MalleableHandler",
@@ -57,6 +59,8 @@ __all__ = [
     "async_at",
     "at",
     "attach",
+    "cancel",
+    "cancelled",
     "capture",
     "define_malleable_handler",
     "disable_malleable_handler",

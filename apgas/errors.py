@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+
 
 class ApgasError(Exception):
     """Base of every error that the runtime raises for a reason of its own."""
@@ -28,6 +30,10 @@ class PlaceGoneError(ApgasError):
 
     def __reduce__(self) -> tuple[type[PlaceGoneError], tuple[int, int, str], dict[str, object]]:
         return (type(self), (self.place, self.epoch, self.why), self.__dict__)
+
+
+class CancelledError(ApgasError, concurrent.futures.CancelledError):
+    """Something was not started, or not all was, because its finish was cancelled."""
 
 
 class ProtocolError(ApgasError):

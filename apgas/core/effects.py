@@ -47,7 +47,7 @@ class RunUncounted:
 
 @dataclass(frozen=True, slots=True)
 class ResolveCall:
-    """A call of ours is answered."""
+    """A call of ours is answered; by an error without a payload if it was cancelled before it began."""
 
     call: int
     ok: bool
@@ -60,6 +60,7 @@ class FinishFired:
 
     finish: FinishId
     errors: tuple[bytes, ...]
+    cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

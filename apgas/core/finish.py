@@ -133,6 +133,14 @@ class FinishTable:
         del self._homed[report.finish]
         return Fired(report.finish, tuple(balance.errors))
 
+    def is_open(self, finish: FinishId) -> bool:
+        """Whether ``finish``, opened here, has not fired yet."""
+        return finish in self._homed
+
+    def lives(self, finish: FinishId) -> bool:
+        """Whether an activity of ``finish`` is alive here."""
+        return finish in self._shares
+
     def validate(self) -> None:
         """Check the whole table; for tests.
 

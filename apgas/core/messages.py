@@ -49,7 +49,10 @@ class Spawn(Message, frozen=True, array_like=True, tag=True):
 
 
 class Reply(Message, frozen=True, array_like=True, tag=True):
-    """The value (``ok``) or the error of the activity that answers ``call``; it is in the payload."""
+    """The value (``ok``) or the error of the activity that answers ``call``; it is in the payload.
+
+    An error without a payload: the finish was cancelled before the activity began.
+    """
 
     call: int
     ok: bool
@@ -73,6 +76,18 @@ class Immediate(Message, frozen=True, array_like=True, tag=True):
 
 class Uncounted(Message, frozen=True, array_like=True, tag=True):
     """Run the payload as an activity that no finish counts and nobody waits for."""
+
+
+class Cancel(Message, frozen=True, array_like=True, tag=True):
+    """Start nothing more under ``finish``; to its home: have it cancelled everywhere. See ``core.cancel``."""
+
+    finish: FinishId
+
+
+class Forget(Message, frozen=True, array_like=True, tag=True):
+    """The home of ``finish``, which was cancelled, says that it has fired."""
+
+    finish: FinishId
 
 
 # membership ----------------------------------------------------------------------------------------------------------
@@ -133,7 +148,21 @@ class End(Message, frozen=True, array_like=True, tag=True):
 
 
 AnyMessage: TypeAlias = (
-    Spawn | Reply | Report | Immediate | Uncounted | Members | Leave | Final | Drained | StayOn | Release | Lost | End
+    Spawn
+    | Reply
+    | Report
+    | Immediate
+    | Uncounted
+    | Cancel
+    | Forget
+    | Members
+    | Leave
+    | Final
+    | Drained
+    | StayOn
+    | Release
+    | Lost
+    | End
 )
 FROM_PLACE_0_ONLY = (Members, Leave, StayOn, Release, End)
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from apgas.core import messages as m
+from apgas.core.cancel import Cancellations
 from apgas.core.effects import (
     Effect,
     Ends,
@@ -38,7 +39,7 @@ from apgas.core.effects import (
 )
 from apgas.core.finish import FinishTable, Fired, Flush
 from apgas.core.membership import Membership
-from apgas.errors import InvariantError, PlaceGoneError, ProtocolError
+from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
 
 
 class PlaceCore:
@@ -48,6 +49,8 @@ class PlaceCore:
         self.here = here
         self.membership = Membership(members, epoch)
         self.finishes = FinishTable(here)
+        self.cancellations = Cancellations(here)
+        self.cancelled = self.cancellations.known
         self.calls: set[int] = set()
         self.uncounted_live = 0
         self.over = False
@@ -60,17 +63,23 @@ class PlaceCore:
 
     # what the program does -------------------------------------------------------------------------------------------
 
-    def open_finish(self) -> m.FinishId:
-        """Open a finish; its body is a live activity until ``ended``."""
-        return self.finishes.open()
+    def open_finish(self, outer: m.FinishId | None = None) -> m.FinishId:
+        """Open a finish, in an activity of ``outer``; its body is a live activity until ``ended``."""
+        finish = self.finishes.open()
+        if outer is not None:
+            self.cancellations.opened(finish, outer)
+        return finish
 
     def spawn(self, finish: m.FinishId, dst: int, payload: Payload, *, to_caller: bool) -> tuple[int, list[Effect]]:
         """Send an activity to another place; returns the number of the call that its value will answer.
 
         Raises:
             PlaceGoneError: ``dst`` is leaving or no member; nothing happened.
+            CancelledError: ``finish`` is cancelled; nothing happened.
         """
         self.membership.require(dst)
+        if self.cancelled:  # hardly ever
+            self._require_uncancelled(finish)
         self.finishes.spawned(finish, dst)
         call = self._next_call
         self._next_call += 1
@@ -78,7 +87,13 @@ class PlaceCore:
         return call, [Send(dst, m.Spawn(self.epoch, finish, call, to_caller), payload)]
 
     def spawn_here(self, finish: m.FinishId) -> None:
-        """Count an activity that the driver starts on this place itself."""
+        """Count an activity that the driver starts on this place itself.
+
+        Raises:
+            CancelledError: ``finish`` is cancelled; nothing happened.
+        """
+        if self.cancelled:  # hardly ever
+            self._require_uncancelled(finish)
         self.finishes.spawned(finish, self.here)
         self.finishes.arrived(finish)
 
@@ -115,6 +130,23 @@ class PlaceCore:
     def reply(self, dst: int, call: int, payload: Payload, *, ok: bool) -> list[Effect]:
         """Answer a call of place ``dst``."""
         return [Send(dst, m.Reply(self.epoch, call, ok), payload)]
+
+    def may_begin(self, finish: m.FinishId) -> bool:
+        """Whether an activity of ``finish`` that has arrived may begin; if not, it is ``dropped``. Any thread."""
+        return not self.cancelled or finish not in self.cancelled
+
+    def dropped(self, src: int, spawn: m.Spawn) -> list[Effect]:
+        """An activity that place ``src`` has sent ended before it began, because its finish is cancelled."""
+        return [*self.reply(src, spawn.call, [], ok=False), *self.ended(spawn.finish)]
+
+    def cancel(self, finish: m.FinishId) -> list[Effect]:
+        """Start nothing more under ``finish``, anywhere; without effect if it is cancelled or has fired."""
+        if finish.home == self.here:
+            return self._cancel(finish) if self.finishes.is_open(finish) else []
+        if finish.home not in self.membership.members:
+            return []
+        known = self._cancel(finish) if self.finishes.lives(finish) else []
+        return [*known, Send(finish.home, m.Cancel(self.epoch, finish), [])]
 
     def ended(self, finish: m.FinishId, error: bytes | None = None) -> list[Effect]:
         """An activity here, or the body of a finish, has ended; ``error`` is for the finish."""
@@ -155,6 +187,13 @@ class PlaceCore:
             case m.Uncounted():
                 self.uncounted_live += 1
                 return [RunUncounted(src, payload)]
+            case m.Cancel():
+                if message.finish.home == self.here:
+                    return self.cancel(message.finish)
+                return self._cancel(message.finish)
+            case m.Forget():
+                self.cancellations.forget(message.finish)
+                return []
             case m.Members():
                 return self._enter(message)
             case m.Leave():
@@ -204,14 +243,12 @@ class PlaceCore:
     def prepare_shrink(self, order: int, leavers: tuple[int, ...]) -> list[Effect]:
         """(place 0) Ask everyone to stop sending to the leavers, and the leavers to drain."""
         message = m.Leave(self.epoch, order, leavers)
-        others = [place for place in self.membership.members if place != self.here]
-        return [*(Send(place, message, []) for place in others), *self._prepare(message)]
+        return [*self._to_others(message), *self._prepare(message)]
 
     def abort_shrink(self, order: int) -> list[Effect]:
         """(place 0) The leavers stay."""
         message = m.StayOn(self.epoch, order)
-        others = [place for place in self.membership.members if place != self.here]
-        return [*(Send(place, message, []) for place in others), *self._stay_on(order)]
+        return [*self._to_others(message), *self._stay_on(order)]
 
     def commit_shrink(self, order: int) -> list[Effect]:
         """(place 0) Every leaver has drained: release them and enter the next epoch."""
@@ -223,9 +260,8 @@ class PlaceCore:
 
     def end(self, reason: str = "") -> list[Effect]:
         """(place 0) The program is over, for every place."""
-        others = [place for place in self.membership.members if place != self.here]
         self.over = True
-        return [*(Send(place, m.End(self.epoch, reason), []) for place in others), Ends(reason)]
+        return [*self._to_others(m.End(self.epoch, reason)), Ends(reason)]
 
     # inside ----------------------------------------------------------------------------------------------------------
 
@@ -246,6 +282,7 @@ class PlaceCore:
             InvariantError: It contradicts itself.
         """
         self.finishes.validate()
+        self.cancellations.validate()
         if self.uncounted_live < 0:
             raise InvariantError(f"place {self.here} has ended more uncounted activities than it began")
         self.membership.validate()
@@ -260,12 +297,25 @@ class PlaceCore:
         if any(message.epoch <= self.epoch for _, message, _ in self._held):
             raise InvariantError(f"place {self.here} holds a message of a past epoch: {self._held}")
 
+    def _require_uncancelled(self, finish: m.FinishId) -> None:
+        if finish in self.cancelled:
+            raise CancelledError("the finish around it was cancelled: nothing more is started")
+
+    def _cancel(self, finish: m.FinishId) -> list[Effect]:
+        announced = [m.Cancel(self.epoch, each) for each in self.cancellations.add(finish)]
+        return [effect for message in announced for effect in self._to_others(message)]
+
+    def _to_others(self, message: m.Message) -> list[Effect]:
+        return [Send(place, message, []) for place in self.membership.members if place != self.here]
+
     def _finish_effects(self, outcome: Flush | Fired | None) -> list[Effect]:
         match outcome:
             case None:
                 return []
             case Fired():
-                return [FinishFired(outcome.finish, outcome.errors)]
+                cancelled, told = self.cancellations.fired(outcome.finish)
+                forget = self._to_others(m.Forget(self.epoch, outcome.finish)) if told else []
+                return [FinishFired(outcome.finish, outcome.errors, cancelled), *forget]
             case Flush():
                 report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed)
                 return [Send(outcome.finish.home, report, m.pack_errors(outcome.errors))]
@@ -274,6 +324,8 @@ class PlaceCore:
         self.membership.commit(message.epoch, message.added, message.removed)
         self._early_finals.clear()
         effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed)]
+        for finish in sorted(self.cancellations.told):
+            effects += [Send(info.place, m.Cancel(self.epoch, finish), []) for info in message.added]
         ready = [held for held in self._held if held[1].epoch <= self.epoch]
         self._held = [held for held in self._held if held[1].epoch > self.epoch]
         for src, held, payload in ready:

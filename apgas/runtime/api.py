@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -17,7 +16,6 @@ from apgas.errors import UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import current
 from apgas.runtime.context import Future, Scope, current_scope, entered
-from apgas.runtime.driver import Driver
 from apgas.runtime.program import program
 from apgas.runtime.schedule import parse_orders
 from apgas.runtime.tracing import Tracing
@@ -29,13 +27,6 @@ _PROGRESS_EVERY_S = 0.25
 _last_progress_s = 0.0
 
 
-def _driver() -> Driver:
-    driver = current.driver()
-    if driver is None:
-        raise UsageError("this works inside of apgas.run only: call apgas.run(main)")
-    return driver
-
-
 def here() -> Place:
     """Tell where this code runs.
 
@@ -45,7 +36,7 @@ def here() -> Place:
     Raises:
         UsageError: Called outside of ``apgas.run``.
     """
-    return _driver().here
+    return current.required().here
 
 
 def place(number: int) -> Place:
@@ -60,7 +51,7 @@ def place(number: int) -> Place:
     Raises:
         UsageError: Called outside of ``apgas.run``.
     """
-    return _driver().place(number)
+    return current.required().place(number)
 
 
 def places() -> list[Place]:
@@ -72,7 +63,7 @@ def places() -> list[Place]:
     Raises:
         UsageError: Called outside of ``apgas.run``.
     """
-    return _driver().places()
+    return current.required().places()
 
 
 def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -89,7 +80,7 @@ def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     Raises:
         UsageError: There is no finish around the caller: it is no activity.
     """
-    driver = _driver()
+    driver = current.required()
     return driver.spawn(current_scope(), driver.here, (fn, args, kwargs), to_caller=False)
 
 
@@ -111,7 +102,7 @@ def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         TypeError: The function or an argument cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
     """
-    return _driver().spawn(current_scope(), where, (fn, args, kwargs), to_caller=False)
+    return current.required().spawn(current_scope(), where, (fn, args, kwargs), to_caller=False)
 
 
 def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -132,7 +123,7 @@ def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``fn`` raised, with the place and its traceback as a note.
     """
-    result: T = _driver().spawn(current_scope(), where, (fn, args, kwargs), to_caller=True).result()
+    result: T = current.required().spawn(current_scope(), where, (fn, args, kwargs), to_caller=True).result()
     return result
 
 
@@ -152,7 +143,7 @@ def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
         TypeError: The function or an argument cannot be pickled.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
     """
-    _driver().immediate(where, (fn, args, kwargs))
+    current.required().immediate(where, (fn, args, kwargs))
 
 
 def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -174,37 +165,7 @@ def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
         TypeError: The function or an argument cannot be pickled.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
     """
-    _driver().uncounted(where, (fn, args, kwargs))
-
-
-@contextmanager
-def finish() -> Iterator[None]:
-    """Wait, at the end of the block, for every activity spawned in it, transitively, wherever it runs.
-
-    What is no ``Exception`` (``SystemExit``, Ctrl-C) leaves the block as it is: at once in the main thread of place 0,
-    for it ends the program; in an activity after the wait.
-
-    Raises:
-        ExceptionGroup: All errors of the activities and of the block; remote tracebacks are notes.
-        UsageError: Called outside of ``apgas.run``.
-    """
-    driver = _driver()
-    opened = driver.open_finish()
-    errors: list[BaseException] = []
-    try:
-        with entered(Scope(opened)):
-            yield
-    except Exception as error:  # noqa: BLE001 - joins the errors of the activities
-        errors.append(error)
-    except BaseException:
-        if threading.current_thread() is threading.main_thread():
-            driver.abandon_finish(opened)
-        else:
-            driver.close_finish(opened)
-        raise
-    errors += driver.close_finish(opened)
-    if errors:
-        raise BaseExceptionGroup(f"{len(errors)} error(s) under a finish at {driver.here}", errors)
+    current.required().uncounted(where, (fn, args, kwargs))
 
 
 def capture() -> Scope:

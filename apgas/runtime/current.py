@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from apgas.errors import UsageError
+
 if TYPE_CHECKING:
     from apgas.runtime.driver import Driver
 
@@ -22,6 +24,18 @@ _thread = _Thread()
 def driver() -> Driver | None:
     """The place that this thread works for; None outside of ``apgas.run``."""
     return _thread.driver
+
+
+def required() -> Driver:
+    """The place that this thread works for.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+    """
+    found = _thread.driver
+    if found is None:
+        raise UsageError("this works inside of apgas.run only: call apgas.run(main)")
+    return found
 
 
 def be(driver: Driver | None) -> None:

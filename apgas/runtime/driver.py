@@ -21,7 +21,7 @@ from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
-from apgas.errors import ApgasError, UsageError
+from apgas.errors import ApgasError, CancelledError, UsageError
 from apgas.runtime import codec, trace
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within, pooled
@@ -62,7 +62,7 @@ class Driver:
         self.on_end: Callable[[str], None] = _ignore
         self._nodes = {info.place: info.node for info in core.membership.members.values()}
         self._futures: dict[int, Future[Any]] = {}
-        self._fired: dict[m.FinishId, Future[tuple[bytes, ...]]] = {}
+        self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
         self._calls = Calls()
         self._quick = QuickFunctions()
 
@@ -92,24 +92,38 @@ class Driver:
         with self.lock:
             return [Place(info.place, info.node) for info in self.core.membership.staying]
 
-    def open_finish(self) -> m.FinishId:
-        """Open a finish; ``close_finish`` waits for it."""
+    def open_finish(self, outer: Scope | None = None) -> m.FinishId:
+        """Open a finish in an activity of ``outer``, if that is given; ``close_finish`` waits for it."""
         with self.lock:
-            finish = self.core.open_finish()
+            finish = self.core.open_finish(None if outer is None else outer.finish)
             self._fired[finish] = Future()
             return finish
 
     def close_finish(self, finish: m.FinishId) -> list[BaseException]:
         """End the body of a finish and wait until all it spawned has ended; returns the errors of its activities."""
+        return self.end_finish(finish)[0]
+
+    def end_finish(self, finish: m.FinishId) -> tuple[list[BaseException], bool]:
+        """Like ``close_finish``; tells in addition whether the finish was cancelled.
+
+        Of a cancelled one, errors that only say so are left out.
+        """
         self._change(lambda: self.core.ended(finish))
-        errors = self._fired[finish].result()
+        fired = self._fired[finish].result()
         del self._fired[finish]
-        return [codec.load_error(error) for error in errors]
+        errors = [codec.load_error(error) for error in fired.errors]
+        if fired.cancelled:
+            errors = [error for error in errors if not isinstance(error, CancelledError)]
+        return errors, fired.cancelled
 
     def abandon_finish(self, finish: m.FinishId) -> None:
         """End the body of a finish that nobody will wait for."""
         self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
         self._change(lambda: self.core.ended(finish))
+
+    def cancel(self, finish: m.FinishId) -> None:
+        """Start nothing more under ``finish``, anywhere."""
+        self._change(lambda: self.core.cancel(finish))
 
     def spawn(
         self,
@@ -130,17 +144,24 @@ class Driver:
             raise UsageError("async_at, async_ and at work inside of apgas.run and inside of activities only")
         future: Future[Any] = Future()
         if dst.id == self.core.here:
-            with self.lock:
-                self.core.spawn_here(scope.finish)
+            try:
+                with self.lock:
+                    self.core.spawn_here(scope.finish)
+            except CancelledError as error:
+                future.set_exception(error)
+                return future
             self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
             return future
         payload, definition = self._calls.pack(dst.id, call)
         self.transport.throttle(dst.id)
-        with self.lock:
-            number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)
-            self._futures[number] = future
-            self._send(effects, soon=not to_caller)
-            self._calls.sent(dst.id, definition)
+        try:
+            with self.lock:
+                number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)
+                self._futures[number] = future
+                self._send(effects, soon=not to_caller)
+                self._calls.sent(dst.id, definition)
+        except CancelledError as error:
+            future.set_exception(error)
         return future
 
     def immediate(self, dst: Place, call: Call) -> None:
@@ -247,8 +268,8 @@ class Driver:
                     self.executor.submit(partial(self._run_uncounted, src, self._calls.arrived(src, payload)))
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
-                case e.FinishFired(finish, errors):
-                    self._fired[finish].set_result(errors)
+                case e.FinishFired():
+                    self._fired[effect.finish].set_result(effect)
                 case e.LeaverDrained(order, place):
                     self.on_leaver_drained(order, place)
                 case e.PlaceLost(place, reason):
@@ -269,6 +290,8 @@ class Driver:
     def _resolve(self, call: int, payload: e.Payload, *, ok: bool) -> None:
         future = self._futures.pop(call)
         try:
+            if not payload:
+                raise CancelledError("its finish was cancelled before it began")
             value = codec.loads(payload) if ok else codec.load_error(payload[0])
         except BaseException as error:  # noqa: BLE001 - whatever unpickling raises belongs to the caller
             future.set_exception(error)
@@ -316,6 +339,9 @@ class Driver:
         soon: bool = False,
     ) -> None:
         """Run an activity that another place sent, and answer."""
+        if not self.core.may_begin(spawn.finish):
+            self._change(lambda: self.core.dropped(src, spawn))
+            return
         error: bytes | None = None
         try:
             answer = call_within(Scope(spawn.finish), waiting or self.executor.waiting, self._answer, src, load)
@@ -350,6 +376,10 @@ class Driver:
 
     def _run_local(self, scope: Scope, call: Call, future: Future[Any], *, to_caller: bool) -> None:
         """Run an activity that this place sent itself: nothing is pickled but an error for the finish."""
+        if not self.core.may_begin(scope.finish):
+            future.set_exception(CancelledError("its finish was cancelled before it began"))
+            self._change(lambda: self.core.ended(scope.finish))
+            return
         error: bytes | None = None
         try:
             value = call_within(scope, self.executor.waiting, self._call, self.core.here, *call)

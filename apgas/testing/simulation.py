@@ -16,7 +16,7 @@ from apgas.core import messages as m
 from apgas.core import resize as r
 from apgas.core.place import PlaceCore
 from apgas.core.reshape import Reshape, Step
-from apgas.errors import PlaceGoneError
+from apgas.errors import CancelledError, PlaceGoneError
 from apgas.testing.network import Packet, SimulatedNetwork
 from apgas.testing.workload import Activity, Ledger, appetite
 
@@ -63,6 +63,7 @@ class Simulation:
         self._deliveries = deliveries
         self._order_number = 0
         self._touched = 0
+        self._sent: dict[tuple[int, int], tuple[int, m.FinishId]] = {}
         self._numbered = set(range(places))
 
     def run(self, max_steps: int = 100_000) -> Simulation:
@@ -70,8 +71,8 @@ class Simulation:
         self.reshape.enable()
         core = self.cores[0]
         finish = core.open_finish()
-        self.ledger.opened(finish)
-        self._runnable.append(Activity(-1, 0, finish, None, 12))
+        self.ledger.opened(finish, None)
+        self._runnable.append(Activity(-1, 0, finish, None, 12, begun=True))
         for _ in range(max_steps):
             choices = self._choices()
             if not choices:
@@ -142,13 +143,18 @@ class Simulation:
         packet = self.network.deliver()
         self._touched = packet.dst
         if packet.dst in self.left:
-            assert packet.message is None or isinstance(packet.message, m.Final), f"{packet} is lost"
+            assert isinstance(packet.message, None | m.Final | m.Cancel | m.Forget), f"{packet} is lost"
             return
         core = self.cores[packet.dst]
         if packet.message is None:
             self._perform(packet.dst, core.lost(packet.src, "connection ended"))
         else:
-            self._perform(packet.dst, core.received(packet.src, packet.message, packet.payload))
+            self._take(core, packet.src, packet.message, packet.payload)
+
+    def _take(self, core: PlaceCore, src: int, message: m.AnyMessage, payload: e.Payload) -> None:
+        if isinstance(message, m.Cancel) and message.epoch <= core.epoch:
+            self.ledger.heard.add((core.here, message.finish))
+        self._perform(core.here, core.received(src, message, payload))
 
     # effects ---------------------------------------------------------------------------------------------------------
 
@@ -158,6 +164,8 @@ class Simulation:
                 case e.Send(dst, message, payload):
                     assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
                     decoded = m.decode(m.encode(message))
+                    if isinstance(message, m.Reply) and not payload:
+                        self.ledger.not_begun(*self._sent[dst, message.call])
                     self.network.send(Packet(here, dst, decoded, payload))
                 case e.RunActivity(src, spawn, payload):
                     self._begin(here, payload, spawn.finish, (src, spawn.call))
@@ -185,7 +193,6 @@ class Simulation:
 
     def _begin(self, here: int, payload: e.Payload, finish: m.FinishId | None, caller: tuple[int, int] | None) -> None:
         number, depth = (int.from_bytes(bytes(part), "big") for part in payload)
-        self.ledger.began(number)
         self._runnable.append(Activity(number, here, finish, caller, appetite(self.rng, depth)))
 
     def _leave(self, here: int) -> None:
@@ -270,6 +277,8 @@ class Simulation:
         activity = self.rng.choice(self._runnable)
         self._touched = activity.place
         core = self.cores[activity.place]
+        if not activity.begun and not self._begins(activity, core):
+            return
         if activity.number == -1 and (activity.steps <= 0 or self._budget <= 0) and self._goes_on():
             activity.steps, self._budget = 4, max(self._budget, 8)
         if activity.steps <= 0 or self._budget <= 0:
@@ -281,13 +290,38 @@ class Simulation:
         if act < 0.05:
             self._send_uncounted(activity, core)
         elif scope is None or (act < 0.15 and len(activity.scopes) < 3):
-            finish = core.open_finish()
-            self.ledger.opened(finish)
+            finish = core.open_finish(scope)
+            self.ledger.opened(finish, scope)
             activity.scopes.append(finish)
+        elif act > 0.99 and scope.seq + scope.home:
+            # any but that of the program itself, which would have nothing to do any more
+            self._cancel(activity, core, scope)
         elif act < 0.3:
             self._spawn_here(activity, core, scope)
         else:
             self._spawn_away(activity, core, scope, waits=act > 0.8)
+
+    def _begins(self, activity: Activity, core: PlaceCore) -> bool:
+        """It is an activity's turn: it begins, unless its finish was cancelled while it waited."""
+        activity.begun = activity.finish is None or core.may_begin(activity.finish)
+        if activity.begun:
+            self.ledger.began(activity.number, activity.finish, activity.place)
+            return True
+        assert activity.finish is not None
+        self._runnable.remove(activity)
+        if activity.caller is None:
+            self.ledger.not_begun(activity.number, activity.finish)
+            self._perform(activity.place, core.ended(activity.finish))
+        else:
+            src, call = activity.caller
+            spawn = m.Spawn(core.epoch, activity.finish, call, to_caller=False)
+            self._perform(activity.place, core.dropped(src, spawn))
+        return False
+
+    def _cancel(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
+        self.ledger.cancelled.add(scope)
+        self.ledger.heard.add((activity.place, scope))
+        self._perform(activity.place, core.cancel(scope))
 
     def _end_scope_or_activity(self, activity: Activity, core: PlaceCore) -> None:
         if activity.scopes:
@@ -309,10 +343,12 @@ class Simulation:
         self._perform(activity.place, core.ended(activity.finish, error))
 
     def _spawn_here(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
+        try:
+            core.spawn_here(scope)
+        except CancelledError:
+            return
         self._budget -= 1
         number = self.ledger.sent(scope)
-        self.ledger.began(number)
-        core.spawn_here(scope)
         self._runnable.append(Activity(number, activity.place, scope, None, appetite(self.rng, 2)))
 
     def _spawn_away(self, activity: Activity, core: PlaceCore, scope: m.FinishId, *, waits: bool) -> None:
@@ -325,17 +361,18 @@ class Simulation:
         payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
         try:
             call, effects = core.spawn(scope, dst, payload, to_caller=waits)
-        except PlaceGoneError:
+        except (PlaceGoneError, CancelledError):
             return
         self._budget -= 1
         assert self.ledger.sent(scope) == number
+        self._sent[activity.place, call] = number, scope
         self._perform(activity.place, effects)
         if waits:
             self._block(activity, call)
 
     def _send_uncounted(self, activity: Activity, core: PlaceCore) -> None:
         dst = self.rng.choice(sorted(core.membership.members))
-        depth = self.rng.randint(2, 5)
+        depth = self.rng.randint(0, 2)
         number = self.ledger.spawned + 1
         payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
         try:
@@ -365,3 +402,5 @@ class Simulation:
         assert len(views) == len(epochs) == 1, f"members disagree: {views}, epochs {epochs}"
         assert set(next(iter(views))) == self.cores.keys(), "members and processes differ"
         assert not any(core.calls for core in self.cores.values()), "calls are open"
+        remembered = {place: core.cancelled for place, core in self.cores.items() if core.cancelled}
+        assert not remembered, f"places remember finishes that have fired: {remembered}"

@@ -20,6 +20,7 @@ class Activity:
         steps: How many more things it does before it ends.
         scopes: The nested finishes that it has open, innermost last.
         blocked_on: A finish or call that it waits for.
+        begun: Whether it has started to run; until then it waits for its turn.
     """
 
     number: int
@@ -29,6 +30,7 @@ class Activity:
     steps: int
     scopes: list[FinishId] = field(default_factory=list)
     blocked_on: FinishId | int | None = None
+    begun: bool = False
 
 
 @dataclass(slots=True)
@@ -40,11 +42,16 @@ class Ledger:
     started: set[int] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
     failed: dict[FinishId, int] = field(default_factory=dict)
+    outer: dict[FinishId, FinishId | None] = field(default_factory=dict)
+    cancelled: set[FinishId] = field(default_factory=set)
+    heard: set[tuple[int, FinishId]] = field(default_factory=set)
+    dropped: set[int] = field(default_factory=set)
     spawned: int = 0
 
-    def opened(self, finish: FinishId) -> None:
-        """A finish began; its body lives as activity -1."""
+    def opened(self, finish: FinishId, outer: FinishId | None) -> None:
+        """A finish began, in an activity of ``outer``; its body lives as activity -1."""
         assert finish not in self.alive, f"{finish} was opened twice"
+        self.outer[finish] = outer
         self.alive[finish] = {-1}
 
     def sent(self, finish: FinishId | None) -> int:
@@ -55,10 +62,28 @@ class Ledger:
             self.alive[finish].add(self.spawned)
         return self.spawned
 
-    def began(self, number: int) -> None:
-        """An activity started to run."""
-        assert number not in self.started, f"activity {number} ran twice"
+    def began(self, number: int, finish: FinishId | None, place: int) -> None:
+        """An activity started to run: only once, and where nobody knows that its finish is cancelled."""
+        assert number not in self.started | self.dropped, f"activity {number} ran twice"
+        assert not self.knows(place, finish), f"activity {number} of {finish}, cancelled, began on place {place}"
         self.started.add(number)
+
+    def not_begun(self, number: int, finish: FinishId) -> None:
+        """An activity ended without having run: only once, and because its finish or one around that is cancelled."""
+        assert number not in self.started | self.dropped, f"activity {number} ended twice"
+        assert self.is_cancelled(finish), f"activity {number} of {finish} was dropped, and nobody has cancelled that"
+        self.dropped.add(number)
+        self.over(finish, number)
+
+    def is_cancelled(self, finish: FinishId | None) -> bool:
+        """Whether anybody has cancelled ``finish`` or one around it."""
+        return finish is not None and (finish in self.cancelled or self.is_cancelled(self.outer[finish]))
+
+    def knows(self, place: int, finish: FinishId | None) -> bool:
+        """Whether ``place`` has heard that ``finish`` is cancelled, or opened it in one of which it has heard that."""
+        if finish is None or finish in self.fired:
+            return False
+        return (place, finish) in self.heard or (finish.home == place and self.knows(place, self.outer[finish]))
 
     def over(self, finish: FinishId | None, number: int, *, failed: bool = False) -> None:
         """An activity (or the body, -1) ended."""
@@ -79,7 +104,7 @@ class Ledger:
         """Nothing is left: every finish fired, every activity ran once."""
         missing = self.alive.keys() - self.fired
         assert not missing, f"finishes never fired: { {f: sorted(self.alive[f]) for f in sorted(missing)} }"
-        assert len(self.started) == len(self.ended) == self.spawned, "activities were lost"
+        assert len(self.started) + len(self.dropped) == len(self.ended) == self.spawned, "activities were lost"
 
 
 def appetite(rng: random.Random, depth: int) -> int:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from apgas.core.effects import Effect, Payload
+from apgas.core.cancel import Cancellations
+from apgas.core.effects import Effect, Payload, Send
 from apgas.core.finish import FinishTable, Fired, Flush
 from apgas.core.membership import Membership
-from apgas.core.messages import AnyMessage, FinishId, Leave, PlaceInfo
+from apgas.core.messages import AnyMessage, FinishId, Forget, Leave, Message, PlaceInfo, Spawn
 from apgas.core.place import PlaceCore
 from apgas.core.reshape import Reshape
 from apgas.core.resize import ReshapeEffect
@@ -207,6 +208,35 @@ def _leave_uncounted_activities_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlaceCore, "_idle", property(lambda self: not self.calls and self.finishes.quiet))
 
 
+def _start_what_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlaceCore, "may_begin", lambda self, finish: True)
+
+
+def _count_no_end_of_what_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dropped(self: PlaceCore, src: int, spawn: Spawn) -> list[Effect]:
+        return self.reply(src, spawn.call, [], ok=False)
+
+    monkeypatch.setattr(PlaceCore, "dropped", dropped)
+
+
+def _tell_no_newcomer_that_all_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._to_others
+
+    def to_others(self: PlaceCore, message: Message) -> list[Effect]:
+        return [each for each in original(self, message) if not (isinstance(message, Forget) and _dst(each) >= 4)]
+
+    monkeypatch.setattr(PlaceCore, "_to_others", to_others)
+
+
+def _dst(effect: Effect) -> int:
+    assert isinstance(effect, Send)
+    return effect.dst
+
+
+def _cancel_no_nested_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cancellations, "opened", lambda self, finish, outer: None)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
@@ -226,6 +256,10 @@ def _leave_uncounted_activities_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         _report_after_every_activity,
         _overlook_a_dying_leaver,
         _leave_uncounted_activities_behind,
+        _start_what_is_cancelled,
+        _count_no_end_of_what_is_cancelled,
+        _tell_no_newcomer_that_all_is_forgotten,
+        _cancel_no_nested_finish,
     ],
 )
 def test_the_net_catches(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

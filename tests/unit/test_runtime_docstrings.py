@@ -39,7 +39,7 @@ def test_a_public_function_says_what_it_takes_and_returns(value: Any) -> None:
     for name in signature.parameters.keys() - {"self"}:
         assert f"{name}: " in text, f"{name} is not described"
     if signature.return_annotation not in ("None", "Iterator[None]"):
-        assert "Returns:" in text
+        assert ("Yields:" if signature.return_annotation.startswith("Iterator[") else "Returns:") in text
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support import ROOT, Leftovers
 
+# An installation older than the entry point of the plugin knows its fixture, too.
+pytest_plugins = ["apgas.testing.pytest_plugin", "pytester"]
+
 # The default suite must not depend on luck: the same examples every time. `--hypothesis-profile explore` looks further
 # and prints how to repeat what it finds.
 settings.register_profile("default", derandomize=True, deadline=None, print_blob=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,9 +21,6 @@ from apgas.runtime.tracing import Tracing
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_PROGRESS_EVERY_S = 0.25
-_last_progress_s = 0.0
 
 
 def here() -> Place:
@@ -349,13 +345,8 @@ def progress(done: float, total: float | None = None, unit: str = "tasks") -> No
     Raises:
         UsageError: Not on place 0, or a number is not finite.
     """
-    global _last_progress_s  # noqa: PLW0603 - one program a process
-    resizing = program().resizing
     # numbers of other libraries know no JSON
     plain_done, plain_total = float(done), None if total is None else float(total)
     if not math.isfinite(plain_done) or not math.isfinite(plain_total or 0.0):
         raise UsageError(f"progress is told in finite numbers, not {done} of {total}")
-    now = time.monotonic()
-    if now - _last_progress_s >= _PROGRESS_EVERY_S:
-        _last_progress_s = now
-        resizing.progress(plain_done, plain_total, unit[:40])
+    program().resizing.progress(plain_done, plain_total, unit[:40])

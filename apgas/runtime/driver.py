@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import InvalidStateError
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, assert_never
@@ -219,6 +220,14 @@ class Driver:
             self.on_place_lost(0, reason)
         else:
             self._change(lambda: [e.Send(0, m.Lost(self.core.epoch, self.core.here, reason), [])])
+
+    def give_up(self, error: BaseException) -> None:
+        """Let everything here that waits for activities raise ``error``: the job is over without them."""
+        with self.lock:
+            waiting = [*self._futures.values(), *self._fired.values()]
+        for future in waiting:
+            with suppress(InvalidStateError):
+                future.set_exception(error)
 
     def _broken(self, error: BaseException) -> None:
         """Something that must not fail did: an activity may be uncounted now, so the job could not end otherwise."""

@@ -159,7 +159,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     _programs[driver] = this
     try:
         _connect(this.resizing)
-        return _run_main(this, main, *args, **kwargs)
+        return run_main(this, main, *args, **kwargs)
     except BaseException:
         if this.signalled is not None:
             this.stop(this.signalled)
@@ -168,8 +168,15 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         _part(this, sys.exc_info()[1])
 
 
-def _run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """If ``main`` raises, what still runs elsewhere is ended with the job: waiting for it could take for ever."""
+def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run ``main`` and wait for all that it spawned.
+
+    If it raises, what still runs elsewhere is ended with the job: waiting for it could take for ever.
+
+    Raises:
+        BaseExceptionGroup: Activities that no other finish covers raised errors.
+        BaseException: What ``main`` raised.
+    """
     finish = this.driver.open_finish()
     with entered(Scope(finish)):
         value = main(*args, **kwargs)
@@ -208,16 +215,8 @@ def _part(this: _Job, error: BaseException | None) -> None:
     """End every place, in good order where possible, because the program is over or left ``main`` by ``error``."""
     driver = this.driver
     reason = "" if error is None or isinstance(error, SystemExit) else "the program failed"
-    # newcomers that are just being spawned could not be told of the end: let that order finish
-    this.resizing.disable(SETTLE_S)
-    with driver.lock:
-        if driver.core.over:
-            return
-        others = [place for place in driver.core.membership.members if place != 0]
-        driver.carry_out(driver.core.end(reason))
-        for place in others:
-            driver.transport.forget(place)
-    if not _all_gone(driver, others, PARTING_S if error is None else PARTING_FAILED_S):
+    others = end_places(this, reason)
+    if not all_gone(driver, others, PARTING_S if error is None else PARTING_FAILED_S):
         if error is not None:
             _end_by_force(this, error)
         _log.warning("not every place has ended within %s s", PARTING_S)
@@ -228,7 +227,22 @@ def _part(this: _Job, error: BaseException | None) -> None:
         lifetime.finalize()
 
 
-def _all_gone(driver: Driver, places: Sequence[int], timeout_s: float) -> bool:
+def end_places(this: Program, reason: str) -> list[int]:
+    """Tell every other place that the program is over, for ``reason`` (empty: well); returns whom to wait for."""
+    driver = this.driver
+    # newcomers that are just being spawned could not be told of the end: let that order finish
+    this.resizing.disable(SETTLE_S)
+    with driver.lock:
+        if driver.core.over:
+            return []
+        others = [place for place in driver.core.membership.members if place != 0]
+        driver.carry_out(driver.core.end(reason))
+        for place in others:
+            driver.transport.forget(place)
+    return others
+
+
+def all_gone(driver: Driver, places: Sequence[int], timeout_s: float) -> bool:
     """Wait until all of ``places`` have closed their connections; False if it took too long."""
     gone = threading.Semaphore(0)
     for place in places:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -32,6 +33,8 @@ from apgas.runtime.validation import checked
 from apgas.transport.base import TimerHandle
 
 _log = logging.getLogger("apgas.resize")
+PROGRESS_EVERY_S = 0.25
+"""The scheduler hears of progress no more often."""
 _FIRST_OWN_ORDER = 1 << 40
 """Orders of ``schedule_orders`` get numbers that no scheduler uses."""
 
@@ -56,6 +59,8 @@ class Resizing:
         self._next_own = _FIRST_OWN_ORDER
         self._requests: dict[int, Future[int]] = {}
         self._request_numbers = itertools.count()
+        self.progress_every_s = PROGRESS_EVERY_S
+        self._progress_s = -math.inf
         self._zero_s = time.monotonic()
         self._origin_s = 0.0
         driver.on_leaver_drained = self._leaver_drained
@@ -187,8 +192,11 @@ class Resizing:
         self.driver.on_place_lost(0, f"the scheduler is lost: {reason}")
 
     def progress(self, done: float, total: float | None, unit: str) -> None:
-        """Tell the scheduler how far the program is."""
-        self._tell(o.Progress(done, total, unit))
+        """Tell the scheduler how far the program is; not too often."""
+        now = time.monotonic()
+        if now - self._progress_s >= self.progress_every_s:
+            self._progress_s = now
+            self._tell(o.Progress(done, total, unit))
 
     def _tell(self, message: o.Message) -> None:
         if self.communicator is not None:

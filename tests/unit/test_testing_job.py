@@ -1,0 +1,369 @@
+"""Malleable programs on simulated places."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import pytest
+from support import ROOT
+
+import apgas
+from apgas import async_, async_at, at, finish, here, place, places
+from apgas.testing.job import Job, JobFailedError, JobHangsError
+from apgas.testing.pytest_plugin import MakeJob
+
+SOON_S = 20.0
+
+
+class Handler(apgas.MalleableHandler):
+    """Releases the last places; ``preGrow`` and ``preShrink`` wait for ``may_begin``."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.may_begin = threading.Event()
+        self.may_begin.set()
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+        self.calls.append(f"preShrink {nb_places}")
+        assert self.may_begin.wait(SOON_S)
+        return apgas.shrink_wish() or places()[-nb_places:]
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+        self.calls.append(f"postShrink {[place.id for place in removed_places]}")
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        self.calls.append(f"preGrow {nb_places}")
+        assert self.may_begin.wait(SOON_S)
+
+    def postGrow(  # noqa: N802
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        self.calls.append(f"postGrow {[place.id for place in new_places]}")
+
+
+def until_resized(count: int, handler: Handler | None = None) -> list[int]:
+    """A program that does something everywhere until so many orders have ended; returns the ids of its places."""
+    apgas.define_malleable_handler(handler or Handler())
+    until = time.monotonic() + SOON_S
+    while len(apgas.resizes()) < count:
+        assert time.monotonic() < until
+        with finish():
+            for where in places():
+                try:
+                    async_at(where, here)
+                except apgas.PlaceGoneError:
+                    continue
+    return [at(where, here).id for where in places()]
+
+
+def test_a_program_grows_and_shrinks(apgas_job: MakeJob) -> None:
+    handler = Handler()
+    job = apgas_job(until_resized, 2, handler, places=2)
+    grown, shrunk = job.grow(2), job.shrink(1)
+    assert job.run() == [0, 1, 2]
+    assert job.outcomes == ["done", "done"]
+    assert handler.calls == ["preGrow 2", "postGrow [2, 3]", "preShrink 1", "postShrink [3]"]
+    assert [record.nodes for record in job.resizes] == [("node2", "node3"), ("node3",)]
+    assert grown.wait().nodes == ("node2", "node3")
+    assert list(shrunk.wait().phases) == ["pre", "drain", "commit", "release", "post"]
+
+
+def test_the_same_orders_can_come_from_the_program(apgas_job: MakeJob) -> None:
+    def main() -> list[int]:
+        apgas.schedule_orders("0:+1")  # there is no handler yet
+        while not apgas.resizes():
+            time.sleep(0.001)
+        apgas.define_malleable_handler(Handler())
+        apgas.schedule_orders("0:+1,0.001:-1,600:+1")
+        while len(apgas.resizes()) < 3:
+            time.sleep(0.001)
+        return [where.id for where in places()]
+
+    job = apgas_job(main, places=1)
+    assert job.run() == [0]
+    assert job.outcomes == ["refused", "done", "done", "not_due"]
+    assert job.resizes[0].reason == "no malleable handler is registered"
+
+
+def append(items: list[int]) -> list[int]:
+    items.append(here().id)
+    return items
+
+
+def test_what_travels_is_copied(apgas_job: MakeJob) -> None:
+    def main() -> tuple[list[int], list[int], list[int]]:
+        mine: list[int] = []
+        there = at(place(1), append, mine)
+        return list(mine), there, async_(append, mine).result()
+
+    assert apgas_job(main).run() == ([], [1], [0])
+
+
+def test_what_cannot_be_pickled_does_not_travel(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        at(place(1), print, threading.Lock())
+
+    with pytest.raises(TypeError, match="cannot send"):
+        apgas_job(main).run()
+
+
+def number(ids: apgas.PlaceLocal[list[int]]) -> list[int]:
+    return append(ids.get())
+
+
+def home_of(ref: apgas.GlobalRef[str]) -> str:
+    apgas.GlobalRef("an object here with the same number")
+    return ref.get()
+
+
+def test_references_are_those_of_their_places(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        ids: apgas.PlaceLocal[list[int]] = apgas.PlaceLocal(list)
+        assert [at(where, number, ids) for where in places()] == [[0], [1], [2]]
+        assert at(place(1), number, ids) == [1, 1]
+        ref = apgas.GlobalRef("of place 0")
+        assert ref.get() == "of place 0"
+        with pytest.raises(apgas.UsageError, match="use at"):
+            at(place(1), home_of, ref)
+
+    apgas_job(main).run()
+
+
+def where_threads_are() -> list[int]:
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(here().id)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SOON_S)
+    return found
+
+
+def test_a_thread_belongs_to_the_place_that_started_it(apgas_job: MakeJob) -> None:
+    def main() -> list[list[int]]:
+        return [at(where, where_threads_are) for where in places()]
+
+    assert apgas_job(main).run() == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_orders_come_when_the_program_has_got_so_far(apgas_job: MakeJob) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def main() -> None:
+        apgas.define_malleable_handler(Handler())
+        for step in range(6):
+            apgas.progress(step, 6, "steps")
+            until = time.monotonic() + SOON_S
+            while len(apgas.resizes()) < (step >= 2) + (step >= 4):
+                assert time.monotonic() < until
+                time.sleep(0.001)
+            seen.append((step, len(places())))
+
+    job = apgas_job(main, places=1)
+    job.grow(2, at_progress=2)
+    job.shrink(1, at_progress=4)
+    job.run()
+    assert seen == [(0, 1), (1, 1), (2, 3), (3, 3), (4, 2), (5, 2)]
+
+
+def test_an_order_that_waits_is_deferred_and_may_be_withdrawn(apgas_job: MakeJob) -> None:
+    handler = Handler()
+    handler.may_begin.clear()
+
+    def main() -> None:
+        apgas.define_malleable_handler(handler, deadlines=apgas.Deadlines(deferred_s=0.001))
+        until = time.monotonic() + SOON_S
+        while not first.deferred:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        second.withdraw()
+        assert (second.wait().outcome, second.wait().reason) == ("refused", "withdrawn")
+        first.withdraw()
+        assert (first.wait().outcome, first.wait().reason) == ("aborted", "withdrawn")
+        handler.may_begin.set()
+
+    job = apgas_job(main)
+    first, second = job.grow(1), job.grow(1)
+    job.run()
+    assert job.outcomes == ["refused", "aborted"]
+
+
+def test_nodes_that_cannot_be_started_abort_the_order(apgas_job: MakeJob) -> None:
+    job = apgas_job(until_resized, 3, places=1)
+    job.grow(1, on=["far"], fails="host far did not answer in time")
+    job.grow(1, on=["near"])
+    job.shrink(9)
+    assert job.run() == [0, 1]
+    assert [(record.outcome, record.reason) for record in job.resizes] == [
+        ("aborted", "host far did not answer in time"),
+        ("done", ""),
+        ("refused", "cannot release 9 of 2 places: place 0 always stays"),
+    ]
+
+
+def test_the_wish_of_the_scheduler(apgas_job: MakeJob) -> None:
+    job = apgas_job(until_resized, 1, places=3)
+    job.shrink(1, wish=["node1"])
+    assert job.run() == [0, 2]
+
+
+def test_a_program_that_asks_is_granted_what_there_is(apgas_job: MakeJob) -> None:
+    def main() -> list[int]:
+        apgas.define_malleable_handler(Handler())
+        granted = [
+            apgas.request_grow(3).result(SOON_S),
+            apgas.request_grow(1).result(SOON_S),
+            apgas.offer_shrink(1).result(SOON_S),
+        ]
+        until = time.monotonic() + SOON_S
+        while len(apgas.resizes()) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        return [*granted, len(places())]
+
+    job = apgas_job(main, places=1)
+    job.spare_nodes = 2
+    assert job.run() == [2, 0, -1, 2]
+    assert job.spare_nodes == 1
+
+
+def test_an_order_can_be_given_and_awaited_in_the_program(apgas_job: MakeJob) -> None:
+    def main() -> int:
+        apgas.define_malleable_handler(Handler())
+        assert job.grow(1).wait().outcome == "done"
+        return len(places())
+
+    job: Job[int] = apgas_job(main, places=1)
+    assert job.run() == 2
+
+
+gates: dict[str, Callable[[], None]] = {}
+
+
+def pass_gate(name: str) -> None:
+    gates[name]()
+
+
+def test_a_program_that_hangs_is_shown(apgas_job: MakeJob) -> None:
+    release = threading.Event()
+
+    def hang_there() -> None:
+        assert release.wait(SOON_S)
+
+    gates["here"] = hang_there
+
+    def main() -> None:
+        with finish():
+            async_at(place(1), pass_gate, "here")
+
+    job = apgas_job(main, places=2, deadline_s=0.3)
+    order = job.grow(1)
+    with pytest.raises(JobHangsError) as caught:
+        job.run()
+    release.set()
+    said = str(caught.value)
+    assert "the program did not end within 0.3 s" in said
+    assert "without an outcome: Order(number=1, kind='grow'" in said
+    assert "place 0, thread apgas-main" in said
+    assert "in main" in said
+    assert "place 1, thread" in said
+    assert "in hang_there" in said
+    with pytest.raises(AssertionError, match="was not given: the program is not ready for it"):
+        order.wait(0.01)
+
+
+def fail() -> None:
+    raise LookupError("there")
+
+
+def test_errors_reach_the_test(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        async_at(place(1), fail)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        apgas_job(main).run()
+    assert "raised on place 1 (node1)" in caught.value.exceptions[0].__notes__[0]
+    with pytest.raises(LookupError):
+        apgas_job(fail).run()
+
+
+def test_what_would_end_a_real_job_fails_the_test(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        apgas.immediate(place(1), fail)
+        with finish():
+            async_at(place(1), pass_gate, "wait")
+
+    release = threading.Event()
+
+    def wait() -> None:
+        assert release.wait(SOON_S)
+
+    gates["wait"] = wait
+    with pytest.raises(JobFailedError, match="an immediate failed on place 1: LookupError: there"):
+        apgas_job(main).run()
+    release.set()
+
+
+def test_nothing_is_left_behind(apgas_job: MakeJob) -> None:
+    def ours() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith(("apgas", "test-scheduler"))]
+
+    start = threading.Thread.start
+    job = apgas_job(until_resized, 2)
+    job.grow(1)
+    job.shrink(2)
+    job.run()
+    assert threading.Thread.start is start
+    until = time.monotonic() + SOON_S
+    while ours():
+        assert time.monotonic() < until, ours()
+        time.sleep(0.001)
+    with pytest.raises(apgas.UsageError, match=r"inside of apgas\.run only"):
+        here()
+
+
+def test_a_job_runs_once(apgas_job: MakeJob) -> None:
+    job = apgas_job(here)
+    assert job.run() == apgas.Place(0, "node0")
+    with pytest.raises(apgas.UsageError, match="runs once"):
+        job.run()
+
+
+@pytest.mark.parametrize(("count", "per_node"), [(0, 1), (3, 2), (2, 0)])
+def test_places_fill_their_nodes(apgas_job: MakeJob, count: int, per_node: int) -> None:
+    with pytest.raises(apgas.UsageError, match="a job cannot have"):
+        apgas_job(here, places=count, places_per_node=per_node)
+
+
+def test_an_order_changes_something(apgas_job: MakeJob) -> None:
+    with pytest.raises(apgas.UsageError, match="by at least 1, not by 0"):
+        apgas_job(here).shrink(0)
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_stencil_of_the_tutorial(
+    apgas_job: MakeJob, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stencil = example("stencil")
+    monkeypatch.setitem(sys.modules, "stencil", stencil)
+    job = apgas_job(stencil.main, places=2)
+    job.run()
+    assert capsys.readouterr().out.splitlines() == [
+        "with [2, 3]",
+        "without [3]",
+        "3 places found what one finds: True",
+    ]
+    assert job.outcomes == ["done", "done"]

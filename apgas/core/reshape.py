@@ -8,7 +8,8 @@
     SPAWN      spawned          POST       newcomers are committed (new epoch everywhere), postGrow is called
                failed, timeout  IDLE       aborted; the job keeps its size, late newcomers are sent home
     DRAIN      all drained      RELEASE    the leavers are committed away (new epoch) and released
-               timeout          IDLE       aborted; the leavers stay
+               timeout          UNDO       the leavers stay; shrinkAborted is called
+    UNDO       returned, …      IDLE       aborted
     RELEASE    all gone         POST       their processes have ended; postShrink is called
                timeout          POST       likewise, the outcome says which process lingers
     POST       returned         IDLE       done
@@ -54,6 +55,7 @@ class Step(Enum):
     PRE = "pre"
     SPAWN = "spawn"
     DRAIN = "drain"
+    UNDO = "undo"
     RELEASE = "release"
     POST = "post"
 
@@ -133,11 +135,13 @@ class Reshape:
 
     def returned(self, token: int, value: Sequence[int] | None, now: float) -> list[ReshapeEffect]:
         """A handler method returned; ``value`` is the list of preShrink."""
-        if token != self._token or self.step not in (Step.PRE, Step.POST):
+        if token != self._token or self.step not in (Step.PRE, Step.POST, Step.UNDO):
             count = self._abandoned.pop(token, 0)
             return [CallHandler(-1, "shrinkAborted", count, tuple(value))] if value and count else []
         if self.step is Step.POST:
             return self._done(now)
+        if self.step is Step.UNDO:
+            return self._undone("", now)
         current = self._now()
         self._phase("pre", now)
         if current.order.kind == "grow":
@@ -153,6 +157,8 @@ class Reshape:
         if self.step is Step.POST:
             self._now().note = reason
             return self._done(now)
+        if self.step is Step.UNDO:
+            return self._undone(reason, now)
         return self._abort(reason, now)
 
     def spawned(
@@ -208,10 +214,12 @@ class Reshape:
         if step is Step.POST:
             current.note = f"the handler's post method did not return: {why}"
             return self._done(now)
+        if step is Step.UNDO:
+            return self._undone(f"shrinkAborted did not return: {why}", now)
         if step is Step.PRE:
             return self._abandon(why, now)
         if step is Step.DRAIN:
-            why = f"places {sorted(current.pending)} did not drain: {why}"
+            return self._undo(f"places {sorted(current.pending)} did not drain: {why}", now)
         return self._abort(why, now)
 
     def validate(self) -> None:
@@ -324,14 +332,20 @@ class Reshape:
             self._abandoned[self._token] = current.order.count
         return self._abort(why, now)
 
+    def _undo(self, why: str, now: float) -> list[ReshapeEffect]:
+        """Keep the leavers, and have the handler put them back to work before the order ends."""
+        current = self._now()
+        self._phase("drain", now)
+        current.note = why
+        call = CallHandler(self._token + 1, "shrinkAborted", current.order.count, current.places)
+        return self._enter(Step.UNDO, self.deadlines.post_s, [AbortShrink(current.order.order), call])
+
+    def _undone(self, complaint: str, now: float) -> list[ReshapeEffect]:
+        return self._abort("; ".join(filter(None, (self._now().note, complaint))), now)
+
     def _abort(self, why: str, now: float) -> list[ReshapeEffect]:
-        current, step = self._now(), self.step
-        effects: list[ReshapeEffect] = []
-        if step is Step.DRAIN:
-            effects.append(AbortShrink(current.order.order))
-            effects.append(CallHandler(-1, "shrinkAborted", current.order.count, current.places))
-        current.nodes = ()
-        return [*effects, *self._finish("aborted", why, now)]
+        self._now().nodes = ()
+        return self._finish("aborted", why, now)
 
     def _finish(self, outcome: OutcomeKind, reason: str, now: float) -> list[ReshapeEffect]:
         current = self._now()

@@ -174,10 +174,13 @@ def test_leavers_that_do_not_drain_stay() -> None:
     job.returns([2])
     effects = job.deadline()
     assert effects[0] == r.AbortShrink(1)
-    assert effects[1] == r.CallHandler(-1, "shrinkAborted", 1, (2,))
-    assert "places [2] did not drain" in job.record().reason
-    assert job.record().nodes == ()
+    assert effects[1] == r.CallHandler(job.call().token, "shrinkAborted", 1, (2,))
     assert job.take(job.machine.drained(1, 2, job.now)) == []
+    assert job.machine.step is Step.UNDO
+    job.returns()
+    assert job.record().reason == "places [2] did not drain: drain took longer than its deadline"
+    assert job.record().outcome == "aborted"
+    assert job.record().nodes == ()
 
 
 def test_a_late_spawn_is_sent_home() -> None:
@@ -308,15 +311,43 @@ def test_bounds_are_checked_when_the_order_is_taken_up() -> None:
     assert job.call().method == "preShrink"
 
 
-def test_a_failing_abort_method_changes_nothing() -> None:
+@pytest.mark.parametrize("raises", [True, False], ids=["raises", "hangs"])
+def test_an_abort_method_that_fails_is_told(raises: bool) -> None:
     job = Coordinator()
     job.order("shrink", 1)
     job.returns([2])
     job.deadline()
     assert job.call().method == "shrinkAborted"
-    assert job.take(job.machine.failed(job.call().token, "shrinkAborted raised", job.now)) == []
+    if raises:
+        job.take(job.machine.failed(job.call().token, "shrinkAborted raised", job.now))
+    else:
+        job.deadline()
+    assert job.record().outcome == "aborted"
+    assert "places [2] did not drain" in job.record().reason
+    said = "; shrinkAborted raised" if raises else "; shrinkAborted did not return: undo took longer"
+    assert said in job.record().reason
     job.order("shrink", 1, number=2)
     assert job.call().method == "preShrink"
+
+
+def test_the_next_order_waits_until_an_abort_is_undone() -> None:
+    job = Coordinator()
+    job.order("shrink", 1, number=1)
+    job.order("grow", 1, number=2)
+    job.returns([2])
+    job.deadline()
+    assert job.call().method == "shrinkAborted"
+    job.returns()
+    assert job.call().method == "preGrow"
+
+
+def test_a_late_failure_of_pre_shrink_needs_no_undoing() -> None:
+    job = Coordinator()
+    job.order("shrink", 1)
+    call = job.call()
+    job.deadline()
+    assert job.take(job.machine.failed(call.token, "too late and wrong", job.now)) == []
+    assert job.take(job.machine.returned(call.token, [2], job.now)) == []
 
 
 def test_at_most_so_many_orders_wait() -> None:

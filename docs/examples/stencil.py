@@ -160,7 +160,10 @@ def main() -> None:
     while steps < STEPS or len(apgas.resizes()) < 2:
         plate.step()
         steps += 1
-    apgas.disable_malleable_handler()
+    given_up = apgas.async_(apgas.disable_malleable_handler)
+    while not given_up.done():  # an order that has begun may still want rows to be moved
+        plate.step()
+        steps += 1
     here = np.zeros((HEIGHT, WIDTH))
     for _ in range(steps):
         here = relaxed(np.ones(WIDTH), here, np.zeros(WIDTH))

@@ -21,7 +21,6 @@ def heat(steps: int, orders: int, deadlines: Deadlines | None = None) -> int:
         alone = stencil.relaxed(np.ones(stencil.WIDTH), alone, np.zeros(stencil.WIDTH))
         step += 1
         apgas.progress(step, steps, "steps")
-    apgas.disable_malleable_handler()
     together = np.vstack([at(place, stencil.rows_of, plate.slab) for place, _, _ in plate.parts])
     assert np.array_equal(together, alone)
     return len(plate.parts)

@@ -11,7 +11,7 @@ from support import ROOT, Leftovers, mpirun
 EXAMPLES = ROOT / "docs" / "examples"
 TEXTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]
 TUTORIALS = ["docs/tutorial-first-program.md", "docs/tutorial-malleable-program.md"]
-DOCUMENTS = ["README.md", *TUTORIALS]
+DOCUMENTS = ["README.md", *TUTORIALS, "docs/how-to-test-a-malleable-program.md"]
 
 
 def blocks(document: str, language: str) -> list[str]:

@@ -13,6 +13,7 @@ from apgas.errors import ApgasError
 from apgas.runtime import current, process
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
+from apgas.runtime.validation import checked
 from apgas.transport.local import LocalNetwork, LocalTransport
 
 _NO_PID: Final = 1 << 22
@@ -60,7 +61,7 @@ class InProcessPlaces:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _build(self, identity: Identity, transport: LocalTransport) -> Driver:
-        driver = Driver(PlaceCore(identity.place, identity.members, identity.epoch), transport)
+        driver = Driver(checked(PlaceCore)(identity.place, identity.members, identity.epoch), transport)
         with self._lock:
             self.drivers[identity.place] = driver
         with current.working_for(driver):

@@ -11,7 +11,7 @@ Example:
 
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
-from apgas.errors import ApgasError, CancelledError, PlaceGoneError, UsageError
+from apgas.errors import ApgasError, CancelledError, DeadlineError, PlaceGoneError, UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
     async_,
@@ -38,13 +38,14 @@ from apgas.runtime.api import (
 from apgas.runtime.context import Future
 from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
-from apgas.runtime.scopes import FinishScope, cancel, cancelled, finish
+from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span
 
 __all__ = [
     "ApgasError",
     "CancelledError",
+    "DeadlineError",
     "Deadlines",
     "FinishScope",
     "Future",
@@ -62,6 +63,7 @@ __all__ = [
     "cancel",
     "cancelled",
     "capture",
+    "deadline",
     "define_malleable_handler",
     "disable_malleable_handler",
     "drain_orders",

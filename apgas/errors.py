@@ -36,6 +36,10 @@ class CancelledError(ApgasError, concurrent.futures.CancelledError):
     """Something was not started, or not all was, because its finish was cancelled."""
 
 
+class DeadlineError(ApgasError, TimeoutError):
+    """A wait came to the end of its time: that of ``deadline``, or of ``finish(timeout=...)``."""
+
+
 class ProtocolError(ApgasError):
     """A peer sent something that the protocol does not allow."""
 

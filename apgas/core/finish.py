@@ -137,6 +137,17 @@ class FinishTable:
         """Whether ``finish``, opened here, has not fired yet."""
         return finish in self._homed
 
+    def outstanding(self, finish: FinishId) -> dict[int, int]:
+        """How many activities of ``finish``, opened here, are under way per place, as far as this place has heard."""
+        balance, share = self._homed.get(finish), self._shares.get(finish, Share())
+        if balance is None:
+            return {}
+        known = Balance(dict(balance.open))
+        for place, count in share.spawned.items():
+            known.add(place, count)
+        known.add(self.here, -share.completed)
+        return {place: count for place, count in sorted(known.open.items()) if count > 0}
+
     def lives(self, finish: FinishId) -> bool:
         """Whether an activity of ``finish`` is alive here."""
         return finish in self._shares

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from apgas.core.messages import FinishId
+from apgas.errors import DeadlineError
 
 T = TypeVar("T")
 
@@ -24,6 +26,7 @@ class Scope:
 class _Thread(threading.local):
     scope: Scope | None = None
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    until_s: float | None = None
 
 
 _thread = _Thread()
@@ -75,6 +78,17 @@ def call_within(
 
 
 @contextmanager
+def waiting_until(until_s: float) -> Iterator[None]:
+    """Let waits of this thread within the block end at ``until_s`` of the monotonic clock, or earlier."""
+    before = _thread.until_s
+    _thread.until_s = until_s if before is None else min(before, until_s)
+    try:
+        yield
+    finally:
+        _thread.until_s = before
+
+
+@contextmanager
 def pooled(waiting: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Mark this thread as one of a pool: its waits give its turn away."""
     before = _thread.waiting
@@ -106,11 +120,13 @@ class Future(concurrent.futures.Future[T], Generic[T]):
             What the activity returned.
 
         Raises:
-            TimeoutError: The value did not come in time.
+            TimeoutError: The value did not come in time; a ``DeadlineError`` if that was set by ``deadline``.
             BaseException: What the activity raised.
         """
         if self.done():
             return super().result()
+        if _thread.until_s is not None:
+            timeout = self._wait(_thread.until_s, timeout)
         with wait_context():
             return super().result(timeout)
 
@@ -124,9 +140,22 @@ class Future(concurrent.futures.Future[T], Generic[T]):
             The error, or None.
 
         Raises:
-            TimeoutError: It did not end in time.
+            TimeoutError: It did not end in time; a ``DeadlineError`` if that was set by ``deadline``.
         """
         if self.done():
             return super().exception()
+        if _thread.until_s is not None:
+            timeout = self._wait(_thread.until_s, timeout)
         with wait_context():
             return super().exception(timeout)
+
+    def _wait(self, until_s: float, timeout: float | None) -> float | None:
+        """Wait for the end until the thread's deadline, unless the timeout ends earlier: then return that."""
+        left_s = max(0.0, until_s - time.monotonic())
+        if timeout is not None and timeout < left_s:
+            return timeout
+        with wait_context(), suppress(TimeoutError):
+            super().exception(left_s)
+        if not self.done():
+            raise DeadlineError("the deadline passed, and what was waited for is not done")
+        return 0.0

@@ -22,7 +22,7 @@ from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
-from apgas.errors import ApgasError, CancelledError, UsageError
+from apgas.errors import ApgasError, CancelledError, DeadlineError, UsageError
 from apgas.runtime import codec, trace
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within, pooled
@@ -108,14 +108,29 @@ class Driver:
         """Like ``close_finish``; tells in addition whether the finish was cancelled.
 
         Of a cancelled one, errors that only say so are left out.
+
+        Raises:
+            DeadlineError: The thread's deadline has passed; the finish is cancelled, and nobody will wait for it.
         """
         self._change(lambda: self.core.ended(finish))
-        fired = self._fired[finish].result()
+        try:
+            fired = self._fired[finish].result()
+        except DeadlineError:
+            raise self._given_up(finish) from None
         del self._fired[finish]
         errors = [codec.load_error(error) for error in fired.errors]
         if fired.cancelled:
             errors = [error for error in errors if not isinstance(error, CancelledError)]
         return errors, fired.cancelled
+
+    def _given_up(self, finish: m.FinishId) -> DeadlineError:
+        """Leave a finish, whose body has ended, to itself; returns the error that says so."""
+        with self.lock:
+            left = self.core.finishes.outstanding(finish)
+        told = ", ".join(f"{count} on {self.place(place)} ({self.place(place).node})" for place, count in left.items())
+        self.cancel(finish)
+        self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
+        return DeadlineError(f"out of time: a finish at {self.here} was cancelled; under way: {told or 'nothing'}")
 
     def abandon_finish(self, finish: m.FinishId) -> None:
         """End the body of a finish that nobody will wait for."""

@@ -47,6 +47,13 @@ def test_cancelled_finishes(places: int, leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+@pytest.mark.parametrize("places", [1, 2])
+def test_limits_of_time(places: int, leftovers: Leftovers) -> None:
+    job = mpirun(places, [PROGRAMS / "late.py"])
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
 def test_handlers_that_misbehave(leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward_resizes.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err

@@ -33,7 +33,8 @@ def checked(machine: type[S], environ: Mapping[str, str] = os.environ) -> type[S
     """Return the class to make a state machine of: one that checks itself if the environment asks for it.
 
     Args:
-        machine: The class; every public method of it is a change. The caller serialises changes.
+        machine: The class; every public method of it is a change, but for questions (``may_…``). The caller serialises
+            changes; questions may be asked at any time.
         environ: Where ``APGAS_VALIDATE`` is looked up.
 
     Returns:
@@ -47,7 +48,8 @@ def checked(machine: type[S], environ: Mapping[str, str] = os.environ) -> type[S
 
 
 def _is_change(name: str, member: object) -> bool:
-    return callable(member) and not isinstance(member, type) and not name.startswith("_") and name != "validate"
+    question = name.startswith(("_", "may_")) or name == "validate"
+    return callable(member) and not isinstance(member, type) and not question
 
 
 def _checking(change: Callable[..., Any], busy: set[int]) -> Callable[..., Any]:

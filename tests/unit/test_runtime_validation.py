@@ -32,6 +32,11 @@ def test_on_it_changes_nothing_but_looks() -> None:
     assert core.finishes.live == 1
 
 
+def test_a_question_does_not_look() -> None:
+    """It may be asked while another thread is half way through a change."""
+    assert checked(PlaceCore, {"APGAS_VALIDATE": "1"}).may_begin is PlaceCore.may_begin
+
+
 def test_a_contradiction_ends_the_process() -> None:
     code = (
         "from apgas.core.finish import FinishTable; from apgas.runtime.validation import checked\n"

@@ -36,6 +36,7 @@ from apgas.runtime.api import (
     uncounted,
 )
 from apgas.runtime.context import Future
+from apgas.runtime.logs import configure_logging
 from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
@@ -63,6 +64,7 @@ __all__ = [
     "cancel",
     "cancelled",
     "capture",
+    "configure_logging",
     "deadline",
     "define_malleable_handler",
     "disable_malleable_handler",

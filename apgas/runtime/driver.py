@@ -23,7 +23,7 @@ from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, UsageError
-from apgas.runtime import codec, trace
+from apgas.runtime import codec, naming, trace
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within, pooled
 from apgas.runtime.executor import Executor
@@ -388,6 +388,7 @@ class Driver:
         fn, args, kwargs = load()
         return codec.dumps(self._call(src, fn, args, kwargs))
 
+    @naming.runs("fn")
     def _call(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         began_s = time.perf_counter()
         if not trace.on():
@@ -415,6 +416,7 @@ class Driver:
             future.set_result(value)
         self._change(lambda: self.core.ended(scope.finish, error))
 
+    @naming.runs("fn")
     def _run_immediate(self, src: int, payload: e.Payload) -> None:
         load = self._calls.arrived(src, payload)
         try:
@@ -424,6 +426,7 @@ class Driver:
             _log.exception("place %d: an immediate failed", self.core.here)
             self.fail(f"an immediate failed on place {self.core.here}: {codec.summary(error)}")
 
+    @naming.runs("fn")
     def _run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
         """An activity that nobody waits for: what it raises is logged here."""
         name = "its function"

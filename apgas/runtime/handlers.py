@@ -11,10 +11,12 @@ from typing import assert_never
 from apgas.core.identity import Place
 from apgas.core.resize import CallHandler
 from apgas.malleability.handler import MalleableHandler
+from apgas.runtime import naming
 
 _log = logging.getLogger("apgas.handler")
 
 
+@naming.runs("method")
 def call_handler(
     handler: MalleableHandler, call: CallHandler, to_place: Callable[[int], Place]
 ) -> Sequence[int] | None:
@@ -23,8 +25,8 @@ def call_handler(
     Raises:
         TypeError: preShrink returned something that is not a list of places.
     """
-    first = [to_place(place) for place in call.first]
-    match call.method:
+    first, method = [to_place(place) for place in call.first], call.method
+    match method:
         case "preShrink":
             chosen: object = handler.preShrink(call.count)
             if not isinstance(chosen, Sequence) or not all(isinstance(place, Place) for place in chosen):
@@ -39,7 +41,7 @@ def call_handler(
         case "shrinkAborted":
             handler.shrinkAborted(first)
         case _:
-            assert_never(call.method)
+            assert_never(method)
     return None
 
 

@@ -24,7 +24,8 @@ from typing import Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import environment, main_module, reach, segments
+from apgas.runtime import environment, logs, main_module, reach, segments
+from apgas.runtime.outputs import TaggedOutput
 from apgas.transport.base import Address
 
 READ_S: Final = 0.1
@@ -55,6 +56,7 @@ class Admission:
     sys_path: tuple[str, ...]
     cwd: str
     main: main_module.MainModule
+    logs: logs.Settings | None
 
 
 def _mpi() -> Any:
@@ -147,7 +149,9 @@ def spawn_places(
         places = tuple(info.place for info in added[taken : taken + len(group)])
         taken += len(group)
         cwd, main = str(Path.cwd()), main_module.describe()
-        _dismiss(world, Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main))
+        _dismiss(
+            world, Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, logs.settings())
+        )
     note("join")
     return added
 
@@ -192,6 +196,8 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
     os.chdir(admission.cwd)
     sys.path[:] = list(admission.sys_path)
     main_module.stand_in(admission.main)
+    if admission.logs is not None:
+        logs.apply(admission.logs)
     return Identity(admission.places[world.rank], admission.members, admission.epoch)
 
 
@@ -242,6 +248,8 @@ def flush() -> None:
     """Write out what was printed; whoever should read it may be gone."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
+            if isinstance(stream, TaggedOutput):
+                stream.finish()
             stream.flush()
 
 

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Final
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import current, lifetime, reach
+from apgas.runtime import current, lifetime, logs, outputs, reach
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
@@ -52,6 +52,8 @@ def build(identity: Identity, listener: Listener) -> Driver:
     core = checked(PlaceCore)(identity.place, identity.members, identity.epoch)
     driver = Driver(core, listener.transport)
     current.be(driver)
+    outputs.install(identity.place)
+    logs.install()
     before_waits(listener.transport.flush)
     driver.start()
     return driver

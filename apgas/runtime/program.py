@@ -15,7 +15,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import current, lifetime, process
+from apgas.runtime import current, lifetime, naming, process
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import MpiSpawner
@@ -168,6 +168,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         _part(this, sys.exc_info()[1])
 
 
+@naming.runs("main")
 def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``main`` and wait for all that it spawned.
 

@@ -21,7 +21,7 @@ from apgas.errors import UsageError
 from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
-from apgas.runtime import codec
+from apgas.runtime import codec, logs
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import Spawner
@@ -222,6 +222,7 @@ class Resizing:
                 self.driver.executor.submit(lambda: self._spawn(effect))
             case r.CommitGrow(added):
                 self._commit(lambda: core.commit_grow(added))
+                logs.tell(self.driver, added)
             case r.PrepareShrink(order, leavers):
                 self.driver.carry_out(core.prepare_shrink(order, leavers))
             case r.AbortShrink(order):

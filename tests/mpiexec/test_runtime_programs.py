@@ -54,6 +54,28 @@ def test_limits_of_time(places: int, leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+def test_records_and_lines_tell_their_place(leftovers: Leftovers) -> None:
+    job = mpirun(2, [PROGRAMS / "logging_places.py"], env={"APGAS_TAG_OUTPUT": "1"})
+    assert job.rc == 0, job.err
+    assert sorted(job.out.splitlines()) == [
+        "[place 0] printed by place(0)",
+        "[place 0] unfinished",
+        "[place 1] printed by place(1)",
+        "[place 2] printed by place(2)",
+    ]
+    said = [line for line in job.err.splitlines() if "|program|" in line]
+    assert sorted(said) == [
+        "[place 0] INFO|0|main|program|begins",
+        "[place 0] INFO|0|pass_by|program|passes by",
+        "[place 0] INFO|0|pass_by|program|passes by",
+        "[place 0] INFO|0|preGrow|program|grows",
+        "[place 0] INFO|0|speak|program|at work",
+        "[place 1] INFO|1|speak|program|at work",
+        "[place 2] INFO|2|speak|program|at work",
+    ]
+    leftovers.check(job.mark)
+
+
 def test_handlers_that_misbehave(leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward_resizes.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err

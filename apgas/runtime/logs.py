@@ -1,0 +1,109 @@
+"""Logging: every record tells its place and its activity, and newcomers log as the others do."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apgas.core.messages import PlaceInfo
+from apgas.errors import UsageError
+from apgas.runtime import current, naming
+from apgas.runtime.driver import Driver
+
+ENV_LEVEL: Final = "APGAS_LOG_LEVEL"
+FORMAT: Final = "%(asctime)s %(levelname)s [place %(place)s] %(activity)s %(name)s: %(message)s"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How places log."""
+
+    level: int | str
+    format: str
+
+
+_settings: Settings | None = None
+
+
+def settings() -> Settings | None:
+    """What was configured on this place; None: nothing."""
+    return _settings
+
+
+def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:  # noqa: A002 - logging's own word
+    """Have every place write its log records to standard error, newcomers too; replaces what was configured before.
+
+    Works before ``apgas.run``, on the places that run the same lines, and on place 0 in the program, for all. Without
+    it, the environment variable ``APGAS_LOG_LEVEL`` does the same, and a program may use ``logging`` as it likes: while
+    a program runs, every record has the attributes ``place``, the place's id, and ``activity``, the name of the
+    function that the thread runs as an activity, both ``-`` where there is none.
+
+    Args:
+        level: The least severe level that is written, a name or a number of ``logging``.
+        format: Of a record, in the style of ``logging``: ``%(place)s``, ``%(activity)s`` and all that logging knows.
+
+    Raises:
+        UsageError: There is no such level, the format is none, or the program is running and this is not place 0.
+    """
+    driver = current.driver()
+    if driver is not None and driver.core.here != 0:
+        raise UsageError("logging is configured on place 0, for all places")
+    chosen = Settings(level, format)
+    apply(chosen)
+    if driver is not None:
+        tell(driver, driver.core.membership.staying)
+
+
+def tell(driver: Driver, places: Iterable[PlaceInfo]) -> None:
+    """(place 0) Have ``places`` log as this one does, if it was configured."""
+    if _settings is not None:
+        for info in places:
+            if info.place != driver.core.here:
+                driver.immediate(driver.place(info.place), (apply, (_settings,), {}))
+
+
+def apply(chosen: Settings) -> None:
+    """Log as ``chosen``.
+
+    Raises:
+        UsageError: There is no such level, or the format is none.
+    """
+    global _settings  # noqa: PLW0603 - logging is a matter of the process
+    handler = logging.StreamHandler()
+    absent = {"place": naming.NOTHING, "activity": naming.NOTHING}
+    try:
+        handler.setFormatter(logging.Formatter(chosen.format, defaults=absent))
+        logging.basicConfig(level=chosen.level, handlers=[handler], force=True)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"logging cannot be configured so: {error}") from error
+    _settings = chosen
+
+
+def install() -> None:
+    """Let records tell place and activity from now on, and log as the environment says, unless that was configured."""
+    factory = logging.getLogRecordFactory()
+    if not isinstance(factory, _Factory):
+        logging.setLogRecordFactory(_Factory(factory))
+    level = os.environ.get(ENV_LEVEL, "")
+    if level and _settings is None:
+        try:
+            apply(Settings(int(level) if level.isdecimal() else level.upper(), FORMAT))
+        except UsageError as error:
+            raise UsageError(f"{ENV_LEVEL}: {error}") from error
+
+
+class _Factory:
+    """Makes records as ``make`` does, which another library may have installed."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._make(*args, **kwargs)
+        driver = current.driver()
+        record.place = naming.NOTHING if driver is None else driver.core.here
+        record.activity = naming.activity()
+        return record

@@ -35,6 +35,7 @@ from apgas.runtime.api import (
     trace,
     uncounted,
 )
+from apgas.runtime.collectives import broadcast, gather, reduce
 from apgas.runtime.context import Future
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.program import run
@@ -61,6 +62,7 @@ __all__ = [
     "async_at",
     "at",
     "attach",
+    "broadcast",
     "cancel",
     "cancelled",
     "capture",
@@ -70,12 +72,14 @@ __all__ = [
     "disable_malleable_handler",
     "drain_orders",
     "finish",
+    "gather",
     "here",
     "immediate",
     "offer_shrink",
     "place",
     "places",
     "progress",
+    "reduce",
     "request_grow",
     "resizes",
     "run",

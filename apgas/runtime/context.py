@@ -69,12 +69,12 @@ def call_within(
 ) -> T:
     """Call ``fn`` as part of an activity of ``scope`` on a thread whose waits are wrapped in ``waiting``."""
     thread = _thread
-    before = thread.scope, thread.waiting
-    thread.scope, thread.waiting = scope, waiting
+    before = thread.scope, thread.waiting, thread.until_s
+    thread.scope, thread.waiting, thread.until_s = scope, waiting, None
     try:
         return fn(*args)
     finally:
-        thread.scope, thread.waiting = before
+        thread.scope, thread.waiting, thread.until_s = before
 
 
 @contextmanager

@@ -148,8 +148,11 @@ class Driver:
         call: Call,
         *,
         to_caller: bool,
+        throttled: bool = True,
     ) -> Future[Any]:
         """Run ``call`` as an activity on ``dst`` under the finish of ``scope``.
+
+        ``throttled``: wait before while too much is queued for ``dst``; no holder of the lock may do that.
 
         Raises:
             UsageError: There is no finish around the caller.
@@ -169,7 +172,8 @@ class Driver:
             self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
             return future
         payload, definition = self._calls.pack(dst.id, call)
-        self.transport.throttle(dst.id)
+        if throttled:
+            self.transport.throttle(dst.id)
         try:
             with self.lock:
                 number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)

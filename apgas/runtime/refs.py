@@ -107,3 +107,16 @@ class PlaceLocal(Generic[T]):
             if self._key not in objects.local:
                 objects.local[self._key] = self._factory()
             return cast(T, objects.local[self._key])
+
+    def set(self, value: T) -> None:
+        """Let ``value`` be this place's object; those of other places stay as they are.
+
+        Args:
+            value: The object itself; it is not copied.
+
+        Raises:
+            UsageError: Called outside of ``apgas.run``.
+        """
+        objects = _driver().objects
+        with objects.making(self._key):
+            objects.local[self._key] = value

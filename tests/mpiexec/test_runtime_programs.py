@@ -76,6 +76,13 @@ def test_records_and_lines_tell_their_place(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+@pytest.mark.parametrize("places", [1, 3])
+def test_collectives(places: int, leftovers: Leftovers) -> None:
+    job = mpirun(places, [PROGRAMS / "together.py"])
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
 def test_handlers_that_misbehave(leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward_resizes.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err

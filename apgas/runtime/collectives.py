@@ -1,0 +1,134 @@
+"""Something done at all places of one moment: ``gather``, ``reduce``, ``broadcast``.
+
+They are flat: the caller sends to every place and every place answers the caller. So the set of places is that of one
+moment, even during a resize: all calls are on their way before the membership may change here, hence ahead of the word
+that this place sends nothing more to a leaver. A tree would have to pass calls on, to places that have begun to leave.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from apgas.core.identity import Place
+from apgas.errors import CancelledError
+from apgas.runtime import codec, current
+from apgas.runtime.api import at
+from apgas.runtime.calls import Call
+from apgas.runtime.context import Future, current_scope
+from apgas.runtime.refs import GlobalRef, PlaceLocal
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def gather(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> dict[Place, T]:
+    """Run ``fn`` on every place at once and wait for all values.
+
+    The places are those of one moment. One that is asked to leave later answers first; newcomers are not asked.
+
+    Args:
+        fn: What to run there, as with ``async_at``.
+        *args: Its arguments, pickled once for all; other places get copies.
+        **kwargs: Its keyword arguments, likewise.
+
+    Returns:
+        What ``fn`` returned, by place, in the order of their ids.
+
+    Raises:
+        ExceptionGroup: What ``fn`` raised, on one or more places; all have ended.
+        CancelledError: The finish around the caller is cancelled.
+        TypeError: The function, an argument or a value cannot be pickled.
+        UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
+    """
+    futures = _everywhere((fn, args, kwargs))
+    errors = [error for future in futures.values() if (error := future.exception()) is not None]
+    real = [error for error in errors if not isinstance(error, CancelledError)]
+    if real:
+        raise BaseExceptionGroup(f"{len(real)} of {len(futures)} places failed", real)
+    if errors:
+        raise errors[0]
+    return {place: future.result() for place, future in futures.items()}
+
+
+def reduce(join: Callable[[T, T], T], fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run ``fn`` on every place at once and join the values to one: ``reduce(operator.add, count, words)``.
+
+    Args:
+        join: Joins two values, here; called in the order of the places' ids, so it need not be commutative.
+        fn: What to run there, as with ``gather``.
+        *args: Its arguments, as with ``gather``.
+        **kwargs: Its keyword arguments, likewise.
+
+    Returns:
+        The joined value; that of this place if it is the only one.
+
+    Raises:
+        ExceptionGroup: What ``fn`` raised, on one or more places.
+        CancelledError: The finish around the caller is cancelled.
+        TypeError: The function, an argument or a value cannot be pickled.
+        UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
+        BaseException: What ``join`` raised.
+    """
+    return functools.reduce(join, gather(fn, *args, **kwargs).values())
+
+
+def broadcast(value: T) -> PlaceLocal[T]:
+    """Give every place a copy of ``value``, to be had by ``get`` of what is returned, wherever that is sent.
+
+    Newcomers fetch theirs from place 0 when they first ask. This place has ``value`` itself.
+
+    Args:
+        value: What to copy.
+
+    Returns:
+        The handle of the copies.
+
+    Raises:
+        TypeError: The value cannot be pickled.
+        CancelledError: The finish around the caller is cancelled.
+        UsageError: There is no finish around the caller, or the value is larger than 16 GiB.
+    """
+    driver = current.required()
+    source = GlobalRef(value) if driver.core.here == 0 else at(driver.place(0), GlobalRef, value)
+    handle: PlaceLocal[T] = PlaceLocal(functools.partial(_fetch, source))
+    gather(handle.set, value)
+    return handle
+
+
+def _fetch(source: GlobalRef[T]) -> T:
+    return at(source.place, source.get)
+
+
+class _Packed:
+    """A call that is pickled once and sent to several places; takes the call's name."""
+
+    def __init__(self, name: str, payload: list[codec.Buffer]) -> None:
+        self.__qualname__ = name
+        self._payload = payload
+
+    def __call__(self) -> Any:
+        fn, args, kwargs = codec.loads(self._payload)
+        return fn(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _packed, (self.__qualname__, *map(pickle.PickleBuffer, self._payload))
+
+
+def _packed(name: str, *payload: codec.Buffer) -> _Packed:
+    return _Packed(name, list(payload))
+
+
+def _everywhere(call: Call) -> dict[Place, Future[Any]]:
+    driver, scope = current.required(), current_scope()
+    places = driver.places()
+    for place in places:
+        driver.transport.throttle(place.id)
+    sent = (_Packed(codec.name_of(call[0]), codec.dumps(call)), (), {}) if len(places) > 1 else call
+    with driver.lock:
+        return {
+            place: driver.spawn(scope, place, call if place == driver.here else sent, to_caller=True, throttled=False)
+            for place in driver.places()
+        }

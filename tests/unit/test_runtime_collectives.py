@@ -1,0 +1,73 @@
+"""Collectives take the places of one moment."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import apgas
+from apgas.runtime import current
+from apgas.runtime.driver import Driver
+from apgas.testing.job import Job
+
+SHORT_S = 0.2
+"""How long the change is given to come between, which it must not."""
+
+
+def test_no_change_of_places_comes_between_the_calls_of_a_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    original = Driver.spawn
+
+    def change(driver: Driver) -> None:
+        with driver.lock:
+            seen.append("change")
+
+    def spawn(self: Driver, scope: Any, dst: apgas.Place, call: Any, **options: bool) -> Any:
+        future = original(self, scope, dst, call, **options)
+        seen.append(dst.id)
+        if len(seen) == 1:
+            thread = threading.Thread(target=change, args=(self,))
+            thread.start()
+            thread.join(SHORT_S)
+        return future
+
+    def main() -> list[int]:
+        monkeypatch.setattr(Driver, "spawn", spawn)
+        return [place.id for place in apgas.gather(apgas.here)]
+
+    assert Job(main, places=3).run() == [0, 1, 2]
+    assert seen[:3] == [0, 1, 2]
+
+
+def test_the_arguments_are_pickled_once() -> None:
+    class Counted:
+        times = 0
+
+        def __reduce__(self) -> tuple[type[int], tuple[int]]:
+            Counted.times += 1
+            return int, (7,)
+
+    def main() -> list[int]:
+        counted: Any = Counted()
+        return [int(value) for place, value in apgas.gather(abs_or_seven, counted).items() if place.id]
+
+    assert Job(main, places=4).run() == [7, 7, 7]
+    assert Counted.times == 1
+
+
+def abs_or_seven(value: object) -> int:
+    return value if isinstance(value, int) else 7
+
+
+def test_the_activity_has_the_name_of_the_function() -> None:
+    from apgas.runtime import naming
+
+    def name_of_this() -> str:
+        assert current.driver() is not None
+        return naming.activity()
+
+    names = set(Job(lambda: apgas.gather(name_of_this), places=2).run().values())
+    assert len(names) == 1
+    assert names.pop().endswith("name_of_this")

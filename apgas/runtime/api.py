@@ -119,7 +119,7 @@ def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``fn`` raised, with the place and its traceback as a note.
     """
-    result: T = current.required().spawn(current_scope(), where, (fn, args, kwargs), to_caller=True).result()
+    result: T = current.required().call(current_scope(), where, (fn, args, kwargs))
     return result
 
 

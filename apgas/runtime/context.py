@@ -65,7 +65,7 @@ def entered(scope: Scope | None) -> Iterator[None]:
 
 
 def call_within(
-    scope: Scope, waiting: Callable[[], AbstractContextManager[None]], fn: Callable[..., T], *args: object
+    scope: Scope | None, waiting: Callable[[], AbstractContextManager[None]], fn: Callable[..., T], *args: object
 ) -> T:
     """Call ``fn`` as part of an activity of ``scope`` on a thread whose waits are wrapped in ``waiting``."""
     thread = _thread

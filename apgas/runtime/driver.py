@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import InvalidStateError
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
@@ -39,6 +39,9 @@ Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 T = TypeVar("T")
 
+LEAD_S: Final = 0.005
+"""For so long a thread that waits reads what arrives itself: no other thread has to wake it when its answer comes."""
+
 _SMALL_BYTES: Final = 64 * 1024
 """A call no larger than this is read by the io thread, and run by it if it is known to be quick."""
 
@@ -57,6 +60,7 @@ class Driver:
         self.executor = Executor(f"apgas-{core.here}", self._broken)
         self.objects = Objects()
         self.over = threading.Event()
+        self.interrupted = False
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self.on_place_lost: Callable[[int, str], None] = _ignore
@@ -114,7 +118,7 @@ class Driver:
         """
         self._change(lambda: self.core.ended(finish))
         try:
-            fired = self._fired[finish].result()
+            fired = self.wait(self._fired[finish])
         except DeadlineError:
             raise self._given_up(finish) from None
         del self._fired[finish]
@@ -183,6 +187,18 @@ class Driver:
         except CancelledError as error:
             future.set_exception(error)
         return future
+
+    def call(self, scope: Scope | None, dst: Place, call: Call) -> Any:
+        """Run ``call`` on ``dst`` and wait for its value; raises what ``spawn`` and the call raise."""
+        return self.wait(self.spawn(scope, dst, call, to_caller=True))
+
+    def wait(self, future: Future[T]) -> T:
+        """Wait for something that messages bring about."""
+        if not future.done():
+            call_within(None, nullcontext, self.transport.lead, future.done, LEAD_S)
+            if self.interrupted:
+                raise KeyboardInterrupt
+        return future.result()
 
     def immediate(self, dst: Place, call: Call) -> None:
         """Run ``call`` on the io thread of ``dst``, uncounted; dropped if the place is leaving or gone."""
@@ -298,6 +314,7 @@ class Driver:
                     self._resolve(call, payload, ok=ok)
                 case e.FinishFired():
                     self._fired[effect.finish].set_result(effect)
+                    self.transport.nudge()
                 case e.LeaverDrained(order, place):
                     self.on_leaver_drained(order, place)
                 case e.PlaceLost(place, reason):
@@ -418,6 +435,7 @@ class Driver:
             future.set_exception(raised)
         else:
             future.set_result(value)
+        self.transport.nudge()
         self._change(lambda: self.core.ended(scope.finish, error))
 
     @naming.runs("fn")

@@ -74,6 +74,10 @@ class _Job(Program):
         if self._signalled_s - before_s < ECHO_S:
             return
         self.signalled = signal.Signals(number)
+        if self.driver.transport.in_io_thread():
+            # it reads an answer itself; what it does meanwhile must not be torn apart
+            self.driver.interrupted = True
+            return
         raise KeyboardInterrupt
 
     def _lost(self, place: int, reason: str) -> None:

@@ -142,6 +142,16 @@ class Transport(Protocol):
     def hand_over(self) -> None:
         """Let another thread be the io thread if the caller is, within ``run_last`` work; it is going to wait."""
 
+    def lead(self, done: Callable[[], bool], seconds: float) -> None:
+        """Be the io thread, where that is possible, until ``done()`` or for ``seconds``: read what one waits for.
+
+        Callbacks, and the receiver, run on this thread meanwhile. It may return at any time before. Who makes ``done``
+        true on another thread calls ``nudge``.
+        """
+
+    def nudge(self) -> None:
+        """Let a thread that leads look at its ``done``. Any thread."""
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
         """Run ``callback`` on the io thread in ``delay_s`` seconds; equal times run in the order of the calls."""
 

@@ -8,6 +8,10 @@ Which thread is the io thread changes. Work given to ``run_last`` is done by the
 another one costs more than short work does. Before such work waits (``hand_over``), and when it turns out to be long
 (``watch.Watch`` notices), another thread becomes the io thread, and the one that works ends when its work does. The
 turn changes only while ``run_last`` work is being done: at the end of a round, where nothing is half done.
+
+A thread that waits for answers in quick succession may be the io thread meanwhile (``lead``), and read them itself. The
+thread it replaces comes back when nobody has led for a moment; it is not woken for that, because the next answer will
+most often be awaited at once. ``_baton`` is held by whoever runs rounds.
 """
 
 from __future__ import annotations
@@ -32,6 +36,12 @@ _logger = logging.getLogger(__name__)
 _COMPACT_TIMERS: Final = 64
 _ROUND_S: Final = 0.001
 """How long a round does ``run_last`` work before it looks at the sockets again."""
+_PATIENCE_S: Final = 0.001
+"""How long a thread tries to become the io thread."""
+_MOMENT_S: Final = 0.0005
+"""The io thread comes back when nobody has led for so long; who waits again within it leads."""
+_STREAK: Final = 4
+"""So many waits in quick succession make it worth while to lead."""
 READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 
@@ -53,10 +63,9 @@ class Timer:
 class _Turn:
     """One thread's time as the io thread. ``work`` numbers the ``run_last`` work that it is doing; 0: none."""
 
-    __slots__ = ("ident", "work")
+    __slots__ = ("work",)
 
     def __init__(self) -> None:
-        self.ident = 0
         self.work = 0
 
 
@@ -87,6 +96,14 @@ class EventLoop:
         self._flushes: deque[Callable[[], None]] = deque()
         self._turn = _Turn()
         self._turn_lock = threading.Lock()
+        self._ident = 0
+        self._baton = threading.Lock()
+        self._leading = threading.Lock()
+        self._led = 0
+        self._streak = 0
+        self._waited_s = 0.0
+        self._asleep = False
+        self._come_back = threading.Semaphore(0)
         self._works = 0
         self._threads = 0
         self._started = False
@@ -97,11 +114,55 @@ class EventLoop:
     def start(self) -> None:
         """Start the thread."""
         self._started = True
+        self._baton.acquire()
         self._start_thread(self._turn)
+
+    def nudge(self) -> None:
+        """Let a thread that leads look whether what it waits for has come about elsewhere. Any thread."""
+        if self._sleeping and self._leading.locked():
+            self._wake()
 
     def in_thread(self) -> bool:
         """Tell whether the caller runs on the loop's thread."""
-        return threading.get_ident() == self._turn.ident
+        return threading.get_ident() == self._ident
+
+    def lead(self, done: Callable[[], bool], seconds: float) -> None:
+        """Be the io thread until ``done()``, for at most ``seconds``, or not at all if that would take time itself.
+
+        It returns early if there is ``run_last`` work, which could keep the caller from what it waits for.
+        """
+        now_s = time.monotonic()
+        self._streak = self._streak + 1 if now_s - self._waited_s < _MOMENT_S else 0
+        self._waited_s = now_s
+        if self._streak < _STREAK:
+            return
+        self._lead(done, now_s + seconds)
+        self._waited_s = time.monotonic()
+
+    def _lead(self, done: Callable[[], bool], until_s: float) -> None:
+        if not self._started or self._turn.work or self.in_thread() or not self._leading.acquire(blocking=False):
+            return
+        self._led += 1
+        try:
+            if not self._baton.acquire(blocking=False):
+                if self._sleeping:
+                    self._wake()
+                if not self._baton.acquire(timeout=_PATIENCE_S):
+                    return
+            try:
+                self._ident = threading.get_ident()
+                while self._running and not self._last and not done():
+                    left_s = until_s - time.monotonic()
+                    if left_s <= 0:
+                        break
+                    self._round(left_s)
+            finally:
+                self._ident = 0
+                self._baton.release()
+        finally:
+            self._leading.release()
+            if self._asleep or self._last or self._ready:
+                self._come_back.release()
 
     def run_last(self, work: Callable[[], None]) -> None:
         """(io thread) Run ``work`` at the end of this round; it may wait, after ``hand_over``, and take its time."""
@@ -124,9 +185,8 @@ class EventLoop:
 
     def hand_over(self) -> None:
         """Let another thread be the io thread if the caller is, in ``run_last`` work that is going to wait."""
-        turn = self._turn
-        if turn.ident == threading.get_ident():
-            self.hand_over_from(turn.work)
+        if self.in_thread():
+            self.hand_over_from(self._turn.work)
 
     def hand_over_from(self, work: int) -> None:
         """Let another thread be the io thread if the present one still does ``work`` (see ``working``). Any thread."""
@@ -134,6 +194,7 @@ class EventLoop:
             if not work or self._turn.work != work or not self._running:
                 return
             self._turn = turn = _Turn()
+            self._ident = 0
             self._start_thread(turn)
 
     def working(self) -> tuple[int, int]:
@@ -225,30 +286,60 @@ class EventLoop:
         threading.Thread(target=self._run, args=(turn,), name=name, daemon=True).start()
 
     def _run(self, turn: _Turn) -> None:
-        turn.ident = threading.get_ident()
+        """Run rounds, with the baton, as long as this thread has the turn."""
+        self._ident = threading.get_ident()
         while self._running and self._turn is turn:
-            if self._flushes:
-                self.flush_now()
-            self._sleeping = True
-            timeout_s = 0.0 if self._ready or self._last or self._flushes else self._until_next_timer()
-            events = self._epoll.poll(timeout_s)
-            self._sleeping = False
-            self.wakeups += 1
-            for fd, what in events:
-                handler = self._handlers.get(fd)
-                if handler is not None:
-                    try:
-                        handler(what)
-                    except BaseException:
-                        _logger.exception("handler of file descriptor %d failed", fd)
-            if self._timers:
-                self._run_timers()
-            for _ in range(len(self._ready)):
-                self._call(self._ready.popleft())
+            if self._leading.locked():
+                self._stand_back()
+                continue
+            self._round(None)
             if self._last and self._running:
                 self._run_last(turn)
         if self._turn is turn:
             self._ended.set()
+
+    def _stand_back(self) -> None:
+        """Let other threads lead, until none does for a moment."""
+        self._baton.release()
+        led = -1
+        while self._running and not self._last:
+            before, led = led, self._led
+            if led != before:
+                self._come_back.acquire(timeout=_MOMENT_S)
+                continue
+            if not self._leading.locked():
+                break
+            # the same thread has led for a moment and may do so for long; it wakes us when it sees that we sleep
+            self._asleep = True
+            if self._leading.locked():
+                self._come_back.acquire()
+            self._asleep = False
+        self._baton.acquire()
+        self._ident = threading.get_ident()
+
+    def _round(self, limit_s: float | None) -> None:
+        """Wait for something to happen, for at most ``limit_s``, and take care of it."""
+        if self._flushes:
+            self.flush_now()
+        self._sleeping = True
+        busy = self._ready or self._last or self._flushes or (limit_s is None and self._leading.locked())
+        timeout_s = 0.0 if busy else self._until_next_timer()
+        if limit_s is not None:
+            timeout_s = limit_s if timeout_s is None else min(timeout_s, limit_s)
+        events = self._epoll.poll(timeout_s)
+        self._sleeping = False
+        self.wakeups += 1
+        for fd, what in events:
+            handler = self._handlers.get(fd)
+            if handler is not None:
+                try:
+                    handler(what)
+                except BaseException:
+                    _logger.exception("handler of file descriptor %d failed", fd)
+        if self._timers:
+            self._run_timers()
+        for _ in range(len(self._ready)):
+            self._call(self._ready.popleft())
 
     def _run_last(self, turn: _Turn) -> None:
         """Do ``run_last`` work until there is none, it is time for another round, or another thread has the turn."""

@@ -191,6 +191,14 @@ class TcpTransport:
         """Let another thread be the io thread; see ``Transport``."""
         self._loop.hand_over()
 
+    def lead(self, done: Callable[[], bool], seconds: float) -> None:
+        """Be the io thread for a while; see ``Transport``."""
+        self._loop.lead(done, seconds)
+
+    def nudge(self) -> None:
+        """Let a thread that leads look at its ``done``; see ``Transport``."""
+        self._loop.nudge()
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""
         return self._loop.call_later(delay_s, callback)

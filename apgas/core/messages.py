@@ -70,6 +70,16 @@ class Report(Message, frozen=True, array_like=True, tag=True):
     completed: int
 
 
+class Answer(Message, frozen=True, array_like=True, tag=True):
+    """A ``Reply`` and a ``Report`` without errors in one, for a place that made a call and is home of its finish."""
+
+    call: int
+    ok: bool
+    finish: FinishId
+    spawned: dict[int, int]
+    completed: int
+
+
 class Immediate(Message, frozen=True, array_like=True, tag=True):
     """Run the payload at once on the receiving thread; counted by no finish."""
 
@@ -150,6 +160,7 @@ class End(Message, frozen=True, array_like=True, tag=True):
 AnyMessage: TypeAlias = (
     Spawn
     | Reply
+    | Answer
     | Report
     | Immediate
     | Uncounted

@@ -127,9 +127,16 @@ class PlaceCore:
         self.uncounted_live -= 1
         return self._maybe_drained()
 
-    def reply(self, dst: int, call: int, payload: Payload, *, ok: bool) -> list[Effect]:
-        """Answer a call of place ``dst``."""
-        return [Send(dst, m.Reply(self.epoch, call, ok), payload)]
+    def answered(
+        self, dst: int, spawn: m.Spawn, payload: Payload, *, ok: bool, error: bytes | None = None
+    ) -> list[Effect]:
+        """An activity that place ``dst`` sent has ended: answer its call; ``error`` is for the finish."""
+        outcome = self.finishes.ended(spawn.finish, error)
+        if isinstance(outcome, Flush) and outcome.finish.home == dst and not outcome.errors:
+            both = m.Answer(self.epoch, spawn.call, ok, outcome.finish, outcome.spawned, outcome.completed)
+            return [Send(dst, both, payload), *self._maybe_drained()]
+        reply = m.Reply(self.epoch, spawn.call, ok)
+        return [Send(dst, reply, payload), *self._finish_effects(outcome), *self._maybe_drained()]
 
     def may_begin(self, finish: m.FinishId) -> bool:
         """Whether an activity of ``finish`` that has arrived may begin; if not, it is ``dropped``. Any thread."""
@@ -137,7 +144,7 @@ class PlaceCore:
 
     def dropped(self, src: int, spawn: m.Spawn) -> list[Effect]:
         """An activity that place ``src`` has sent ended before it began, because its finish is cancelled."""
-        return [*self.reply(src, spawn.call, [], ok=False), *self.ended(spawn.finish)]
+        return self.answered(src, spawn, [], ok=False)
 
     def cancel(self, finish: m.FinishId) -> list[Effect]:
         """Start nothing more under ``finish``, anywhere; without effect if it is cancelled or has fired."""
@@ -175,10 +182,13 @@ class PlaceCore:
                 self.finishes.arrived(message.finish)
                 return [RunActivity(src, message, payload)]
             case m.Reply():
-                if message.call not in self.calls:
-                    raise ProtocolError(f"place {src} answered call {message.call}, which is not open")
-                self.calls.discard(message.call)
+                self._answer_call(src, message.call)
                 return [ResolveCall(message.call, message.ok, payload), *self._maybe_drained()]
+            case m.Answer():
+                self._answer_call(src, message.call)
+                flush = Flush(message.finish, message.spawned, message.completed, ())
+                fired = self._finish_effects(self.finishes.reported(src, flush))
+                return [ResolveCall(message.call, message.ok, payload), *fired, *self._maybe_drained()]
             case m.Report():
                 flush = Flush(message.finish, message.spawned, message.completed, m.unpack_errors(payload))
                 return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
@@ -307,6 +317,11 @@ class PlaceCore:
 
     def _to_others(self, message: m.Message) -> list[Effect]:
         return [Send(place, message, []) for place in self.membership.members if place != self.here]
+
+    def _answer_call(self, src: int, call: int) -> None:
+        if call not in self.calls:
+            raise ProtocolError(f"place {src} answered call {call}, which is not open")
+        self.calls.discard(call)
 
     def _finish_effects(self, outcome: Flush | Fired | None) -> list[Effect]:
         match outcome:

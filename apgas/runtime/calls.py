@@ -88,7 +88,7 @@ class Calls:
     def forget(self, place: int) -> None:
         """Drop what was noted about a place that has left."""
         self._sent.forget(place)
-        for key in [key for key in self._received if key[0] == place]:
+        for key in [key for key in list(self._received) if key[0] == place]:
             del self._received[key]
 
 

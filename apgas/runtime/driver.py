@@ -364,7 +364,7 @@ class Driver:
             self.executor.submit(partial(self._run, src, spawn, load))
             return
         if self._quick.expects(call[0]):
-            self._run(src, spawn, lambda: call, self._hand_over, soon=True)
+            self._run(src, spawn, lambda: call, self._hand_over, soon=self.transport.busy)
         else:
             self.executor.submit(partial(self._run, src, spawn, lambda: call))
 
@@ -397,13 +397,7 @@ class Driver:
         with suppress(SlowPeerError):
             # the answer has to go, even to a place that takes nothing for a minute
             self.transport.throttle(src)
-        self._change(
-            lambda: [
-                *self.core.reply(src, spawn.call, answer, ok=error is None),
-                *self.core.ended(spawn.finish, to_finish),
-            ],
-            soon=soon,
-        )
+        self._change(lambda: self.core.answered(src, spawn, answer, ok=error is None, error=to_finish), soon=soon)
 
     def _answer(self, src: int, load: Callable[[], Call]) -> e.Payload:
         fn, args, kwargs = load()

@@ -164,11 +164,11 @@ class Simulation:
                 case e.Send(dst, message, payload):
                     assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
                     decoded = m.decode(m.encode(message))
-                    if isinstance(message, m.Reply) and not payload:
+                    if isinstance(message, m.Reply | m.Answer) and not payload:
                         self.ledger.not_begun(*self._sent[dst, message.call])
                     self.network.send(Packet(here, dst, decoded, payload))
                 case e.RunActivity(src, spawn, payload):
-                    self._begin(here, payload, spawn.finish, (src, spawn.call))
+                    self._begin(here, payload, spawn.finish, (src, spawn))
                 case e.RunUncounted(_, payload):
                     self._begin(here, payload, None, None)
                 case e.ResolveCall(call):
@@ -191,7 +191,9 @@ class Simulation:
                 case _:
                     assert_never(effect)
 
-    def _begin(self, here: int, payload: e.Payload, finish: m.FinishId | None, caller: tuple[int, int] | None) -> None:
+    def _begin(
+        self, here: int, payload: e.Payload, finish: m.FinishId | None, caller: tuple[int, m.Spawn] | None
+    ) -> None:
         number, depth = (int.from_bytes(bytes(part), "big") for part in payload)
         self._runnable.append(Activity(number, here, finish, caller, appetite(self.rng, depth)))
 
@@ -313,9 +315,7 @@ class Simulation:
             self.ledger.not_begun(activity.number, activity.finish)
             self._perform(activity.place, core.ended(activity.finish))
         else:
-            src, call = activity.caller
-            spawn = m.Spawn(core.epoch, activity.finish, call, to_caller=False)
-            self._perform(activity.place, core.dropped(src, spawn))
+            self._perform(activity.place, core.dropped(*activity.caller))
         return False
 
     def _cancel(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
@@ -337,10 +337,11 @@ class Simulation:
             return
         error = b"error" if self.rng.random() < 0.1 else None
         self.ledger.over(activity.finish, activity.number, failed=error is not None)
-        if activity.caller is not None:
-            src, call = activity.caller
-            self._perform(activity.place, core.reply(src, call, [b"value"], ok=True))
-        self._perform(activity.place, core.ended(activity.finish, error))
+        if activity.caller is None:
+            self._perform(activity.place, core.ended(activity.finish, error))
+        else:
+            src, spawn = activity.caller
+            self._perform(activity.place, core.answered(src, spawn, [b"value"], ok=True, error=error))
 
     def _spawn_here(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
         try:

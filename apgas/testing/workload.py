@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from apgas.core.messages import FinishId
+from apgas.core.messages import FinishId, Spawn
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class Activity:
         number: Unique in the simulation.
         place: Where it runs.
         finish: The finish that it belongs to; None if no finish counts it.
-        caller: The place and call that its value answers; None if it was started locally.
+        caller: The place that sent it, and how; None if it was started locally.
         steps: How many more things it does before it ends.
         scopes: The nested finishes that it has open, innermost last.
         blocked_on: A finish or call that it waits for.
@@ -26,7 +26,7 @@ class Activity:
     number: int
     place: int
     finish: FinishId | None
-    caller: tuple[int, int] | None
+    caller: tuple[int, Spawn] | None
     steps: int
     scopes: list[FinishId] = field(default_factory=list)
     blocked_on: FinishId | int | None = None

@@ -139,6 +139,10 @@ class Transport(Protocol):
         It may wait if it calls ``hand_over`` before. If it takes long, another thread becomes the io thread.
         """
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is more ``run_last`` work."""
+
     def hand_over(self) -> None:
         """Let another thread be the io thread if the caller is, within ``run_last`` work; it is going to wait."""
 

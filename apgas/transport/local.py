@@ -142,6 +142,11 @@ class LocalTransport:
         """Run ``work`` at the end of the io thread's round; see ``Transport``."""
         self._loop.run_last(work)
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is more ``run_last`` work."""
+        return self._loop.busy
+
     def hand_over(self) -> None:
         """Let another thread be the io thread; see ``Transport``."""
         self._loop.hand_over()

@@ -40,6 +40,8 @@ _PATIENCE_S: Final = 0.001
 """How long a thread tries to become the io thread."""
 _MOMENT_S: Final = 0.0005
 """The io thread comes back when nobody has led for so long; who waits again within it leads."""
+_LONG_MOMENT_S: Final = 0.002
+"""Likewise, when threads have led again and again."""
 _STREAK: Final = 4
 """So many waits in quick succession make it worth while to lead."""
 READ: Final = select.EPOLLIN
@@ -167,6 +169,11 @@ class EventLoop:
     def run_last(self, work: Callable[[], None]) -> None:
         """(io thread) Run ``work`` at the end of this round; it may wait, after ``hand_over``, and take its time."""
         self._last.append(work)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is more ``run_last`` work."""
+        return bool(self._last)
 
     def flush_soon(self, flush: Callable[[], None]) -> None:
         """Run ``flush``, which must not wait, at the end of this round, or on a thread that calls ``flush_now``."""
@@ -302,10 +309,12 @@ class EventLoop:
         """Let other threads lead, until none does for a moment."""
         self._baton.release()
         led = -1
+        moment_s = _MOMENT_S
         while self._running and not self._last:
             before, led = led, self._led
             if led != before:
-                self._come_back.acquire(timeout=_MOMENT_S)
+                self._come_back.acquire(timeout=moment_s)
+                moment_s = min(2 * moment_s, _LONG_MOMENT_S)
                 continue
             if not self._leading.locked():
                 break

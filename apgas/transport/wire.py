@@ -20,6 +20,7 @@ from apgas.transport.base import Buffer
 
 MAGIC: Final = b"APG\x02"
 HEADER: Final = struct.Struct("!4sIIIQ")
+_HEADER_1: Final = struct.Struct("!4sIIIQQ")
 SCRATCH_BYTES: Final = 256 * 1024
 MAX_PLACE: Final = 2**32 - 1
 _JOIN_BYTES: Final = 16 * 1024
@@ -51,8 +52,11 @@ def encode(src: int, head: bytes, buffers: Sequence[Buffer] = (), limits: Limits
     Raises:
         UsageError: The frame exceeds ``limits``, or a buffer is not contiguous.
     """
-    if not buffers and len(head) <= min(_JOIN_BYTES, limits.head_bytes, limits.total_bytes):
-        return [HEADER.pack(MAGIC, src, len(head), 0, 0) + head]
+    if limits is DEFAULT_LIMITS and len(head) <= _JOIN_BYTES:  # nearly all frames are small, of at most one buffer
+        if not buffers:
+            return [HEADER.pack(MAGIC, src, len(head), 0, 0) + head]
+        if len(buffers) == 1 and type(only := buffers[0]) is bytes and len(only) <= _JOIN_BYTES:
+            return [_HEADER_1.pack(MAGIC, src, len(head), 1, len(only), len(only)) + head + only]
     views = checked(head, buffers, limits)
     lengths = [len(view) for view in views]
     total_bytes = sum(lengths)
@@ -183,6 +187,9 @@ class Decoder:
                 if sum(lengths) != total_bytes:
                     raise ProtocolError(f"buffers of {sum(lengths)} bytes announced as {total_bytes}")
                 body += 8 * count
+                if body + head_bytes + total_bytes <= len(data):
+                    at = _cut(data, body, src, (head_bytes, *lengths), frames)
+                    continue
             self._frame_src, self._lengths, self._sections = src, (head_bytes, *lengths), []
             at = self._fill_sections(data, body, frames)
         return at
@@ -215,6 +222,16 @@ class Decoder:
         frames.append(Frame(self._frame_src, self._sections[0], self._sections[1:]))
         self._sections, self._lengths = [], ()
         return at
+
+
+def _cut(data: memoryview, at: int, src: int, lengths: tuple[int, ...], frames: list[Frame]) -> int:
+    """Cut a frame that has arrived as a whole out of ``data[at:]``; return where it ends."""
+    sections = []
+    for length in lengths:
+        sections.append(bytearray(data[at : at + length]))
+        at += length
+    frames.append(Frame(src, sections[0], sections[1:]))
+    return at
 
 
 def _allocate(length_bytes: int) -> bytearray:

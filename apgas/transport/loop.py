@@ -39,11 +39,13 @@ _ROUND_S: Final = 0.001
 _PATIENCE_S: Final = 0.001
 """How long a thread tries to become the io thread."""
 _MOMENT_S: Final = 0.0005
-"""The io thread comes back when nobody has led for so long; who waits again within it leads."""
+"""The io thread comes back when nobody has led for so long."""
 _LONG_MOMENT_S: Final = 0.002
 """Likewise, when threads have led again and again."""
+_SUCCESSION_S: Final = 0.001
+"""Waits that begin within so much time of each other follow in quick succession."""
 _STREAK: Final = 4
-"""So many waits in quick succession make it worth while to lead."""
+"""So many of them make it worth while to lead."""
 READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 
@@ -134,7 +136,7 @@ class EventLoop:
         It returns early if there is ``run_last`` work, which could keep the caller from what it waits for.
         """
         now_s = time.monotonic()
-        self._streak = self._streak + 1 if now_s - self._waited_s < _MOMENT_S else 0
+        self._streak = self._streak + 1 if now_s - self._waited_s < _SUCCESSION_S else 0
         self._waited_s = now_s
         if self._streak < _STREAK:
             return

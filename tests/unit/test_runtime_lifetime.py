@@ -44,7 +44,7 @@ state = types.SimpleNamespace(finalized=False)
 mpi = types.SimpleNamespace(
     Is_initialized=lambda: True,
     Is_finalized=lambda: state.finalized,
-    Finalize=lambda: print("finalized"),
+    Finalize=lambda: (print("finalized"), threading.Timer(0.01, go.set).start()),
 )
 sys.modules["mpi4py"] = types.ModuleType("mpi4py")
 sys.modules["mpi4py"].MPI = mpi
@@ -55,7 +55,6 @@ def last_thread():
     print("thread", end=" ")
 threading.Thread(target=last_thread).start()
 atexit.register(lambda: print("exit function"))
-threading.Timer(0.01, go.set).start()
 lifetime.leave()
 print("not reached")
 """

@@ -149,3 +149,100 @@ def test_flushes_are_done_by_whoever_comes_first(loop: EventLoop) -> None:
     flushed = threading.Event()
     loop.flush_soon(flushed.set)
     assert flushed.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def always_in_succession(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apgas.transport.loop._SUCCESSION_S", 1e9)
+
+
+@pytest.mark.usefixtures("always_in_succession")
+def test_a_thread_that_waits_in_quick_succession_leads(loop: EventLoop) -> None:
+    io = pass_through(loop)
+    by: list[int] = []
+
+    def answer_later() -> bool:
+        answered = threading.Event()
+
+        def note() -> None:
+            by.append(threading.get_ident())
+            answered.set()
+
+        loop.call_later(0.0001, note)
+        loop.lead(answered.is_set, PATIENCE_S)
+        return answered.wait(PATIENCE_S)
+
+    for _ in range(200):
+        assert answer_later()
+    assert set(by) == {io, threading.get_ident()}
+    assert not loop.in_thread()
+    assert pass_through(loop) == io
+
+
+@pytest.mark.usefixtures("always_in_succession")
+def test_who_leads_stops_for_work_that_might_wait(loop: EventLoop) -> None:
+    worked = threading.Event()
+
+    def post() -> None:
+        loop.run_last(worked.set)
+
+    for _ in range(100):
+        worked.clear()
+        loop.call_soon(post)
+        loop.lead(worked.is_set, 0.01)
+        assert worked.wait(PATIENCE_S)
+
+
+@pytest.mark.usefixtures("always_in_succession")
+def test_a_leader_sees_what_came_about_elsewhere(loop: EventLoop) -> None:
+    for _ in range(50):
+        done = threading.Event()
+
+        def set_and_tell(done: threading.Event = done) -> None:
+            done.set()
+            loop.nudge()
+
+        threading.Thread(target=set_and_tell).start()
+        loop.lead(done.is_set, PATIENCE_S)
+        assert done.wait(PATIENCE_S)
+
+
+@pytest.mark.usefixtures("always_in_succession")
+def test_many_threads_lead_in_turns_and_the_io_thread_comes_back(loop: EventLoop) -> None:
+    io = pass_through(loop)
+
+    def wait_often() -> None:
+        for _ in range(200):
+            passed = threading.Event()
+            loop.call_soon(passed.set)
+            loop.lead(passed.is_set, 0.001)
+            assert passed.wait(PATIENCE_S)
+
+    threads = [threading.Thread(target=wait_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+    deadline = threading.Event()
+    loop.call_later(0.05, deadline.set)
+    assert deadline.wait(PATIENCE_S)
+    assert pass_through(loop) == io
+
+
+@pytest.mark.usefixtures("always_in_succession")
+def test_a_loop_that_is_led_can_be_stopped() -> None:
+    loop = EventLoop("test-io")
+    loop.start()
+    stops = threading.Event()
+
+    def lead() -> None:
+        while not stops.is_set():
+            loop.lead(stops.is_set, 0.002)
+
+    leader = threading.Thread(target=lead)
+    leader.start()
+    loop.stop()
+    stops.set()
+    leader.join(PATIENCE_S)
+    assert not leader.is_alive()

@@ -269,8 +269,7 @@ class SocketCommunicator:
             case wire.Outcome():
                 self._outcomes.append(message)
                 if message.outcome == "done" and self._ready_nodes is not None:
-                    kept = tuple(node for node in self._ready_nodes if node not in message.nodes)
-                    self._ready_nodes = (*kept, *message.nodes) if message.kind == "grow" else kept
+                    self._ready_nodes = _changed(self._ready_nodes, message)
             case _:
                 pass
 
@@ -301,6 +300,17 @@ def from_environment(environ: Mapping[str, str] | None = None) -> SocketCommunic
     on_loss = variables.get(ENV_ON_LOSS) or "end"
     OnLoss.parse(on_loss, name=ENV_ON_LOSS)
     return SocketCommunicator(endpoint, int(job), token, on_loss)
+
+
+def _changed(nodes: tuple[str, ...], done: wire.Outcome) -> tuple[str, ...]:
+    """The nodes after an order; several may have one name."""
+    if done.kind == "grow":
+        return (*nodes, *done.nodes)
+    left = list(nodes)
+    for name in done.nodes:
+        if name in left:
+            left.remove(name)
+    return tuple(left)
 
 
 def _address(endpoint: str, name: str) -> tuple[str, int]:

@@ -195,6 +195,19 @@ def test_a_reconnected_job_says_again_what_holds(scheduler: Scheduler, listener:
         assert again.read() == wire.Evolving(request=1, delta=1)
 
 
+def test_a_node_that_was_given_back_leaves_its_namesakes(scheduler: Scheduler, listener: Listener) -> None:
+    with Connected(scheduler, listener, "reconnect:60") as job:
+        messages = [
+            wire.Ready(nodes=("n1", "n1", "n1")),
+            wire.Outcome(order=9, kind="shrink", outcome="done", nodes=("n1",)),
+        ]
+        for message in messages:
+            job.communicator.send(message)
+            assert job.peer.read() == message
+        job.peer.close()
+        assert scheduler.accept().read() == wire.Ready(nodes=("n1", "n1"))
+
+
 def test_a_reconnected_job_asks_again_what_was_not_answered(scheduler: Scheduler, listener: Listener) -> None:
     with Connected(scheduler, listener, "reconnect:30") as job:
         requests = [wire.Evolving(request=number, delta=2) for number in (1, 2)]

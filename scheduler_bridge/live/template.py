@@ -10,6 +10,7 @@ from pathlib import Path
 from scheduler_bridge.live.config import DaemonError
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 
+_PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
 
 
@@ -39,8 +40,13 @@ def wants_launcher(request: JobRequest) -> bool:
 
 
 def launch_command(request: JobRequest, nodes: tuple[str, ...], mpiexec: Path) -> tuple[str, ...]:
-    """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node."""
-    hosts, count = ",".join(nodes), str(len(nodes))
+    """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
+
+    If the job's environment says how many places share a node, each node gets so many.
+    """
+    per_node = int(request.environment.get(_PLACES_PER_NODE) or "1")
+    hosts = ",".join(nodes if per_node == 1 else (f"{node}:{per_node}" for node in nodes))
+    count = str(len(nodes) * per_node)
     words = tuple(word.replace("{hosts}", hosts).replace("{count}", count) for word in request.command)
     if not wants_launcher(request):
         return words
@@ -55,9 +61,16 @@ def check_command(request: JobRequest) -> None:
             can be given.
     """
     _check_texts(request)
+    _check_places(request)
     if request.cwd and not Path(request.cwd).is_dir():
         raise SubmitError(f"{request.cwd} is not a folder", field="cwd", hint="submit from a folder that exists")
     resolve_program(request.command[0], request.cwd or str(Path.cwd()))
+
+
+def _check_places(request: JobRequest) -> None:
+    text = request.environment.get(_PLACES_PER_NODE) or "1"
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise SubmitError(f"{_PLACES_PER_NODE} is {text!r}", field="environment", hint="give a number of at least 1")
 
 
 def _check_texts(request: JobRequest) -> None:

@@ -1,0 +1,33 @@
+"""From a job's request to the command that is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.live.requests import JobRequest, SubmitError
+from scheduler_bridge.live.template import check_command, launch_command
+
+MPIEXEC = Path("/opt/bin/mpiexec")
+
+
+def request(*command: str, **environment: str) -> JobRequest:
+    return JobRequest(name="job", command=command, nodes=2, environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("environment", "hosts", "count"),
+    [({}, "a,b", "2"), ({"APGAS_PLACES_PER_NODE": "1"}, "a,b", "2"), ({"APGAS_PLACES_PER_NODE": "3"}, "a:3,b:3", "6")],
+)
+def test_each_node_gets_its_places(environment: dict[str, str], hosts: str, count: str) -> None:
+    words = launch_command(request("prog", "-v", **environment), ("a", "b"), MPIEXEC)
+    assert words == (str(MPIEXEC), "-launcher", "fork", "-hosts", hosts, "-n", count, "prog", "-v")
+    own = launch_command(request("run", "{hosts}", "-n{count}", **environment), ("a", "b"), MPIEXEC)
+    assert own == ("run", hosts, f"-n{count}")
+
+
+@pytest.mark.parametrize("text", ["0", "many", "-2"])
+def test_the_number_of_places_is_checked_at_submission(text: str) -> None:
+    with pytest.raises(SubmitError, match="APGAS_PLACES_PER_NODE"):
+        check_command(request("true", APGAS_PLACES_PER_NODE=text))

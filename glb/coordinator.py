@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import apgas
 from glb import messages
 from glb.bag import Bag, Result
-from glb.core.leavers import choose_leavers
+from glb.core.leavers import choose_leavers, sum_of
 from glb.core.pieces import halve
 from glb.errors import GlbError
 from glb.progress import Progress
@@ -114,14 +114,20 @@ class Computation(Generic[R]):
     # resizes --------------------------------------------------------------------------------------------------------
 
     def choose(self, count: int) -> list[apgas.Place]:
-        """Choose ``count`` members to leave, those that the scheduler wishes for first."""
-        candidates = [place for place in self.members if place.id != 0]
-        loads = everywhere(candidates, messages.load, self.setup.number)
+        """Choose ``count`` members to leave, whole nodes, those that the scheduler wishes for first."""
+        nodes = apgas.nodes()
+        candidates = {node[0].id: node for node in nodes[1:] if all(place in self.members for place in node)}
+        places = [place for node in candidates.values() for place in node]
+        loads = {load.place: load for load in everywhere(places, messages.load, self.setup.number)}
         wished = {place.id for place in apgas.shrink_wish()}
         home = self.members[0].node
-        beside = {place.id for place in candidates if place.node == home}
-        chosen = set(choose_leavers(count, loads, wished, beside))
-        return [place for place in candidates if place.id in chosen]
+        chosen = choose_leavers(
+            count // max(map(len, nodes)),
+            [sum_of([loads[place.id] for place in node]) for node in candidates.values()],
+            wished.intersection(candidates),
+            {first for first, node in candidates.items() if node[0].node == home},
+        )
+        return sorted(place for first in chosen for place in candidates[first])
 
     def release(self, leavers: Sequence[apgas.Place]) -> None:
         """Move all work and results off ``leavers``; on an error they go on."""

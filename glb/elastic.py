@@ -58,7 +58,7 @@ class Elastic(apgas.MalleableHandler):
             if computation is None:
                 return []
             leavers = chosen or computation.choose(nb_places)
-            if len(leavers) != nb_places or any(place.id == 0 or place not in computation.members for place in leavers):
+            if any(place.id == 0 or place not in computation.members for place in leavers):
                 raise GlbError(f"{nb_places} places are to leave, never place 0; chosen were {leavers}")
             computation.release(leavers)
             if _given_up(known):

@@ -4,12 +4,13 @@
     IDLE       order            PRE        the handler's preGrow/preShrink is called, or the order is refused at once
     PRE        returned         SPAWN      grow: processes are spawned on the nodes
                                 DRAIN      shrink: the list is checked, the leavers are asked to drain
+                                UNDO       shrink: the list is wrong
                failed, timeout  IDLE       aborted; nothing had changed
     SPAWN      spawned          POST       newcomers are committed (new epoch everywhere), postGrow is called
                failed, timeout  IDLE       aborted; the job keeps its size, late newcomers are sent home
     DRAIN      all drained      RELEASE    the leavers are committed away (new epoch) and released
-               timeout          UNDO       the leavers stay; shrinkAborted is called
-    UNDO       returned, …      IDLE       aborted
+               timeout          UNDO       the leavers stay
+    UNDO       returned, …      IDLE       aborted: shrinkAborted has put back to work whom preShrink had named
     RELEASE    all gone         POST       their processes have ended; postShrink is called
                timeout          POST       likewise, the outcome says which process lingers
     POST       returned         IDLE       done
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from apgas.core.messages import PlaceInfo
+from apgas.core.nodes import Nodes
 from apgas.core.resize import (
     AbortShrink,
     Bounds,
@@ -82,6 +84,7 @@ class Reshape:
 
     def __init__(self, members: dict[int, PlaceInfo], deadlines: Deadlines | None = None) -> None:
         self._members = members
+        self.nodes = Nodes(members)
         self.deadlines = deadlines or Deadlines()
         self.bounds = Bounds()
         self.enabled = False
@@ -145,7 +148,8 @@ class Reshape:
         current = self._now()
         self._phase("pre", now)
         if current.order.kind == "grow":
-            nodes = current.order.nodes or ("",) * current.order.count
+            names = current.order.nodes or ("",) * current.order.count
+            nodes = tuple(name for name in names for _ in range(self.nodes.places_per_node))
             return self._enter(Step.SPAWN, self.deadlines.spawn_s, [StartSpawn(self._token + 1, nodes)])
         return self._start_drain(current, value)
 
@@ -171,7 +175,8 @@ class Reshape:
         current.phases.update(phases)
         current.phase_began_s = now
         current.places = tuple(info.place for info in added)
-        current.nodes = tuple(info.node for info in added)
+        self.nodes.admit(added)
+        current.nodes = tuple(info.node for info in added[:: self.nodes.places_per_node])
         before = tuple(sorted(self._members))
         effects: list[ReshapeEffect] = [CommitGrow(added)]
         current.seconds = now - current.began_s
@@ -219,7 +224,9 @@ class Reshape:
         if step is Step.PRE:
             return self._abandon(why, now)
         if step is Step.DRAIN:
-            return self._undo(f"places {sorted(current.pending)} did not drain: {why}", now)
+            self._phase("drain", now)
+            undrained = f"places {sorted(current.pending)} did not drain: {why}"
+            return self._undo(undrained, [AbortShrink(current.order.order)])
         return self._abort(why, now)
 
     def validate(self) -> None:
@@ -269,15 +276,17 @@ class Reshape:
             self._token += 1
             method: Method = "preGrow" if order.kind == "grow" else "preShrink"
             wish = order.nodes if order.kind == "shrink" else ()
-            call = CallHandler(self._token + 1, method, order.count, wish=wish)
+            places = order.count * self.nodes.places_per_node
+            call = CallHandler(self._token + 1, method, places, wish=wish)
             effects += self._enter(Step.PRE, self.deadlines.pre_s, [timer, call])
         return effects
 
     def _impossible(self, order: ResizeOrder) -> str:
         """Why the order cannot even be tried at the present size; empty: it can."""
-        size = len(self._members)
+        size = len(self.nodes)
         if order.kind == "shrink" and order.count >= size:
-            return f"cannot release {order.count} of {size} places: place 0 always stays"
+            what, who = ("places", "place 0") if self.nodes.places_per_node == 1 else ("nodes", "that of place 0")
+            return f"cannot release {order.count} of {size} {what}: {who} always stays"
         if order.kind == "grow" and order.nodes and len(order.nodes) != order.count:
             return f"{order.count} nodes ordered, {len(order.nodes)} named"
         wanted = size + order.count if order.kind == "grow" else size - order.count
@@ -294,9 +303,10 @@ class Reshape:
     def _start_drain(self, current: Current, leavers: Sequence[int] | None) -> list[ReshapeEffect]:
         complaint = self._wrong_list(current.order, leavers)
         if complaint or leavers is None:
-            return self._abort(complaint, current.phase_began_s)
+            current.places = tuple(sorted(self._members.keys() & set(leavers or ()) - {0}))
+            return self._undo(complaint, []) if current.places else self._abort(complaint, current.phase_began_s)
         current.places = tuple(sorted(leavers))
-        current.nodes = tuple(self._members[place].node for place in current.places)
+        current.nodes = self.nodes.names_of(current.places)
         current.pending = set(current.places)
         return self._enter(Step.DRAIN, self.deadlines.drain_s, [PrepareShrink(current.order.order, current.places)])
 
@@ -310,15 +320,13 @@ class Reshape:
         unknown = sorted(set(leavers) - self._members.keys())
         if unknown:
             return f"preShrink named places that are no members: {unknown}"
-        if len(leavers) != order.count:
-            return f"preShrink named {len(leavers)} places instead of {order.count}"
-        return ""
+        return self.nodes.complaint(leavers, order.count)
 
     def _released(self, now: float) -> list[ReshapeEffect]:
         current = self._now()
         self._phase("release", now)
         current.seconds = now - current.began_s
-        call = CallHandler(self._token + 1, "postShrink", current.order.count, current.places)
+        call = CallHandler(self._token + 1, "postShrink", len(current.places), current.places)
         return self._enter(Step.POST, self.deadlines.post_s, [call])
 
     def _done(self, now: float) -> list[ReshapeEffect]:
@@ -332,19 +340,19 @@ class Reshape:
             self._abandoned[self._token] = current.order.count
         return self._abort(why, now)
 
-    def _undo(self, why: str, now: float) -> list[ReshapeEffect]:
-        """Keep the leavers, and have the handler put them back to work before the order ends."""
+    def _undo(self, why: str, effects: list[ReshapeEffect]) -> list[ReshapeEffect]:
+        """Have the handler put places back to work that stay after all, before the order ends."""
         current = self._now()
-        self._phase("drain", now)
         current.note = why
-        call = CallHandler(self._token + 1, "shrinkAborted", current.order.count, current.places)
-        return self._enter(Step.UNDO, self.deadlines.post_s, [AbortShrink(current.order.order), call])
+        call = CallHandler(self._token + 1, "shrinkAborted", len(current.places), current.places)
+        return self._enter(Step.UNDO, self.deadlines.post_s, [*effects, call])
 
     def _undone(self, complaint: str, now: float) -> list[ReshapeEffect]:
         return self._abort("; ".join(filter(None, (self._now().note, complaint))), now)
 
     def _abort(self, why: str, now: float) -> list[ReshapeEffect]:
-        self._now().nodes = ()
+        current = self._now()
+        current.nodes, current.places = (), ()
         return self._finish("aborted", why, now)
 
     def _finish(self, outcome: OutcomeKind, reason: str, now: float) -> list[ReshapeEffect]:
@@ -361,6 +369,7 @@ class Reshape:
             outcome=outcome,
             reason=reason,
             nodes=current.nodes,
+            places=current.places,
         )
         self._current = None
         self.step = Step.IDLE

@@ -74,7 +74,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ResizeOrder:
-    """An order as place 0 takes it: ``nodes`` are where to grow, or a wish whom to release."""
+    """An order as place 0 takes it, for ``count`` nodes: ``nodes`` are where to grow, or a wish which to release."""
 
     order: int
     kind: Kind
@@ -89,13 +89,14 @@ class ResizeRecord:
     Attributes:
         order: Its number.
         kind: ``grow`` or ``shrink``.
-        n: How many places it was for.
+        n: How many nodes it was for; with one place per node that many places.
         at_s: When it was taken up, in seconds since ``schedule_orders`` was last called, or since the program began.
         seconds: From there to the commit (grow) or to the processes' end (shrink).
         phases: Seconds of each phase: pre, spawn, join, commit, post; or pre, drain, commit, release, post.
         outcome: ``done``, ``refused``, ``aborted``, or ``not_due`` if the program was over before.
         reason: Why, where it was not simply done.
-        nodes: Those gained or released, one name per place.
+        nodes: Those gained or released, one name per node.
+        places: The ids of the places gained or released.
     """
 
     order: int
@@ -107,11 +108,18 @@ class ResizeRecord:
     outcome: OutcomeKind
     reason: str
     nodes: tuple[str, ...]
+    places: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CallHandler:
-    """Call a method of the handler; ``first``, ``second``: its lists of places, by id; ``wish``: the nodes to give."""
+    """Call a method of the handler for ``count`` places.
+
+    Attributes:
+        first: Its first list of places, by id.
+        second: Its second one.
+        wish: The nodes to give.
+    """
 
     token: int
     method: Method
@@ -123,7 +131,7 @@ class CallHandler:
 
 @dataclass(frozen=True, slots=True)
 class StartSpawn:
-    """Spawn one place on each of ``nodes`` (this host where a name is empty)."""
+    """Spawn one place per name in ``nodes`` (this host where it is empty); those of one node stand together."""
 
     token: int
     nodes: tuple[str, ...]

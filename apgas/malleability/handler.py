@@ -14,11 +14,14 @@ class MalleableHandler(ABC):
     All methods run on place 0, one at a time, in activities of their own: they may use ``at``, ``async_at`` and
     ``finish``. ``pre*`` may wait until the program reaches a suitable phase; the order is then deferred. A ``pre*``
     that raises aborts the order, and the program goes on at its size; an error in ``post*`` is reported in the outcome.
+
+    Orders count nodes, the methods are told numbers of places. Where several places share a node
+    (``APGAS_PLACES_PER_NODE``), ``preShrink`` returns all places of some nodes, which ``apgas.nodes`` tells.
     """
 
     @abstractmethod
     def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802 - the published name
-        """Choose ``nb_places`` places to release, never place 0, and move tasks and data off them.
+        """Choose ``nb_places`` places to release, never the node of place 0, and move tasks and data off them.
 
         Args:
             nb_places: How many are to leave.

@@ -62,6 +62,19 @@ def places() -> list[Place]:
     return current.required().places()
 
 
+def nodes() -> list[list[Place]]:
+    """(place 0) Tell which places share a node: orders count nodes, and a node leaves as a whole.
+
+    Returns:
+        The places of each node, by id, the node of place 0 first; without those that are about to leave. With one place
+        per node (the default, see ``APGAS_PLACES_PER_NODE``) each is a list of one.
+
+    Raises:
+        UsageError: Not on place 0.
+    """
+    return program().resizing.nodes()
+
+
 def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Run ``fn`` as an activity on this place; the enclosing ``finish`` waits for it and gets its error.
 
@@ -198,6 +211,7 @@ def define_malleable_handler(
     deadlines: Deadlines | None = None,
     min_nodes: int = 1,
     max_nodes: int | None = None,
+    places_per_node: int | None = None,
 ) -> None:
     """(place 0) Register the program's handler: from now on it may grow and shrink. Once per program.
 
@@ -206,13 +220,16 @@ def define_malleable_handler(
         deadlines: How long each step of an order may take; ``Deadlines()`` by default.
         min_nodes: Orders that would leave fewer nodes are refused.
         max_nodes: Orders that would lead to more nodes are refused; None: any number is fine.
+        places_per_node: How many places share a node; None: what ``APGAS_PLACES_PER_NODE`` says, 1 by default.
 
     Raises:
-        UsageError: Not on place 0, or a handler is or was registered, or the bounds are none.
+        UsageError: Not on place 0, or a handler is or was registered, or the bounds are none, or the places do not fill
+            their nodes.
     """
     if not isinstance(handler, MalleableHandler):
         raise UsageError(f"a MalleableHandler is needed, not {type(handler).__name__}")
-    program().resizing.define(handler, deadlines or Deadlines(), Bounds(min_nodes, max_nodes))
+    bounds = Bounds(min_nodes, max_nodes)
+    program().resizing.define(handler, deadlines or Deadlines(), bounds, places_per_node)
 
 
 def disable_malleable_handler() -> None:
@@ -267,7 +284,7 @@ def shrink_wish() -> list[Place]:
     """(place 0, in preShrink) Tell which places the scheduler would like to be released.
 
     Returns:
-        Those on the nodes that it named, by id, never place 0; none outside of ``preShrink``.
+        Those on the nodes that it named, never the node of place 0; none outside of ``preShrink``.
 
     Raises:
         UsageError: Not on place 0.
@@ -282,7 +299,8 @@ def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:
     refused, and the program goes on; ``resizes`` tells how each ended.
 
     Args:
-        orders: The schedule: ``SECONDS:+PLACES`` or ``SECONDS:-PLACES``, separated by commas.
+        orders: The schedule: ``SECONDS:+NODES`` or ``SECONDS:-NODES``, separated by commas; a node is one place unless
+            ``APGAS_PLACES_PER_NODE`` says otherwise.
         hosts: The nodes that newcomers are placed on in turn; this host by default.
 
     Raises:

@@ -25,6 +25,8 @@ LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
 # Each spawned place costs place 0's hydra proxy one file descriptor for ever, and each pair of places one socket.
 WANTED_OPEN_FILES = 65_536
 
+ENV_PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
+
 _LIBFABRIC = Path(sys.prefix) / "lib" / "mpich" / "libfabric.so.1"
 
 
@@ -101,6 +103,18 @@ def node_name() -> str:
     Nodes emulated on one machine (`mpiexec -launcher fork -hosts nodeA,nodeB`) differ in the launcher's name only.
     """
     return os.environ.get("PMI_HOSTNAME") or socket.gethostname()
+
+
+def places_per_node(environ: Mapping[str, str]) -> int:
+    """Returns how many places share a node, as `APGAS_PLACES_PER_NODE` says; 1 if it does not.
+
+    Raises:
+        UsageError: it is no number of at least 1.
+    """
+    text = environ.get(ENV_PLACES_PER_NODE) or "1"
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise UsageError(f"{ENV_PLACES_PER_NODE} is {text!r}; it is to be a number of at least 1")
+    return int(text)
 
 
 def right_mpiexec() -> Path | None:

@@ -15,7 +15,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import current, lifetime, naming, process
+from apgas.runtime import current, environment, lifetime, naming, process
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import MpiSpawner
@@ -162,6 +162,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     this = _Job(driver, Resizing(driver, MpiSpawner(driver, listener.token)))
     _programs[driver] = this
     try:
+        this.resizing.share_nodes(environment.places_per_node(os.environ))
         _connect(this.resizing)
         return run_main(this, main, *args, **kwargs)
     except BaseException:

@@ -16,6 +16,7 @@ from apgas.core import resize as r
 from apgas.core.effects import Effect
 from apgas.core.identity import Place
 from apgas.core.messages import PlaceInfo, Release, encode
+from apgas.core.nodes import Nodes
 from apgas.core.reshape import Reshape, Step
 from apgas.errors import UsageError
 from apgas.malleability import orders as o
@@ -67,23 +68,47 @@ class Resizing:
 
     # the program's side ----------------------------------------------------------------------------------------------
 
-    def define(self, handler: MalleableHandler, deadlines: r.Deadlines, bounds: r.Bounds) -> None:
+    def share_nodes(self, places_per_node: int) -> None:
+        """Let so many places make up a node, before the first order.
+
+        Raises:
+            UsageError: The present places do not fill their nodes.
+        """
+        with self.driver.lock:
+            self._reshape.nodes = Nodes(self.driver.core.membership.members, places_per_node)
+
+    def nodes(self) -> list[list[Place]]:
+        """The places of each node, without those that are about to leave."""
+        with self.driver.lock:
+            staying = {place.id: place for place in self.driver.places()}
+            held = [[staying[i] for i in places if i in staying] for places in self._reshape.nodes.held()]
+        return [places for places in held if places]
+
+    def define(
+        self,
+        handler: MalleableHandler,
+        deadlines: r.Deadlines,
+        bounds: r.Bounds,
+        places_per_node: int | None = None,
+    ) -> None:
         """Register the program's handler and tell the scheduler that orders are welcome.
 
         Raises:
-            UsageError: A handler is, or was, registered already.
+            UsageError: A handler is, or was, registered already, or the places do not fill their nodes.
         """
         if self._was_registered:
             raise UsageError(
                 "a malleable handler can be registered once per program, and not again after it was given up"
             )
+        if places_per_node is not None:
+            self.share_nodes(places_per_node)
         self._was_registered = True
         with self.driver.lock:
             self._handler = handler
             self._reshape.deadlines = deadlines
             self._reshape.bounds = bounds
             self._reshape.enable()
-            nodes = tuple(info.node for info in self.driver.core.membership.staying)
+            nodes = self._reshape.nodes.names()
         self._tell(o.Ready(nodes))
 
     def disable(self, timeout_s: float | None = None) -> None:
@@ -117,7 +142,8 @@ class Resizing:
 
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink."""
-        return [place for place in self.driver.places() if place.node in self._wish and place.id != 0]
+        _, *others = self.nodes()
+        return [place for places in others for place in places if place.node in self._wish]
 
     def request(self, delta: int) -> Future[int]:
         """Ask the scheduler for ``delta`` nodes more, or offer nodes back; the future is what it grants.
@@ -257,7 +283,7 @@ class Resizing:
 
     def _finished(self, record: r.ResizeRecord) -> None:
         self.records.append(replace(record, at_s=record.at_s - self._origin_s))
-        _log.info("%s of %d places: %s %s", record.kind, record.n, record.outcome, record.reason)
+        _log.info("%s of %d nodes: %s %s", record.kind, record.n, record.outcome, record.reason)
         if record.order < _FIRST_OWN_ORDER:
             self._tell(
                 o.Outcome(

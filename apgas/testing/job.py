@@ -178,6 +178,7 @@ class Job(Generic[T]):
             this = Program(driver, Resizing(driver, self._spawner, self._scheduler))
             self.resizes = this.resizing.records
             this.resizing.progress_every_s = 0.0
+            this.resizing.share_nodes(self._places_per_node)
             self._scheduler.start(this.resizing)
             main = threading.Thread(target=self._be_main, args=(this,), name="apgas-main", daemon=True)
             with known(this):

@@ -14,6 +14,7 @@ from typing import assert_never
 from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core import resize as r
+from apgas.core.nodes import Nodes
 from apgas.core.place import PlaceCore
 from apgas.core.reshape import Reshape, Step
 from apgas.errors import CancelledError, PlaceGoneError
@@ -24,8 +25,9 @@ NEVER_S = 1e9
 """A deadline that a run which works never reaches."""
 
 
-def _info(place: int) -> m.PlaceInfo:
-    return m.PlaceInfo(place, "sim", 1000 + place, f"node{place}", place)
+def _info(place: int, places_per_node: int = 1) -> m.PlaceInfo:
+    # ids are given out by whole nodes
+    return m.PlaceInfo(place, "sim", 1000 + place, f"node{place // places_per_node}", place)
 
 
 class Simulation:
@@ -37,15 +39,24 @@ class Simulation:
         orders: How many orders come at random times.
         activities: The program stops spawning after about so many.
         deliveries: The program goes on until so many messages have arrived, and until two orders were carried out.
+        places_per_node: How many places share a node; ``places`` is a multiple of it, orders count nodes.
     """
 
     def __init__(
-        self, seed: int, *, places: int = 3, orders: int = 3, activities: int = 60, deliveries: int = 0
+        self,
+        seed: int,
+        *,
+        places: int = 3,
+        orders: int = 3,
+        activities: int = 60,
+        deliveries: int = 0,
+        places_per_node: int = 1,
     ) -> None:
         self.rng = random.Random(seed)
         self.network = SimulatedNetwork(self.rng)
         self.ledger = Ledger()
-        members = [_info(place) for place in range(places)]
+        self.places_per_node = places_per_node
+        members = [_info(place, places_per_node) for place in range(places)]
         self.cores = {place: PlaceCore(place, members, 0) for place in range(places)}
         self.left: set[int] = set()
         self.known = {place: set(range(places)) for place in range(places)}
@@ -54,6 +65,7 @@ class Simulation:
         self.drain_s = self.rng.choice((15.0, 400.0, NEVER_S))
         deadlines = r.Deadlines(pre_s=40, spawn_s=40, drain_s=self.drain_s, release_s=NEVER_S, post_s=NEVER_S)
         self.reshape = Reshape(self.cores[0].membership.members, deadlines)
+        self.reshape.nodes = Nodes(self.cores[0].membership.members, places_per_node)
         self._runnable: list[Activity] = []
         self._blocked: list[Activity] = []
         self._soon: list[Callable[[], None]] = []
@@ -244,16 +256,20 @@ class Simulation:
         if self.rng.random() < 0.05:
             self._reshape(self.reshape.failed(call.token, "the handler failed", self.now_s))
             return
-        candidates = [info.place for info in self.cores[0].membership.staying if info.place]
-        count = min(call.count, len(candidates))
-        chosen = self.rng.sample(candidates, count) if call.method == "preShrink" else None
+        staying = {info.place for info in self.cores[0].membership.staying}
+        candidates = [node for node in self.reshape.nodes.held()[1:] if staying.issuperset(node)]
+        count = min(call.count // self.places_per_node, len(candidates))
+        chosen = None
+        if call.method == "preShrink":
+            chosen = [place for node in self.rng.sample(candidates, count) for place in node]
         self._reshape(self.reshape.returned(call.token, chosen, self.now_s))
 
     def _spawned(self, effect: r.StartSpawn) -> None:
         if self.rng.random() < 0.1:
             self._reshape(self.reshape.failed(effect.token, "no such host", self.now_s))
             return
-        added = tuple(_info(place) for place in self.cores[0].membership.new_ids(len(effect.nodes)))
+        ids = self.cores[0].membership.new_ids(len(effect.nodes))
+        added = tuple(_info(place, self.places_per_node) for place in ids)
         if any(info.place in self._numbered for info in added):
             raise AssertionError(f"{added} have ids of newcomers before them, which may have come too late")
         self._numbered.update(info.place for info in added)
@@ -402,6 +418,8 @@ class Simulation:
         epochs = {core.epoch for core in self.cores.values()}
         assert len(views) == len(epochs) == 1, f"members disagree: {views}, epochs {epochs}"
         assert set(next(iter(views))) == self.cores.keys(), "members and processes differ"
+        partial = [node for node in self.reshape.nodes.held() if len(node) != self.places_per_node]
+        assert not partial, f"a part of a node has left, these are still there: {partial}"
         assert not any(core.calls for core in self.cores.values()), "calls are open"
         remembered = {place: core.cancelled for place, core in self.cores.items() if core.cancelled}
         assert not remembered, f"places remember finishes that have fired: {remembered}"

@@ -1,4 +1,4 @@
-"""Which places leave when the job shrinks."""
+"""Which places leave when the job shrinks: nodes as a whole, each of one or several places."""
 
 from __future__ import annotations
 
@@ -21,20 +21,25 @@ class Load:
     tasks: int
 
 
+def sum_of(loads: Sequence[Load]) -> Load:
+    """What the places of one node have to do together; it is known by its first place."""
+    return Load(loads[0].place, sum(load.workers for load in loads), sum(load.tasks for load in loads))
+
+
 def choose_leavers(count: int, loads: Sequence[Load], wished: Collection[int], beside: Collection[int]) -> list[int]:
-    """Choose ``count`` places: the wished ones first, those beside place 0 last, of the rest those with the least work.
+    """Choose ``count`` nodes: the wished ones first, those beside place 0 last, of the rest those with the least work.
 
     Args:
         count: How many.
-        loads: The candidates; place 0 is none.
-        wished: Ids of places that the scheduler would like back.
-        beside: Ids of places on the node of place 0, whose release frees no node.
+        loads: The candidates, each known by its first place; place 0 is none.
+        wished: Ids of those that the scheduler would like back.
+        beside: Ids of those on the host of place 0, whose release frees no host.
 
     Raises:
         ValueError: There are not enough candidates.
     """
     if count > len(loads):
-        raise ValueError(f"{count} places are to leave, but only {len(loads)} can")
+        raise ValueError(f"{count} nodes are to leave, but only {len(loads)} can")
     ranked = sorted(
         loads,
         key=lambda load: (

@@ -273,3 +273,18 @@ def test_the_net_catches(plant: Callable[[pytest.MonkeyPatch], None], monkeypatc
 
     with pytest.raises((AssertionError, ApgasError, KeyError)):
         run_many()
+
+
+@pytest.mark.parametrize("places_per_node", [2, 3])
+def test_nodes_of_several_places_come_and_go_as_a_whole(places_per_node: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(150):
+        nodes = 1 + seed % 3
+        job = Simulation(seed, places=nodes * places_per_node, orders=4, places_per_node=places_per_node).run()
+        for record in job.records:
+            outcomes[f"{record.kind} {record.outcome}"] += 1
+            if record.outcome == "done":
+                assert len(record.places) == record.n * places_per_node
+                assert len(set(record.nodes)) == len(record.nodes) == record.n
+    assert outcomes["grow done"] > 50, outcomes
+    assert outcomes["shrink done"] > 50, outcomes

@@ -23,5 +23,5 @@ def test_places_beside_place_0_stay_if_others_can_go() -> None:
 
 
 def test_too_many() -> None:
-    with pytest.raises(ValueError, match="5 places are to leave, but only 4 can"):
+    with pytest.raises(ValueError, match="5 nodes are to leave, but only 4 can"):
         choose_leavers(5, LOADS, (), ())

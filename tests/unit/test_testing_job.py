@@ -334,6 +334,51 @@ def test_a_job_runs_once(apgas_job: MakeJob) -> None:
         job.run()
 
 
+class ByNodes(Handler):
+    """Releases the last nodes."""
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+        self.calls.append(f"preShrink {nb_places}")
+        return apgas.shrink_wish() or [place for node in apgas.nodes()[1:] for place in node][-nb_places:]
+
+
+def test_nodes_of_several_places(apgas_job: MakeJob) -> None:
+    handler = ByNodes()
+    job = apgas_job(until_resized, 4, handler, places=4, places_per_node=2)
+    job.grow(1)
+    job.shrink(1, wish=["node1"])
+    job.shrink(1)
+    job.shrink(1, wish=["node0"])
+    assert job.run() == [0, 1]
+    assert job.outcomes == ["done", "done", "done", "refused"]
+    assert handler.calls == [
+        "preGrow 2",
+        "postGrow [4, 5]",
+        "preShrink 2",
+        "postShrink [2, 3]",
+        "preShrink 2",
+        "postShrink [4, 5]",
+    ]
+    assert [(record.nodes, record.places) for record in job.resizes] == [
+        (("node2",), (4, 5)),
+        (("node1",), (2, 3)),
+        (("node2",), (4, 5)),
+        ((), ()),
+    ]
+
+
+def test_the_program_may_say_how_many_places_share_a_node(apgas_job: MakeJob) -> None:
+    def main() -> list[list[int]]:
+        with pytest.raises(apgas.UsageError, match="start a multiple of 2 on each host"):
+            apgas.define_malleable_handler(Handler(), places_per_node=2)
+        apgas.define_malleable_handler(Handler(), places_per_node=1)
+        with pytest.raises(apgas.UsageError, match="once per program"):
+            apgas.define_malleable_handler(Handler(), places_per_node=1)
+        return [[place.id for place in node] for node in apgas.nodes()]
+
+    assert apgas_job(main, places=3).run() == [[0], [1], [2]]
+
+
 @pytest.mark.parametrize(("count", "per_node"), [(0, 1), (3, 2), (2, 0)])
 def test_places_fill_their_nodes(apgas_job: MakeJob, count: int, per_node: int) -> None:
     with pytest.raises(apgas.UsageError, match="a job cannot have"):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
+from support import Leftovers, python_run
 
 from apgas.testing.transport_conformance import CHECKS, Check
 from apgas.testing.transport_recorder import TransportFactory
@@ -21,3 +23,13 @@ def new_transport(request: pytest.FixtureRequest) -> TransportFactory:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_transport_keeps_the_contract(check: Check, new_transport: TransportFactory) -> None:
     check(new_transport)
+
+
+@pytest.mark.parametrize("bulk_bytes", [1, 10_000])
+def test_the_mpi_transport_keeps_the_contract(bulk_bytes: int, leftovers: Leftovers) -> None:
+    """In a process of its own, for MPI; with all buffers by MPI, and with some."""
+    program = Path(__file__).parents[1] / "support" / "programs" / "mpi_conformance.py"
+    job = python_run([program, str(bulk_bytes)])
+    assert job.rc == 0, job.err
+    assert job.out.splitlines() == [f"fine {check.__name__}" for check in CHECKS], job.err
+    leftovers.check(job.mark)

@@ -1,0 +1,268 @@
+"""The MPI communicators of the epochs, as one place holds them.
+
+Each epoch has two, with the members in the order of their ids: one for the transport, one for the program. They are
+built on a thread of their own, in the order in which place 0 says so, while everything else goes on:
+
+    first world     a copy of its MPI.COMM_WORLD
+    grow            place 0 and a spawned world have a bridge: the merged communicator of the spawn. All members and
+                    that world make an intercommunicator over it and merge; one world after another
+    shrink          those who stay make theirs alone; leavers have nothing to do with it
+
+An old communicator is freed when that of the second epoch after it is there. By then nothing travels on it: nobody
+sends on it once the next one is there; a place that stays has ended its sends before it builds the one after that; a
+leaver ends its sends before it goes; sends are synchronous, so that ended means received; and what is built here is
+built by all or by none. MPICH frees a communicator without talking to others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from apgas.errors import UsageError
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
+
+_logger = logging.getLogger(__name__)
+
+_TAG: Final = 77
+_QUIET_S: Final = 10.0
+"""How long a place waits for the end of its sends before it builds the communicator after the next."""
+_UNUSED: Final = 4
+"""So many communicators of past epochs are kept for a program that has not asked for them yet."""
+
+
+class Build(msgspec.Struct, frozen=True, array_like=True):
+    """Build the communicator of epoch ``number``; ``worlds``: the newcomers, by the worlds they were spawned in."""
+
+    number: int
+    members: tuple[int, ...]
+    worlds: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One epoch's communicator for the transport: ``ranks`` are those of the places."""
+
+    number: int
+    comm: Intracomm
+    ranks: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class _ForProgram:
+    number: int
+    comm: Intracomm
+    fetched: bool = False
+
+
+@dataclass(slots=True)
+class Beginning:
+    """What a place starts with.
+
+    Attributes:
+        mpi: The module mpi4py.MPI.
+        comm: A copy of the first world's communicator; or, for a newcomer, the bridge between its world and place 0.
+        newcomer: Which of the two it is.
+    """
+
+    mpi: Any
+    comm: Intracomm
+    newcomer: bool
+
+
+@dataclass(slots=True)
+class _State:
+    newest: Epoch | None = None
+    previous: Epoch | None = None
+    for_program: dict[tuple[int, ...], _ForProgram] = field(default_factory=dict)
+    waiting: deque[Build] = field(default_factory=deque)
+    building: bool = False
+    failure: str = ""
+
+
+class Communicators:
+    """All communicators of this place.
+
+    Args:
+        beginning: What the place starts with.
+        name: Of the thread.
+
+    Attributes:
+        here: Its id, known from its start on.
+        on_installed: Is told of each new communicator.
+        on_failed: Is told why one cannot be built.
+        wait_sent: Waits for the end of all sends of an epoch, some seconds at most; returns whether they have ended.
+    """
+
+    def __init__(self, beginning: Beginning, name: str) -> None:
+        self.here = -1
+        self._mpi = beginning.mpi
+        self._bridge = beginning.comm if beginning.newcomer else None
+        self._bridges: dict[tuple[int, ...], Intracomm] = {}
+        self._state = _State()
+        self._changed = threading.Condition()
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self.on_installed: Callable[[Epoch], None] = lambda _: None
+        self.on_failed: Callable[[str], None] = lambda _: None
+        self.wait_sent: Callable[[int, float], bool] = lambda *_: True
+
+    def begin(self, number: int, members: Iterable[int], comm: Intracomm) -> None:
+        """Install the communicator of the first world; all of its places do this together."""
+        self._install(number, tuple(members), comm)
+
+    @property
+    def newest(self) -> Epoch | None:
+        """The newest epoch whose communicator is there."""
+        return self._state.newest
+
+    def bridge(self, world: Iterable[int], comm: Intracomm) -> None:
+        """(place 0) Keep the communicator that we share with a spawned world, until its places are members."""
+        with self._changed:
+            self._bridges[tuple(world)] = comm
+
+    def worlds(self, added: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+        """(place 0) The spawned worlds that ``added`` came in, by their ids."""
+        wanted = set(added)
+        with self._changed:
+            return tuple(sorted(world for world in self._bridges if wanted.issuperset(world)))
+
+    def build(self, task: Build) -> None:
+        """Build a communicator, after those asked for before. Any thread."""
+        with self._changed:
+            self._state.waiting.append(task)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def settled(self, timeout_s: float) -> bool:
+        """Wait until all that was asked for is built; False if it took too long."""
+        with self._changed:
+            state = self._state
+            return self._changed.wait_for(lambda: not state.waiting and not state.building, timeout_s)
+
+    def fetch(self, members: tuple[int, ...], timeout_s: float) -> Intracomm:
+        """Return the program's communicator of exactly ``members``; those it had before end with this.
+
+        Raises:
+            UsageError: There is none, and none came in time.
+        """
+        with self._changed:
+            for_program = self._state.for_program
+            self._changed.wait_for(lambda: members in for_program or bool(self._state.failure), timeout_s)
+            found = for_program.get(members)
+            if found is None:
+                raise UsageError(self._why_not(members, timeout_s))
+            found.fetched = True
+            for known in [known for known, other in for_program.items() if other.number < found.number]:
+                for_program.pop(known).comm.Free()
+            return found.comm
+
+    def _why_not(self, members: tuple[int, ...], timeout_s: float) -> str:
+        newest = self._state.newest
+        if self._state.failure:
+            return f"there is no communicator: {self._state.failure}"
+        there = "there is none yet" if newest is None else f"the newest is that of places {sorted(newest.ranks)}"
+        return (
+            f"no communicator of exactly the places {list(members)} came within {timeout_s:g} s: {there}; "
+            "let place 0 read places() for each step of the program, and send that list along"
+        )
+
+    # the rest runs on the thread, but for the first communicator -----------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._state.waiting))
+                task = self._state.waiting.popleft()
+                self._state.building = True
+            try:
+                self._carry_out(task)
+            except Exception as error:
+                _logger.exception("place %d cannot build the communicator of epoch %d", self.here, task.number)
+                self._state.failure = f"that of epoch {task.number} could not be built: {error}"
+                self.on_failed(self._state.failure)
+                return
+            finally:
+                with self._changed:
+                    self._state.building = False
+                    self._changed.notify_all()
+
+    def _carry_out(self, task: Build) -> None:
+        previous = self._state.previous
+        quiet = previous is None or self.wait_sent(previous.number, _QUIET_S)
+        comm = self._grow(task) if task.worlds else self._shrink(task)
+        if previous is not None and quiet:
+            previous.comm.Free()
+        self._install(task.number, task.members, comm)
+
+    def _grow(self, task: Build) -> Intracomm:
+        newest = self._state.newest
+        comm = newest.comm if newest is not None else None
+        for world in task.worlds:
+            if self.here in world:
+                assert self._bridge is not None
+                merged = self._merge(self._mpi.COMM_WORLD, self._bridge, 0, newcomer=True)
+                self._bridge.Free()
+            elif comm is not None:
+                bridge = self._bridges.get(world)
+                merged = self._merge(comm, bridge or self._mpi.COMM_SELF, 1, newcomer=False)
+                if newest is None or comm != newest.comm:
+                    comm.Free()
+            else:
+                continue
+            comm = merged
+        assert comm is not None
+        self._drop_bridges(task.members)
+        return comm
+
+    def _drop_bridges(self, members: tuple[int, ...]) -> None:
+        """Free the bridges to worlds that are members now, and to those that came too late to become members."""
+        with self._changed:
+            done = [world for world in self._bridges if world[0] <= members[-1]]
+            bridges = [self._bridges.pop(world) for world in done]
+        for bridge in bridges:
+            bridge.Free()
+
+    def _merge(self, local: Intracomm, bridge: Intracomm, remote_leader: int, *, newcomer: bool) -> Intracomm:
+        between = local.Create_intercomm(0, bridge, remote_leader, _TAG)
+        merged = between.Merge(high=newcomer)
+        between.Free()
+        return merged
+
+    def _shrink(self, task: Build) -> Intracomm:
+        newest = self._state.newest
+        assert newest is not None
+        everyone = newest.comm.Get_group()
+        staying = everyone.Incl([newest.ranks[place] for place in task.members])
+        try:
+            return newest.comm.Create_group(staying, _TAG)
+        finally:
+            everyone.Free()
+            staying.Free()
+
+    def _install(self, number: int, members: tuple[int, ...], comm: Intracomm) -> None:
+        for_program = comm.Dup()
+        self.adopt(Epoch(number, comm, {place: rank for rank, place in enumerate(members)}), for_program)
+
+    def adopt(self, epoch: Epoch, for_program: Intracomm) -> None:
+        """Take a communicator that is there already."""
+        members = tuple(epoch.ranks)
+        with self._changed:
+            state = self._state
+            state.previous, state.newest = state.newest, epoch
+            unused = [known for known, other in state.for_program.items() if not other.fetched]
+            for known in unused[: -_UNUSED + 1]:
+                state.for_program.pop(known).comm.Free()
+            state.for_program[members] = _ForProgram(epoch.number, for_program)
+            self._changed.notify_all()
+        self.on_installed(epoch)

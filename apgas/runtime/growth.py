@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -14,6 +14,9 @@ from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.transport.base import Address
+
+SETTLED_S: Final = 10.0
+"""How long a spawn waits for the communicator of the last resize."""
 
 
 class Spawner(Protocol):
@@ -56,7 +59,13 @@ class MpiSpawner:
             return dataclasses.replace(identity, members=tuple(self._routes.reachable(identity.members)))
 
         nodes, towards = self._routes.prepare(nodes)
-        return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note)
+        plane = process.mpi_plane()
+        if plane is None:
+            return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note)
+        # others would wait for us, within MPI, while it spawns
+        plane.communicators.settled(SETTLED_S)
+        bridge = plane.communicators.bridge
+        return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note, bridge)
 
 
 class Routes:

@@ -19,8 +19,9 @@ from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError, UsageError
@@ -28,22 +29,33 @@ from apgas.runtime import environment, logs, main_module, reach, segments
 from apgas.runtime.outputs import TaggedOutput
 from apgas.transport.base import Address
 
+if TYPE_CHECKING:
+    from apgas.transport.communicators import Beginning
+
 READ_S: Final = 0.1
 """How long the end of a job may wait for its last words to be read."""
 
 ABORT_S: Final = 1.0
 """How long MPI may take to end the job."""
 
-_NEWCOMER = "import sys; sys.path.insert(0, {path!r}); from apgas.runtime.newcomer import main; main()"
+_NEWCOMER = (
+    "import os, sys; sys.path.insert(0, {path!r}); os.environ.update([{chosen!r}]); "
+    "from apgas.runtime.newcomer import main; main()"
+)
+"""MPI does not hand on what the program has changed in its environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a place knows when it starts: its id, all members in the order of their ids, the epoch."""
+    """What a place knows when it starts: its id, all members in the order of their ids, the epoch.
+
+    ``beginning``: what the mpi plane begins with; None on the tcp plane.
+    """
 
     place: int
     members: tuple[PlaceInfo, ...]
     epoch: int
+    beginning: Beginning | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,27 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     everyone: list[PlaceInfo | str] = world.allgather(_introduce(world.rank, towards, token, listen))
     segments.unlink_leftovers()
     members = _all_listening(everyone)
-    return Identity(world.rank, members, 0)
+    by_mpi = environment.transport() == "mpi"
+    return Identity(world.rank, members, 0, _beginning(world.Dup(), newcomer=False) if by_mpi else None)
+
+
+def _beginning(comm: Any, *, newcomer: bool) -> Beginning:
+    """What the mpi plane begins with.
+
+    Raises:
+        UsageError: It cannot work with this MPI.
+    """
+    from apgas.transport.communicators import Beginning
+
+    mpi = _mpi()
+    library = mpi.Get_library_version()
+    if "MPICH" not in library or mpi.Query_thread() < mpi.THREAD_MULTIPLE:
+        name = library.split("\n", 1)[0].split(",", 1)[0].strip()
+        raise UsageError(
+            f"the mpi transport needs MPICH with MPI_THREAD_MULTIPLE, and this is {name}: "
+            f"leave {environment.ENV_TRANSPORT} out, or set it to tcp"
+        )
+    return Beginning(mpi, comm, newcomer)
 
 
 def _introduce(place: int, towards: str, token: bytes, listen: Callable[[str, bytes], Address]) -> PlaceInfo | str:
@@ -114,12 +146,14 @@ def spawn_places(
     towards: str,
     admit: Callable[[list[PlaceInfo]], Identity],
     note: Callable[[str], None],
+    bridge: Callable[[tuple[int, ...], Any], None] | None = None,
 ) -> tuple[PlaceInfo, ...]:
     """Spawn a place per name in ``nodes`` (this machine where empty); ``admit`` gives them ids and names the members.
 
     One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned.
     ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.
-    ``note`` is told when the processes are up ("spawn") and when they know their job ("join").
+    ``note`` is told when the processes are up ("spawn") and when they know their job ("join"). ``bridge``, on the mpi
+    plane, takes the communicator that this place shares with each spawned world, with its ids.
 
     Raises:
         ApgasError: MPI could not spawn them, or nobody could reach them; those that were spawned end.
@@ -149,9 +183,8 @@ def spawn_places(
         places = tuple(info.place for info in added[taken : taken + len(group)])
         taken += len(group)
         cwd, main = str(Path.cwd()), main_module.describe()
-        _dismiss(
-            world, Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, logs.settings())
-        )
+        admission = Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, logs.settings())
+        _dismiss(world, admission, partial(bridge, places) if bridge is not None else None)
     note("join")
     return added
 
@@ -162,7 +195,8 @@ def _spawn(node: str, count: int) -> Any:
     if node:
         info.Set("host", node)
     info.Set("wdir", str(Path.cwd()))
-    program = _NEWCOMER.format(path=str(Path(__file__).parents[2]))
+    chosen = (environment.ENV_TRANSPORT, environment.transport())
+    program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
     try:
         with environment.shielded_from_interrupt():
             return mpi.COMM_SELF.Spawn(sys.executable, ["-c", program], maxprocs=count, info=info)
@@ -173,9 +207,11 @@ def _spawn(node: str, count: int) -> Any:
         info.Free()
 
 
-def _dismiss(world: Any, admission: Admission | None) -> None:
-    """Give a spawned world its admission, or send it home with None; MPI is not needed between us any more."""
+def _dismiss(world: Any, admission: Admission | None, bridge: Callable[[Any], None] | None = None) -> None:
+    """Give a spawned world its admission, or send it home with None; but for ``bridge``, MPI has done its work."""
     world.bcast(admission, root=_mpi().ROOT)
+    if bridge is not None:
+        bridge(world.Merge(high=False))
     world.Disconnect()
 
 
@@ -189,6 +225,8 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
     if world.rank == 0:
         parent.send(everyone, dest=0, tag=0)
     admission: Admission | None = parent.bcast(None, root=0)
+    bridged = environment.transport() == "mpi" and admission is not None
+    beginning = _beginning(parent.Merge(high=True), newcomer=True) if bridged else None
     parent.Disconnect()
     segments.unlink_leftovers()
     if admission is None:
@@ -198,7 +236,7 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
     main_module.stand_in(admission.main)
     if admission.logs is not None:
         logs.apply(admission.logs)
-    return Identity(admission.places[world.rank], admission.members, admission.epoch)
+    return Identity(admission.places[world.rank], admission.members, admission.epoch, beginning)
 
 
 def finalize() -> None:

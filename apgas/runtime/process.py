@@ -7,8 +7,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apgas.core.place import PlaceCore
 from apgas.runtime import current, lifetime, logs, outputs, reach
@@ -16,8 +17,11 @@ from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.runtime.validation import checked
-from apgas.transport.base import Address
+from apgas.transport.base import Address, Transport
 from apgas.transport.tcp import TcpTransport
+
+if TYPE_CHECKING:
+    from apgas.transport.mpi import MpiTransport
 
 FAILURE_GRACE_S: Final = 1.0
 """How long a job that has failed may try to end its processes in good order."""
@@ -41,6 +45,7 @@ SWITCH_S: Final = 0.0005
 """How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
 
 _transport: TcpTransport | None = None
+_mpi_plane: MpiTransport | None = None
 
 
 def build(identity: Identity, listener: Listener) -> Driver:
@@ -50,13 +55,38 @@ def build(identity: Identity, listener: Listener) -> Driver:
     _transport = listener.transport
     sys.setswitchinterval(SWITCH_S)
     core = checked(PlaceCore)(identity.place, identity.members, identity.epoch)
-    driver = Driver(core, listener.transport)
+    driver = Driver(core, _plane(identity, listener.transport))
+    if _mpi_plane is not None and identity.place == 0:
+        driver.on_members = partial(_tell_plane, driver, _mpi_plane)
     current.be(driver)
     outputs.install(identity.place)
     logs.install()
     before_waits(listener.transport.flush)
     driver.start()
     return driver
+
+
+def _tell_plane(driver: Driver, plane: MpiTransport, epoch: int, added: list[int]) -> None:
+    """(place 0) A new epoch has begun."""
+    plane.enter(epoch, sorted(driver.core.membership.members), added)
+
+
+def _plane(identity: Identity, line: TcpTransport) -> Transport:
+    """The transport that the job was started with; all places of a first world call this together."""
+    global _mpi_plane  # noqa: PLW0603 - one place a process
+    if identity.beginning is None:
+        return line
+    from apgas.transport.mpi import MpiTransport
+
+    _mpi_plane = MpiTransport(line, identity.beginning)
+    if not identity.beginning.newcomer:
+        _mpi_plane.begin(identity.epoch, [info.place for info in identity.members])
+    return _mpi_plane
+
+
+def mpi_plane() -> MpiTransport | None:
+    """The transport of this process if it is of the mpi plane."""
+    return _mpi_plane
 
 
 def listen_towards(host: str) -> Address:
@@ -96,6 +126,9 @@ def close(place: Driver) -> None:
     """End threads and connections in good order."""
     place.executor.close()
     place.transport.close()
+    if _mpi_plane is not None and not _mpi_plane.communicators.settled(0.0):
+        # a thread is still within MPI, which cannot be finalized
+        leave_failed()
 
 
 def end_hard_soon() -> None:

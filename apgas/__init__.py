@@ -39,6 +39,7 @@ from apgas.runtime.api import (
 from apgas.runtime.collectives import broadcast, gather, reduce
 from apgas.runtime.context import Future
 from apgas.runtime.logs import configure_logging
+from apgas.runtime.mpi_comm import comm
 from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
@@ -67,6 +68,7 @@ __all__ = [
     "cancel",
     "cancelled",
     "capture",
+    "comm",
     "configure_logging",
     "deadline",
     "define_malleable_handler",

@@ -27,7 +27,11 @@ def runs(variable: str) -> Callable[[F], F]:
 
 def activity() -> str:
     """The name of the activity that the calling thread runs; ``-`` if it runs none."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as logging does to find the caller
+    return activity_in(sys._getframe(1))  # noqa: SLF001 - as logging does to find the caller
+
+
+def activity_in(frame: FrameType | None) -> str:
+    """The name of the activity that a thread with this innermost frame runs; ``-`` if it runs none."""
     while frame is not None:
         variable = _variables.get(frame.f_code)
         if variable is not None and (running := frame.f_locals.get(variable)) is not None:

@@ -13,8 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from apgas.runtime import codec, current
-from apgas.runtime import driver as driver_module
+from apgas.runtime import current, naming
 from apgas.runtime.driver import Driver
 
 _PLUMBING: Final = (
@@ -86,10 +85,6 @@ def _stack(innermost: FrameType) -> str:
     theirs = [entry for entry in traceback.extract_stack(innermost) if not entry.filename.startswith(_PLUMBING)]
     if theirs:
         return "".join(traceback.format_list(theirs[-_DEEPEST:])).rstrip()
-    frame: FrameType | None = innermost
-    while frame is not None:
-        if frame.f_code.co_filename == driver_module.__file__ and "fn" in frame.f_locals:
-            # compiled code has no frames
-            return f"  in {codec.name_of(frame.f_locals['fn'])}"
-        frame = frame.f_back
-    return ""
+    # compiled code has no frames
+    name = naming.activity_in(innermost)
+    return "" if name == naming.NOTHING else f"  in {name}"

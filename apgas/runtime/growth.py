@@ -89,6 +89,7 @@ class Routes:
         Raises:
             ApgasError: A host cannot be used, or has no way to here; the job is as it was.
         """
+        probe.look_here()
         by = probe.launcher()
         if by.stays_here:
             return nodes, self._towards()

@@ -111,6 +111,17 @@ def is_here(name: str) -> bool:
     return False
 
 
+def look_here() -> None:
+    """See whether a place could start on this machine: MPI would wait for ever for one whose program is gone.
+
+    Raises:
+        ApgasError: Something is missing; says what.
+    """
+    for path in (sys.executable, str(Path(__file__).with_name("newcomer.py"))):
+        if not os.access(path, os.R_OK):
+            raise ApgasError(f"no place can start on this host: {path or 'the interpreter'} is not there any more")
+
+
 def look(by: Launcher, hosts: Iterable[str], deadline_s: float = DEADLINE_S) -> None:
     """Run our Python on each of ``hosts``, all at once, and see whether a place could start there.
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from apgas.errors import ApgasError
-from apgas.runtime.probe import Launcher, is_here, launcher_of, look
+from apgas.runtime import probe
+from apgas.runtime.probe import Launcher, is_here, launcher_of, look, look_here
 
 Agent = Callable[[str], Launcher]
 
@@ -113,6 +114,17 @@ def test_a_host_that_does_not_answer_is_given_up_and_its_probe_ended(agent: Agen
 def test_a_launcher_that_does_not_exist_is_named() -> None:
     with pytest.raises(ApgasError, match="the launcher /no/such/agent cannot be run: No such file"):
         look(Launcher("ssh", "/no/such/agent"), ["a"])
+
+
+def test_this_machine_needs_its_interpreter_and_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    look_here()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ApgasError, match=r"no place can start on this host: .*python is not there any more"):
+        look_here()
+    monkeypatch.undo()
+    monkeypatch.setattr(probe, "__file__", str(tmp_path / "probe.py"))
+    with pytest.raises(ApgasError, match=r"newcomer\.py is not there any more"):
+        look_here()
 
 
 def test_this_machine_is_known_by_its_names() -> None:

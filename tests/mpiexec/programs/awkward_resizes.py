@@ -86,6 +86,13 @@ def main() -> None:
     apgas.schedule_orders("0:-1")
     wait_for(3)
     check(apgas.resizes()[2].outcome == "done", apgas.resizes())
+    interpreter, sys.executable = sys.executable, "/no/python"
+    apgas.schedule_orders("0:+1")
+    wait_for(4)
+    record = apgas.resizes()[3]
+    said = "no place can start on this host: /no/python is not there any more"
+    check((record.outcome, record.reason) == ("aborted", said), record)
+    sys.executable = interpreter
     try:
         ref.get()
     except apgas.PlaceGoneError as error:

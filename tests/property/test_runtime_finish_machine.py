@@ -1,0 +1,148 @@
+"""Finishes of several places, step by step in every order that the contract allows, against a ledger."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.messages import FinishId
+
+PLACES = 4
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """An activity under way."""
+
+    finish: FinishId
+
+
+@dataclass
+class Truth:
+    """What is known of a finish from outside."""
+
+    alive: int = 1  # the body, activities that run, and those under way
+    reports_under_way: int = 0
+    errors: Counter[bytes] = field(default_factory=Counter)
+    fired: bool = False
+
+
+class Finishes(RuleBasedStateMachine):
+    """Messages of one pair of places keep their order, and there is no other order.
+
+    A finish has fired exactly if nothing lives under it and none of its reports is under way.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = [FinishTable(here) for here in range(PLACES)]
+        self.truth: dict[FinishId, Truth] = {}
+        self.live: list[tuple[int, FinishId]] = []
+        self.channels: dict[tuple[int, int], deque[Arrival | Flush]] = {}
+        self.failures = 0
+
+    @rule(home=st.integers(0, PLACES - 1))
+    def open(self, home: int) -> None:
+        finish = self.tables[home].open()
+        assert finish not in self.truth
+        assert finish.home == home
+        self.truth[finish] = Truth()
+        self.live.append((home, finish))
+
+    @precondition(lambda self: self.live)
+    @rule(data=st.data(), dst=st.integers(0, PLACES - 1))
+    def spawn(self, data: st.DataObject, dst: int) -> None:
+        place, finish = data.draw(st.sampled_from(self.live))
+        self.tables[place].spawned(finish, dst)
+        self.truth[finish].alive += 1
+        if dst == place:
+            self.tables[dst].arrived(finish)
+            self.live.append((dst, finish))
+        else:
+            self.channels.setdefault((place, dst), deque()).append(Arrival(finish))
+
+    @precondition(lambda self: self.live)
+    @rule(data=st.data(), fails=st.booleans())
+    def end(self, data: st.DataObject, fails: bool) -> None:
+        self._end(data.draw(st.integers(0, len(self.live) - 1)), fails=fails)
+
+    @precondition(lambda self: self.channels)
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        self._deliver(*data.draw(st.sampled_from(sorted(self.channels))))
+
+    def _end(self, index: int, *, fails: bool = False) -> None:
+        place, finish = self.live.pop(index)
+        truth = self.truth[finish]
+        truth.alive -= 1
+        error = None
+        if fails:
+            self.failures += 1
+            error = b"%d" % self.failures
+            truth.errors[error] += 1
+        match self.tables[place].ended(finish, error):
+            case Flush() as flush:
+                assert finish.home != place, "a report from home to home"
+                truth.reports_under_way += 1
+                self.channels.setdefault((place, finish.home), deque()).append(flush)
+            case Fired() as fired:
+                self._fires(fired)
+            case None:
+                pass
+
+    def _deliver(self, src: int, dst: int) -> None:
+        channel = self.channels[src, dst]
+        packet = channel.popleft()
+        if not channel:
+            del self.channels[src, dst]
+        if isinstance(packet, Arrival):
+            self.tables[dst].arrived(packet.finish)
+            self.live.append((dst, packet.finish))
+            return
+        self.truth[packet.finish].reports_under_way -= 1
+        fired = self.tables[dst].reported(src, packet)
+        if fired is not None:
+            self._fires(fired)
+
+    def _fires(self, fired: Fired) -> None:
+        truth = self.truth[fired.finish]
+        assert not truth.fired, f"{fired.finish} fires twice"
+        assert Counter(fired.errors) == truth.errors
+        truth.fired = True
+
+    @invariant()
+    def fires_exactly_when_all_is_over(self) -> None:
+        for finish, truth in self.truth.items():
+            over = truth.alive == 0 and truth.reports_under_way == 0
+            assert truth.fired == over, f"{finish}: {truth}"
+
+    @invariant()
+    def tables_are_valid(self) -> None:
+        for table in self.tables:
+            table.validate()
+
+    @invariant()
+    def quiet_means_nothing_is_here(self) -> None:
+        for here, table in enumerate(self.tables):
+            runs = any(place == here for place, _ in self.live)
+            homed = any(finish.home == here and not truth.fired for finish, truth in self.truth.items())
+            assert table.quiet == (not runs and not homed)
+
+    def teardown(self) -> None:
+        """Whatever is under way arrives and ends: then every finish has fired."""
+        while self.live or self.channels:
+            if self.live:
+                self._end(-1)
+            else:
+                self._deliver(*next(iter(self.channels)))
+        assert all(truth.fired for truth in self.truth.values()), self.truth
+        assert all(table.quiet for table in self.tables)
+
+
+TestFinishes = Finishes.TestCase
+TestFinishes.settings = settings(stateful_step_count=40)

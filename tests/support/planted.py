@@ -1,0 +1,295 @@
+"""Defects planted into the state machines: the nets of the tests have to catch every one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from apgas.core.cancel import Cancellations
+from apgas.core.effects import Effect, Payload, ResolveCall, Send
+from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.membership import Membership
+from apgas.core.messages import AnyMessage, FinishId, Forget, Leave, Message, PlaceInfo, Reply, Spawn
+from apgas.core.place import PlaceCore
+from apgas.core.reshape import Reshape, Step
+from apgas.core.resize import ReshapeEffect, ResizeOrder
+
+
+def forget_a_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = FinishTable.spawned
+
+    def spawned(self: FinishTable, finish: FinishId, at: int) -> None:
+        original(self, finish, at)
+        share = self._shares[finish]
+        if at == 2 and share.spawned[at] > 1:
+            share.spawned[at] -= 1
+
+    monkeypatch.setattr(FinishTable, "spawned", spawned)
+
+
+def report_before_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = FinishTable.reported
+
+    def reported(self: FinishTable, src: int, report: Flush) -> Fired | None:
+        balance = self._homed[report.finish]
+        fired = original(self, src, report)
+        if fired is None and sum(balance.open.values()) == 0:
+            del self._homed[report.finish]
+            return Fired(report.finish, ())
+        return fired
+
+    monkeypatch.setattr(FinishTable, "reported", reported)
+
+
+def act_on_a_future_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def received(self: PlaceCore, src: int, message: AnyMessage, payload: Payload) -> list[Effect]:
+        return self._take(src, message, payload)
+
+    monkeypatch.setattr(PlaceCore, "received", received)
+
+
+def wait_for_no_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._prepare
+
+    def prepare(self: PlaceCore, message: Leave) -> list[Effect]:
+        effects = original(self, message)
+        self._awaited_finals = set()
+        return [*effects, *self._maybe_drained()]
+
+    monkeypatch.setattr(PlaceCore, "_prepare", prepare)
+
+
+def drain_with_open_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FinishTable, "quiet", property(lambda self: True))
+
+
+def commit_with_the_first_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape.drained
+
+    def drained(self: Reshape, order: int, place: int, now: float) -> list[ReshapeEffect]:
+        if self._current is not None:
+            self._current.pending = {place}
+        return original(self, order, place, now)
+
+    monkeypatch.setattr(Reshape, "drained", drained)
+
+
+def leavers_stay_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Membership, "abort_leave", lambda self: None)
+
+
+def forget_an_early_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._final
+
+    def final(self: PlaceCore, src: int, order: int) -> list[Effect]:
+        return original(self, src, order) if self._leave == order else []
+
+    monkeypatch.setattr(PlaceCore, "_final", final)
+
+
+def stay_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._stay_on
+
+    def stay_on(self: PlaceCore, order: int) -> list[Effect]:
+        drained = self._drained
+        effects = original(self, order)
+        self._drained = drained
+        return effects
+
+    monkeypatch.setattr(PlaceCore, "_stay_on", stay_on)
+
+
+def commit_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore.commit_grow
+
+    def commit_grow(self: PlaceCore, added: tuple[PlaceInfo, ...]) -> list[Effect]:
+        effects = original(self, added)
+        self.membership.epoch += 1
+        return effects
+
+    monkeypatch.setattr(PlaceCore, "commit_grow", commit_grow)
+
+
+def use_an_id_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def new_ids(self: Membership, count: int) -> range:
+        return range(max(self.members) + 1, max(self.members) + 1 + count)
+
+    monkeypatch.setattr(Membership, "new_ids", new_ids)
+
+
+def lose_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._take
+
+    def take(self: PlaceCore, src: int, message: AnyMessage, payload: Payload) -> list[Effect]:
+        effects = original(self, src, message, payload)
+        return [effect for effect in effects if not isinstance(effect, ResolveCall) or effect.call % 7 != 6]
+
+    monkeypatch.setattr(PlaceCore, "_take", take)
+
+
+def lose_the_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = FinishTable.reported
+
+    def reported(self: FinishTable, src: int, report: Flush) -> Fired | None:
+        return original(self, src, replace(report, errors=report.errors[:1]))
+
+    monkeypatch.setattr(FinishTable, "reported", reported)
+
+
+def report_after_every_activity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports before the place is quiet, and forgets that the share goes on."""
+    original = FinishTable.ended
+
+    def ended(self: FinishTable, finish: FinishId, error: bytes | None = None) -> Flush | Fired | None:
+        share = self._shares[finish]
+        if share.live > 1 and finish.home != self.here:
+            share.completed += 1
+            flush = Flush(finish, dict(share.spawned), share.completed, ())
+            share.live -= 1
+            self.live -= 1
+            return flush
+        return original(self, finish, error)
+
+    monkeypatch.setattr(FinishTable, "ended", ended)
+
+
+def overlook_a_dying_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore.lost
+
+    def lost(self: PlaceCore, place: int, reason: str) -> list[Effect]:
+        return [] if place in self.membership.leaving else original(self, place, reason)
+
+    monkeypatch.setattr(PlaceCore, "lost", lost)
+
+
+def leave_uncounted_activities_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlaceCore, "_idle", property(lambda self: not self.calls and self.finishes.quiet))
+
+
+def start_what_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlaceCore, "may_begin", lambda self, finish: True)
+
+
+def count_no_end_of_what_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dropped(self: PlaceCore, src: int, spawn: Spawn) -> list[Effect]:
+        return [Send(src, Reply(self.epoch, spawn.call, ok=False), [])]
+
+    monkeypatch.setattr(PlaceCore, "dropped", dropped)
+
+
+def tell_no_newcomer_that_all_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore._to_others
+
+    def to_others(self: PlaceCore, message: Message) -> list[Effect]:
+        return [each for each in original(self, message) if not (isinstance(message, Forget) and _dst(each) >= 4)]
+
+    monkeypatch.setattr(PlaceCore, "_to_others", to_others)
+
+
+def _dst(effect: Effect) -> int:
+    assert isinstance(effect, Send)
+    return effect.dst
+
+
+def cancel_no_nested_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cancellations, "opened", lambda self, finish, outer: None)
+
+
+def report_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts completions of before the last report once more."""
+    original = FinishTable.ended
+    told: dict[tuple[int, FinishId], int] = {}
+
+    def ended(self: FinishTable, finish: FinishId, error: bytes | None = None) -> Flush | Fired | None:
+        outcome = original(self, finish, error)
+        if isinstance(outcome, Flush):
+            before = told.get((id(self), finish), 0)
+            told[id(self), finish] = outcome.completed
+            return replace(outcome, completed=outcome.completed + before)
+        return outcome
+
+    monkeypatch.setattr(FinishTable, "ended", ended)
+
+
+def lose_a_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = FinishTable.reported
+
+    def reported(self: FinishTable, src: int, report: Flush) -> Fired | None:
+        return original(self, src, replace(report, completed=min(report.completed, 2)))
+
+    monkeypatch.setattr(FinishTable, "reported", reported)
+
+
+def obey_timers_of_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape.timeout
+
+    def timeout(self: Reshape, token: int, now: float) -> list[ReshapeEffect]:
+        late = self.step is Step.SPAWN and token == self._token - 1
+        return original(self, self._token if late else token, now)
+
+    monkeypatch.setattr(Reshape, "timeout", timeout)
+
+
+def take_newcomers_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape.spawned
+
+    def spawned(
+        self: Reshape, token: int, added: tuple[PlaceInfo, ...], phases: dict[str, float], now: float
+    ) -> list[ReshapeEffect] | None:
+        return original(self, self._token if self.step is Step.SPAWN else token, added, phases, now)
+
+    monkeypatch.setattr(Reshape, "spawned", spawned)
+
+
+def carry_out_what_was_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape.withdrawn
+
+    def withdrawn(self: Reshape, order: int, now: float) -> list[ReshapeEffect]:
+        waiting = list(self._waiting)
+        effects = original(self, order, now)
+        self._waiting.extend(gone for gone in waiting if gone not in self._waiting and len(waiting) > 1)
+        return effects
+
+    monkeypatch.setattr(Reshape, "withdrawn", withdrawn)
+
+
+def forget_to_undo_a_late_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape._abandon
+
+    def abandon(self: Reshape, why: str, now: float) -> list[ReshapeEffect]:
+        effects = original(self, why, now)
+        self._abandoned.clear()
+        return effects
+
+    monkeypatch.setattr(Reshape, "_abandon", abandon)
+
+
+def answer_the_last_call_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape.returned
+
+    def returned(self: Reshape, token: int, value: Sequence[int] | None, now: float) -> list[ReshapeEffect]:
+        return original(self, self._token if self.step is Step.POST else token, value, now)
+
+    monkeypatch.setattr(Reshape, "returned", returned)
+
+
+def leave_the_next_order_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape._next
+
+    def begin_next(self: Reshape, now: float) -> list[ReshapeEffect]:
+        return original(self, now) if len(self._waiting) < 2 else []
+
+    monkeypatch.setattr(Reshape, "_next", begin_next)
+
+
+def overtake(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Reshape.ordered
+
+    def ordered(self: Reshape, order: ResizeOrder, now: float) -> list[ReshapeEffect]:
+        effects = original(self, order, now)
+        self._waiting.rotate(1)
+        return effects
+
+    monkeypatch.setattr(Reshape, "ordered", ordered)

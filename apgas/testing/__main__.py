@@ -1,4 +1,7 @@
-"""Runs simulations of whole jobs without end, or one seed again: ``python -m apgas.testing [--seed N] [--from N]``."""
+"""Runs simulations of whole jobs without end, or one seed again: ``python -m apgas.testing [--seed N] [--from N]``.
+
+``python -m apgas.testing soak`` runs a real job instead, for long; see ``apgas.testing.soak``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import itertools
 import sys
 import time
 
+from apgas.testing import soak
 from apgas.testing.loss import LossSimulation
 from apgas.testing.simulation import Simulation
 
@@ -20,6 +24,8 @@ def run_seed(seed: int) -> int:
 
 def main() -> int:
     """Hunt until a seed fails (1) or the user has had enough (0)."""
+    if sys.argv[1:2] == ["soak"]:
+        return soak.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m apgas.testing", description=__doc__)
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--from", type=int, default=0, dest="first", help="first seed (default 0)")

@@ -11,12 +11,14 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-MARK = "MALLEABLE_TEST_MARK"
-PATIENCE_S = 1.0  # the promise: a second after any end nothing of ours is there
+MARK: Final = "MALLEABLE_TEST_MARK"
+"""Environment variable that all processes of one job carry, with a value of its own."""
+PATIENCE_S: Final = 1.0
+"""The promise: so long after any end nothing of ours is there."""
 Found = TypeVar("Found", dict[int, str], set[str])
-_PATTERNS = (("/dev/shm", "mpich_shm_*"), ("/dev/shm", "ucx_shm_*"), ("/tmp", "hydra_hwloc_xmlfile_*"))
+_PATTERNS: Final = (("/dev/shm", "mpich_shm_*"), ("/dev/shm", "ucx_shm_*"), ("/tmp", "hydra_hwloc_xmlfile_*"))
 
 
 def living(mark: str) -> dict[int, str]:

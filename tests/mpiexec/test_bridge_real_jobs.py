@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from support import Leftovers, Running, start_job
-from support.leftovers import living
+
+from apgas.testing.leftovers import living
 
 PATIENCE_S = 60.0
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from apgas.runtime.validation import ENV_VALIDATE
-from support.leftovers import MARK, kill, living
+from apgas.testing.leftovers import MARK, kill, living
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.prefix) / "bin"

@@ -1,0 +1,59 @@
+"""Real jobs that grow and shrink under traffic, watched from outside; and what the watcher must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from apgas.testing import soak
+
+SABOTEUR = "import subprocess, tempfile; from apgas.testing import soak_program as p; order = p.order\n"
+"""Breaks something in place 0 before the job starts; what is kept in ``kept`` stays."""
+
+
+def test_every_activity_counts_once_while_places_come_and_go(capsys: pytest.CaptureFixture[str]) -> None:
+    code = soak.main(["--cycles", "12"])
+    said = capsys.readouterr().out
+    assert code == 0, said
+    assert "12 cycles" in said
+    assert "each counted once" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_two_hundred_cycles(capsys: pytest.CaptureFixture[str]) -> None:
+    code = soak.main(["--cycles", "200", "--seed", "1"])
+    with capsys.disabled():
+        print(said := capsys.readouterr().out)
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("defect", "words"),
+    [
+        ("p.note = lambda *arguments: None", "expected Expected"),
+        ("kept = []; p.order = lambda *a: kept.extend(tempfile.TemporaryFile() for _ in range(99)) or order(*a)", "99"),
+        ("kept = []; p.order = lambda *a: kept.append(b'x' * (40 << 20)) or order(*a)", "MiB"),
+        ("subprocess.Popen(['sleep', '99'], start_new_session=True, stdout=-3, stderr=-3)", "left something behind"),
+        ("subprocess.Popen(['sleep', '99'])", "has not ended within"),
+        ("p.Keeper.preGrow = lambda *a: 1 / 0", "preGrow raised ZeroDivisionError"),
+    ],
+    ids=["a lost effect", "open files", "memory", "a process", "no end", "an aborted order"],
+)
+def test_the_soak_notices(
+    defect: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(soak, "_START", f"{SABOTEUR}{defect}\np.main()")
+    monkeypatch.setattr(soak, "ENDS_S", 2.0)
+    code = soak.main(["--cycles", "3"])
+    said = capsys.readouterr().out
+    assert code == 1, said
+    assert "FAILED" in said
+    assert words in said or (words == "99" and "file descriptors open" in said), said
+    assert "again: python -m apgas.testing soak --cycles 3" in said
+
+
+@pytest.mark.parametrize("wrong", [["--cycles", "0"], ["--most", "3"], ["--hours", "-1"], ["--transport", "udp"]])
+def test_bad_usage_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        soak.main(wrong)
+    assert refusal.value.code == 2

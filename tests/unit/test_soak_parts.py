@@ -1,0 +1,103 @@
+"""What the soak counts and measures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+
+import pytest
+
+from apgas.testing import soak_measure as measure
+from apgas.testing.soak_books import Book, Plan, Tally, expected, roots
+from apgas.testing.soak_measure import MIB, Sample, Use, complaints
+from apgas.testing.soak_program import SoakError, _compare
+
+
+def _tally(*numbers: int) -> Tally:
+    tally = Tally()
+    for number in numbers:
+        tally.note(number)
+    return tally
+
+
+def _walk(plans: list[Plan]) -> list[Plan]:
+    return [found for plan in plans for found in (plan, *_walk(list(plan.children())))]
+
+
+def test_a_tally_tells_which_activities_ran() -> None:
+    assert _tally(1, 2, 3) == _tally(3, 1, 2)
+    assert _tally(1, 2, 3) != _tally(1, 2, 4)
+    assert _tally(1, 1) != _tally(2, 0)
+    both = _tally(1)
+    both.add(_tally(2))
+    assert both == _tally(1, 2)
+
+
+@pytest.mark.parametrize("wave", range(5))
+def test_what_is_expected_is_the_whole_tree(wave: int) -> None:
+    plans = _walk(roots(wave, seed=7))
+    wanted = expected(wave, 7)
+    assert wanted.tally == _tally(*(plan.number for plan in plans))
+    assert wanted.errors == sum(plan.fails and not plan.is_called for plan in plans)
+    assert len({plan.number for plan in plans}) == len(plans)
+
+
+def test_traffic_has_every_kind_of_activity() -> None:
+    plans = [plan for wave in range(40) for plan in _walk(roots(wave, 0))]
+    kinds = Counter((plan.is_called, plan.fails, plan.cargo_bytes > 0) for plan in plans)
+    assert len(kinds) == 8, kinds
+    assert max(plan.cargo_bytes for plan in plans) > MIB
+
+
+def test_a_wave_that_lost_or_repeated_something_is_noticed() -> None:
+    wanted = expected(0, 0)
+    _compare(0, wanted, expected(0, 0))
+    lost, repeated, silent = expected(0, 0), expected(0, 0), expected(0, 0)
+    lost.tally.count -= 1
+    repeated.tally.note(roots(0, 0)[0].number)
+    silent.errors -= 1
+    for wrong in (lost, repeated, silent):
+        with pytest.raises(SoakError, match="wave 0: expected"):
+            _compare(0, wanted, wrong)
+
+
+def test_a_closed_book_hands_over_and_refuses() -> None:
+    book = Book()
+    assert book.note(4, 1)
+    assert book.close() == {4: _tally(1)}
+    assert not book.note(4, 2)
+    book.reopen()
+    assert book.note(4, 3)
+    book.add(4, _tally(9))
+    assert book.waves() == [4]
+    assert book.take(4) == _tally(3, 9)
+    assert book.take(4) == Tally()
+
+
+def test_a_process_is_measured_by_its_role() -> None:
+    found = measure.by_role({os.getpid(): sys.executable, 2**22 + 1: "gone"}, os.getpid(), -1, sys.executable)
+    assert list(found) == ["place 0"]
+    use = found["place 0"]
+    assert use.memory_bytes > MIB
+    assert use.descriptors >= 3
+    assert use.threads >= 1
+
+
+def _sample(spawned: int, role: str, use: Use) -> Sample:
+    return Sample(1, spawned, 3, {role: use})
+
+
+@pytest.mark.parametrize("role", list(measure.BOUNDS))
+def test_what_grows_beyond_its_bound_is_told(role: str) -> None:
+    first = _sample(0, role, Use(50 * MIB, 30, 20))
+    assert not list(complaints(first, _sample(100, role, Use(51 * MIB, 32, 30))))
+    assert any("MiB" in said for said in complaints(first, _sample(100, role, Use(150 * MIB, 30, 20))))
+    assert any("descriptors" in said for said in complaints(first, _sample(100, role, Use(50 * MIB, 300, 20))))
+
+
+def test_the_table_shows_start_middle_and_end() -> None:
+    samples = [Sample(cycle, 2 * cycle, 3, {"place 0": Use(cycle * MIB, 30, 20)}) for cycle in range(1, 12)]
+    text = measure.table(samples)
+    assert all(f"cycle {cycle}, {2 * cycle} joined" in text for cycle in (1, 6, 11))
+    assert "11.0 MiB, 30 fds, 20 th" in text

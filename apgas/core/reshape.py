@@ -251,7 +251,9 @@ class Reshape:
         kind, step = current.order.kind, self.step
         if step is Step.PRE and not self.enabled:
             raise InvariantError(f"order {current.order} is in its first step without a handler")
-        if (step is Step.SPAWN and kind != "grow") or (step in (Step.DRAIN, Step.RELEASE) and kind != "shrink"):
+        if kind != {Step.SPAWN: "grow", Step.DRAIN: "shrink", Step.UNDO: "shrink", Step.RELEASE: "shrink"}.get(
+            step, kind
+        ):
             raise InvariantError(f"a {kind} cannot be in step {step}")
         if step in (Step.DRAIN, Step.RELEASE) and not 0 < len(current.pending) <= len(current.places):
             raise InvariantError(f"{step} waits for {current.pending} of {current.places}")

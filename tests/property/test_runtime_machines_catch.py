@@ -16,7 +16,7 @@ from apgas.errors import ApgasError
 
 # found is enough: no time is spent on a smaller example
 HUNT = settings(
-    max_examples=400,
+    max_examples=1500,
     stateful_step_count=50,
     phases=[Phase.generate],
     derandomize=True,

@@ -77,8 +77,10 @@ class Members(RuleBasedStateMachine):
         self._perform(0, self.cores[0].prepare_shrink(self.order, self.leaving))
 
     @precondition(lambda self: self.leaving)
-    @rule()
-    def abort_shrink(self) -> None:
+    @rule(deadline=st.sampled_from([True, False, False, False]))
+    def abort_shrink(self, deadline: bool) -> None:
+        if not deadline:
+            return
         self.leaving = ()
         self._perform(0, self.cores[0].abort_shrink(self.order))
 

@@ -39,7 +39,7 @@ class Members(RuleBasedStateMachine):
         self.order = 0
         self.leaving: tuple[int, ...] = ()
         self.drained: set[int] = set()
-        self.running: list[tuple[int, m.FinishId, int, int]] = []
+        self.running: list[tuple[int, int, m.Spawn]] = []
         self.sent = self.ran = 0
         self.root = self.cores[0].open_finish()
 
@@ -111,7 +111,7 @@ class Members(RuleBasedStateMachine):
     @rule(data=st.data(), to_caller=st.booleans())
     def call(self, data: st.DataObject, to_caller: bool) -> None:
         """An activity sends another to any id: it works for those that stay alone, as far as its place knows."""
-        activities = [(0, self.root), *((place, finish) for place, finish, *_ in self.running)]
+        activities = [(0, self.root), *((place, spawn.finish) for place, _, spawn in self.running)]
         place, finish = data.draw(st.sampled_from(activities))
         anybody = self.used if data.draw(st.integers(0, 3)) == 0 or len(self.history[-1]) == 1 else self.history[-1]
         dst = data.draw(st.sampled_from(sorted(anybody - {place})))
@@ -133,9 +133,8 @@ class Members(RuleBasedStateMachine):
         self._end(data.draw(st.integers(0, len(self.running) - 1)))
 
     def _end(self, index: int) -> None:
-        place, finish, caller, call = self.running.pop(index)
-        core = self.cores[place]
-        self._perform(place, [*core.reply(caller, call, [], ok=True), *core.ended(finish)])
+        place, caller, spawn = self.running.pop(index)
+        self._perform(place, self.cores[place].answered(caller, spawn, [], ok=True))
 
     def _deliver(self, src: int, dst: int) -> None:
         channel = self.channels[src, dst]
@@ -157,7 +156,7 @@ class Members(RuleBasedStateMachine):
                     self.channels.setdefault((here, dst), deque()).append(decoded)
                 case e.RunActivity(src, spawn, _):
                     self.ran += 1
-                    self.running.append((here, spawn.finish, src, spawn.call))
+                    self.running.append((here, src, spawn))
                 case e.MembersChanged(epoch, _, _):
                     assert self.cores[here].epoch == epoch
                 case e.LeaverDrained(order, place):

@@ -9,6 +9,7 @@ Example:
     >>> apgas.run(main)  # doctest: +SKIP
 """
 
+from apgas.core.estimate import Estimate
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
 from apgas.errors import ApgasError, CancelledError, DeadlineError, PlaceGoneError, UsageError
@@ -38,6 +39,7 @@ from apgas.runtime.api import (
 )
 from apgas.runtime.collectives import broadcast, gather, reduce
 from apgas.runtime.context import Future
+from apgas.runtime.estimating import estimate
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.mpi_comm import comm
 from apgas.runtime.program import run
@@ -51,6 +53,7 @@ __all__ = [
     "CancelledError",
     "DeadlineError",
     "Deadlines",
+    "Estimate",
     "FinishScope",
     "Future",
     "GlobalRef",
@@ -74,6 +77,7 @@ __all__ = [
     "define_malleable_handler",
     "disable_malleable_handler",
     "drain_orders",
+    "estimate",
     "finish",
     "gather",
     "here",

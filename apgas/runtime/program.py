@@ -15,7 +15,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import current, environment, lifetime, naming, process
+from apgas.runtime import calibration, current, environment, lifetime, naming, process
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import MpiSpawner
@@ -163,14 +163,18 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     _programs[driver] = this
     try:
         this.resizing.share_nodes(environment.places_per_node(os.environ))
+        this.resizing.calibration = calibration.from_environment(os.environ)
         _connect(this.resizing)
-        return run_main(this, main, *args, **kwargs)
+        value = run_main(this, main, *args, **kwargs)
+        if this.resizing.calibration is not None:
+            this.resizing.calibration.store(this.resizing.records)
     except BaseException:
         if this.signalled is not None:
             this.stop(this.signalled)
         raise
     finally:
         _part(this, sys.exc_info()[1])
+    return value
 
 
 @naming.runs("main")

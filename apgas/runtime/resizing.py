@@ -23,6 +23,7 @@ from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import codec, logs
+from apgas.runtime.calibration import Calibration
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import Spawner
@@ -48,6 +49,7 @@ class Resizing:
         self.communicator = communicator
         self.records: list[r.ResizeRecord] = []
         self.tracing: Tracing | None = None
+        self.calibration: Calibration | None = None
         self.idle = threading.Condition(driver.lock)
         self._spawner = spawner
         self._reshape = checked(Reshape)(driver.core.membership.members)
@@ -76,6 +78,11 @@ class Resizing:
         """
         with self.driver.lock:
             self._reshape.nodes = Nodes(self.driver.core.membership.members, places_per_node)
+
+    @property
+    def places_per_node(self) -> int:
+        """How many places share a node."""
+        return self._reshape.nodes.places_per_node
 
     def nodes(self) -> list[list[Place]]:
         """The places of each node, without those that are about to leave."""

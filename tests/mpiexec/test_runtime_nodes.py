@@ -12,8 +12,10 @@ TWO = {"APGAS_PLACES_PER_NODE": "2"}
 HOSTS = ["-launcher", "fork", "-hosts", "nodeA:2,nodeB:2"]
 
 
-def test_nodes_come_and_go_with_all_their_places(leftovers: Leftovers) -> None:
-    job = mpirun(4, [PROGRAMS / "nodes.py", "0:+2,0:-1,0:-2,0:-2", "4", "nodeC,nodeD"], options=HOSTS, env=TWO)
+def test_nodes_come_and_go_with_all_their_places(leftovers: Leftovers, tmp_path: Path) -> None:
+    calibration = tmp_path / "calibration.json"
+    env = {**TWO, "APGAS_CALIBRATION": str(calibration)}
+    job = mpirun(4, [PROGRAMS / "nodes.py", "0:+2,0:-1,0:-2,0:-2", "4", "nodeC,nodeD"], options=HOSTS, env=env)
     assert job.rc == 0, job.err
     result = json.loads(job.out)
     assert result["calls"] == [
@@ -31,6 +33,8 @@ def test_nodes_come_and_go_with_all_their_places(leftovers: Leftovers) -> None:
         ["shrink", 2, "refused", "cannot release 2 of 2 nodes: that of place 0 always stays", [], []],
     ]
     assert result["nodes"] == [[0, 1], [2, 3]]
+    kept = [(sample["kind"], sample["places"]) for sample in json.loads(calibration.read_text())["samples"]]
+    assert kept == [("grow", 4), ("shrink", 4)]
     leftovers.check(job.mark)
 
 

@@ -37,7 +37,7 @@ def main(module: str) -> None:
 
             show_help(module)
         raise SystemExit(0)
-    _announce_scheduler_loss(arguments)
+    _announce(arguments)
     import apgas
 
     apgas.run(start, module, arguments)
@@ -63,18 +63,23 @@ def start(module: str, arguments: list[str]) -> None:
         raise SystemExit(code)
 
 
-def _announce_scheduler_loss(arguments: list[str]) -> None:
-    """Hand ``--on-scheduler-loss`` to the runtime, which connects before anything else is parsed."""
+def _announce(arguments: list[str]) -> None:
+    """Hand the runtime the options that it needs on every place, before anything else is parsed."""
     from benchmarks.harness.errors import BadUsage
-    from benchmarks.harness.options import check_scheduler_loss
+    from benchmarks.harness.options import check_scheduler_loss, check_transport
 
+    told = {
+        "--on-scheduler-loss": ("APGAS_ON_SCHEDULER_LOSS", check_scheduler_loss),
+        "--transport": ("APGAS_TRANSPORT", check_transport),
+    }
     for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
         name, equals, joined = option.partition("=")
         text = joined if equals else value
-        if name == "--on-scheduler-loss":
+        if name in told:
+            variable, check = told[name]
             with suppress(BadUsage):  # place 0 refuses it when it parses everything
-                check_scheduler_loss(text)
-                os.environ["APGAS_ON_SCHEDULER_LOSS"] = text
+                check(text)
+                os.environ[variable] = text
 
 
 def _is_first_process() -> bool:

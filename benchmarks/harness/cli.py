@@ -43,7 +43,9 @@ def _common(
     hostfile: Annotated[
         Path | None, typer.Option(help="The same as a file, one host a line.", rich_help_panel=_PANEL)
     ] = None,
-    transport: Annotated[str, typer.Option(help="How places talk: tcp.", rich_help_panel=_PANEL)] = "tcp",
+    transport: Annotated[
+        str, typer.Option(help="How places talk: tcp or mpi.", envvar="APGAS_TRANSPORT", rich_help_panel=_PANEL)
+    ] = "tcp",
     json: Annotated[Path | None, typer.Option(help="Write the result there.", rich_help_panel=_PANEL)] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write a timeline of all places there, for Perfetto.", rich_help_panel=_PANEL)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.harness.errors import BadUsage
 
+TRANSPORTS = ("tcp", "mpi")
 _ORDER = re.compile(r"(?P<at>[^:]+):(?P<sign>[+-])(?P<count>[0-9]+)")
 
 
@@ -21,7 +22,7 @@ class CommonOptions:
         granularity: Tasks per call of ``process``; None: the benchmark's own.
         orders: Resizes without a scheduler, ``"SECONDS:+N,SECONDS:-N"`` from the start of the first computation.
         hosts: Where grown places go, one place per name, in turn; empty: this host.
-        transport: How places talk.
+        transport: How places talk, tcp or mpi; the runtime takes it from the environment, where ``app`` puts it.
         json: Where the result goes, or None.
         trace: Where the timeline goes, or None.
         verify: Compare with a sequential run where no value is known.
@@ -61,8 +62,7 @@ class CommonOptions:
                 "the rate of a worker is a positive number of tasks per second",
                 "give a positive --rate, or leave it out for full speed",
             )
-        if self.transport != "tcp":
-            raise BadUsage(f"--transport {self.transport}", "places talk over tcp only", "give --transport tcp")
+        check_transport(self.transport)
         parse_orders(self.orders)
         check_scheduler_loss(self.on_scheduler_loss)
 
@@ -94,6 +94,16 @@ def _parse_order(item: str, text: str) -> tuple[float, int]:
     if count == 0:
         raise BadUsage(culprit, f'"{item}" resizes by no node', remedy)
     return at_s, count if match["sign"] == "+" else -count
+
+
+def check_transport(text: str) -> None:
+    """Refuse what is neither ``tcp`` nor ``mpi``.
+
+    Raises:
+        BadUsage: It is neither.
+    """
+    if text not in TRANSPORTS:
+        raise BadUsage(f"--transport {text}", "places talk over tcp or mpi", "give --transport tcp or --transport mpi")
 
 
 def check_scheduler_loss(text: str) -> None:

@@ -21,6 +21,7 @@ def gather(nodes: Iterable[str], seed: object) -> dict[str, object]:
     return {
         "cpu": cpu_model(),
         "cores": cores(),
+        "transport": os.environ.get("APGAS_TRANSPORT") or "tcp",
         "mpi": next((f"{name} {version}" for name in _MPIS if (version := _version(name))), "unknown"),
         "versions": {"python": platform.python_version()}
         | {name: version for name in _PACKAGES if (version := _version(name))},

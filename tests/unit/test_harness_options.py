@@ -22,10 +22,16 @@ def test_defaults_of_the_command_line_are_those_of_the_options() -> None:
     assert benchmark.parameters == {"samples": 10**9, "seed": 1}
 
 
+def test_the_environment_may_choose_the_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APGAS_TRANSPORT", "mpi")
+    assert parse(PI, [])[1].transport == "mpi"
+    assert parse(PI, ["--transport", "tcp"])[1].transport == "tcp"
+
+
 def test_every_option_arrives(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     text = (
-        f"--samples 1e4 --workers 3 --granularity 5 --orders 1.5:+2,3:-1 --hosts a,b --transport tcp --json {target} "
+        f"--samples 1e4 --workers 3 --granularity 5 --orders 1.5:+2,3:-1 --hosts a,b --transport mpi --json {target} "
         "--verify --repeat 4 --rate 2.5 --quiet --on-scheduler-loss reconnect:30 --debug"
     )
     benchmark, options = parse(PI, text.split())
@@ -35,7 +41,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
         granularity=5,
         orders="1.5:+2,3:-1",
         hosts=("a", "b"),
-        transport="tcp",
+        transport="mpi",
         json=target,
         verify=True,
         repeat=4,

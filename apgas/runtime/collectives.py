@@ -14,10 +14,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from apgas.core.identity import Place
 from apgas.errors import CancelledError
-from apgas.runtime import codec, current
+from apgas.runtime import codec, current, process
 from apgas.runtime.api import at
 from apgas.runtime.calls import Call
 from apgas.runtime.context import Future, current_scope
+from apgas.runtime.mpi_comm import among
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 
 P = ParamSpec("P")
@@ -107,14 +108,15 @@ class _Packed:
 
     def __init__(self, name: str, payload: list[codec.Buffer]) -> None:
         self.__qualname__ = name
-        self._payload = payload
+        self.payload = payload
 
-    def __call__(self) -> Any:
-        fn, args, kwargs = codec.loads(self._payload)
-        return fn(*args, **kwargs)
+    def __call__(self, together: tuple[int, ...] | None) -> Any:
+        fn, args, kwargs = codec.loads(self.payload)
+        with among(together):
+            return fn(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _packed, (self.__qualname__, *map(pickle.PickleBuffer, self._payload))
+        return _packed, (self.__qualname__, *map(pickle.PickleBuffer, self.payload))
 
 
 def _packed(name: str, *payload: codec.Buffer) -> _Packed:
@@ -126,9 +128,34 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
     places = driver.places()
     for place in places:
         driver.transport.throttle(place.id)
-    sent = (_Packed(codec.name_of(call[0]), codec.dumps(call)), (), {}) if len(places) > 1 else call
+    packed = _Packed(codec.name_of(call[0]), codec.dumps(call) if len(places) > 1 else [])
     with driver.lock:
+        places = driver.places()
+        if len(places) > 1 and not packed.payload:  # somebody has joined meanwhile
+            packed.payload = codec.dumps(call)
+        together = tuple(place.id for place in places) if process.mpi_plane() is not None else None
+        here = _with(together, call)
         return {
-            place: driver.spawn(scope, place, call if place == driver.here else sent, to_caller=True, throttled=False)
-            for place in driver.places()
+            place: driver.spawn(
+                scope,
+                place,
+                here if place == driver.here else (packed, (together,), {}),
+                to_caller=True,
+                throttled=False,
+            )
+            for place in places
         }
+
+
+def _with(together: tuple[int, ...] | None, call: Call) -> Call:
+    """The call on this place; on the mpi plane ``comm`` is that of all that are called."""
+    if together is None:
+        return call
+
+    def run() -> Any:
+        fn, args, kwargs = call
+        with among(together):
+            return fn(*args, **kwargs)
+
+    run.__qualname__ = codec.name_of(call[0])
+    return run, (), {}

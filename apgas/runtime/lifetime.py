@@ -86,8 +86,14 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     """Join the first world; ``listen`` is given the host to bind to and the job's token.
 
     Raises:
-        UsageError: The process was started by a foreign mpiexec, or the places cannot reach each other.
+        UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, or the transport
+            that was chosen cannot be used.
     """
+    if environment.transport() == "mpi" and "mpi4py.MPI" in sys.modules:
+        raise UsageError(
+            "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
+            "import it in the functions that use it"
+        )
     mpi = _mpi()
     world = mpi.COMM_WORLD
     token = world.bcast(secrets.token_bytes(32) if world.rank == 0 else None, root=0)

@@ -1,37 +1,61 @@
-"""``apgas.comm``: MPI's own operations among the places of the present epoch."""
+"""``apgas.comm``: MPI's own operations among the places of one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from apgas.core.identity import Place
 from apgas.errors import UsageError
 from apgas.runtime import current, process
 from apgas.runtime.context import wait_context
+from apgas.runtime.driver import Driver
 from apgas.runtime.environment import ENV_TRANSPORT
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
+    from apgas.transport.communicators import Communicators
+
 COMM_S: Final = 30.0
-"""How long ``comm`` waits for a resize that is under way."""
+"""How long ``comm`` waits for a communicator, not counting the drain of leavers."""
+_LOOK_S: Final = 0.25
+
+
+class _Together(threading.local):
+    places: tuple[int, ...] | None = None
+
+
+_together = _Together()
+
+
+@contextmanager
+def among(places: tuple[int, ...] | None) -> Iterator[None]:
+    """Let ``comm`` be that of ``places`` on this thread, within the block."""
+    before, _together.places = _together.places, places
+    try:
+        yield
+    finally:
+        _together.places = before
 
 
 def comm(members: Sequence[Place] | None = None) -> Intracomm:
     """Get an MPI communicator of exactly these places, for mpi4py's operations and whatever builds on them.
 
-    Works on the mpi transport only. The communicator is the program's own: the runtime does not use it. Rank i is the
-    i-th of the places by their ids. As always with MPI, all of them have to take part in its operations. So let place 0
-    read ``places()`` for each step of the program and send that list along: then all agree, even if a resize comes in
-    between. While the communicator is being made, right after a resize, this waits.
+    Works on the mpi transport only. As always with MPI, all its places have to call this and to take part in the same
+    operations: begin them all with ``gather``, which calls the places of one moment, and call this in what it runs.
+    Rank i is the i-th of the places by their ids. Right after a resize this waits until the communicator is made.
 
     Args:
-        members: The places: all members of one epoch, as ``places()`` tells them. By default those of now, as known
-            here; another place may hear of a resize earlier or later, unless the handler keeps resizes off meanwhile.
+        members: The places, all members of one epoch. By default those that the ``gather`` around the caller has
+            called; else those of now, as this place knows them: another one may hear of a resize earlier or later.
 
     Returns:
-        An ``mpi4py.MPI.Intracomm``. It can be used until this place gets that of a later epoch. Never free it.
+        An ``mpi4py.MPI.Intracomm`` of the program's own. It can be used until this place gets that of a later epoch;
+        never free it.
 
     Raises:
         UsageError: The job does not use the mpi transport, this is called outside of ``apgas.run`` or in an
@@ -41,8 +65,30 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
     plane = process.mpi_plane()
     if plane is None:
         raise UsageError(f"apgas.comm needs the mpi transport: start the program with {ENV_TRANSPORT}=mpi")
-    wanted = driver.places() if members is None else members
+    if members is not None:
+        wanted = tuple(sorted(place.id for place in members))
+    else:
+        wanted = _together.places or tuple(place.id for place in driver.places())
     with wait_context():
         if driver.transport.in_io_thread():
             raise UsageError("apgas.comm may wait, which an immediate must not")
-        return plane.communicators.fetch(tuple(sorted(place.id for place in wanted)), COMM_S)
+        return _await(driver, plane.communicators, wanted)
+
+
+def _await(driver: Driver, communicators: Communicators, wanted: tuple[int, ...]) -> Intracomm:
+    until_s = time.monotonic() + COMM_S
+    while time.monotonic() < until_s:
+        found = communicators.fetch(wanted, _LOOK_S)
+        if found is not None:
+            return found
+        with driver.lock:
+            membership = driver.core.membership
+            if membership.leaving and wanted == tuple(info.place for info in membership.staying):
+                # it will come when the leavers have drained; if they do not, their order has a deadline
+                until_s = time.monotonic() + COMM_S
+    with driver.lock:
+        members = sorted(driver.core.membership.members)
+    raise UsageError(
+        f"no communicator of exactly the places {list(wanted)} came within {COMM_S:g} s; the members are {members}: "
+        "call apgas.comm in what apgas.gather runs, so that all places mean the same"
+    )

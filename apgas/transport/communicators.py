@@ -150,32 +150,26 @@ class Communicators:
             state = self._state
             return self._changed.wait_for(lambda: not state.waiting and not state.building, timeout_s)
 
-    def fetch(self, members: tuple[int, ...], timeout_s: float) -> Intracomm:
-        """Return the program's communicator of exactly ``members``; those it had before end with this.
+    def fetch(self, members: tuple[int, ...], timeout_s: float) -> Intracomm | None:
+        """Return the program's communicator of exactly ``members``, None if there is none in time.
+
+        Those of earlier epochs that it has had are freed.
 
         Raises:
-            UsageError: There is none, and none came in time.
+            UsageError: There will be none, for one could not be built.
         """
         with self._changed:
             for_program = self._state.for_program
             self._changed.wait_for(lambda: members in for_program or bool(self._state.failure), timeout_s)
+            if self._state.failure:
+                raise UsageError(f"there is no communicator: {self._state.failure}")
             found = for_program.get(members)
             if found is None:
-                raise UsageError(self._why_not(members, timeout_s))
+                return None
             found.fetched = True
             for known in [known for known, other in for_program.items() if other.number < found.number]:
                 for_program.pop(known).comm.Free()
             return found.comm
-
-    def _why_not(self, members: tuple[int, ...], timeout_s: float) -> str:
-        newest = self._state.newest
-        if self._state.failure:
-            return f"there is no communicator: {self._state.failure}"
-        there = "there is none yet" if newest is None else f"the newest is that of places {sorted(newest.ranks)}"
-        return (
-            f"no communicator of exactly the places {list(members)} came within {timeout_s:g} s: {there}; "
-            "let place 0 read places() for each step of the program, and send that list along"
-        )
 
     # the rest runs on the thread, but for the first communicator -----------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Fits a plane by gradient descent with an MPI Allreduce per step, on places that come and go.
 
-    APGAS_TRANSPORT=mpi mpiexec -n 2 python regression.py
+APGAS_TRANSPORT=mpi mpiexec -n 2 python regression.py
 """
 
 from collections.abc import Sequence

@@ -12,8 +12,18 @@ from support import Leftovers, mpirun, python_run
 PROGRAMS = Path(__file__).parent / "programs"
 
 
+@pytest.fixture
+def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets jobs talk over the transport that is named."""
+    monkeypatch.setenv("APGAS_TRANSPORT", request.param)
+
+
+on_both_planes = pytest.mark.parametrize("plane", ["tcp", "mpi"], indirect=True, ids=["tcp-plane", "mpi-plane"])
+
+
+@on_both_planes
 @pytest.mark.parametrize("places", [1, 2, 4])
-def test_basics_under_mpiexec(places: int, leftovers: Leftovers) -> None:
+def test_basics_under_mpiexec(plane: None, places: int, leftovers: Leftovers) -> None:
     job = mpirun(places, [PROGRAMS / "basics.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
@@ -25,7 +35,8 @@ def test_basics_under_plain_python(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
-def test_awkward_values_errors_and_waits(leftovers: Leftovers) -> None:
+@on_both_planes
+def test_awkward_values_errors_and_waits(plane: None, leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
@@ -76,21 +87,24 @@ def test_records_and_lines_tell_their_place(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+@on_both_planes
 @pytest.mark.parametrize("places", [1, 3])
-def test_collectives(places: int, leftovers: Leftovers) -> None:
+def test_collectives(plane: None, places: int, leftovers: Leftovers) -> None:
     job = mpirun(places, [PROGRAMS / "together.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
 
-def test_handlers_that_misbehave(leftovers: Leftovers) -> None:
+@on_both_planes
+def test_handlers_that_misbehave(plane: None, leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward_resizes.py"])
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
 
+@on_both_planes
 @pytest.mark.parametrize("start", [[PROGRAMS / "newcomers.py"], ["-m", "newcomers"]], ids=["script", "module"])
-def test_newcomers_know_the_main_program(start: list[str | Path], leftovers: Leftovers) -> None:
+def test_newcomers_know_the_main_program(plane: None, start: list[str | Path], leftovers: Leftovers) -> None:
     job = mpirun(2, [*start, "once", "-v"], cwd=PROGRAMS)
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
@@ -102,7 +116,8 @@ def _resized(text: str) -> Any:
     return result
 
 
-def test_places_come_and_go_under_traffic(leftovers: Leftovers) -> None:
+@on_both_planes
+def test_places_come_and_go_under_traffic(plane: None, leftovers: Leftovers) -> None:
     job = mpirun(3, [PROGRAMS / "resizing.py", "0.2:+2,0.9:-2,1.4:-1,1.8:+1,2.0:-9", "5"])
     assert job.rc == 0, job.err
     result = _resized(job.out)
@@ -132,7 +147,8 @@ def test_places_come_and_go_under_traffic(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
-def test_newcomers_start_on_the_nodes_that_were_named(leftovers: Leftovers) -> None:
+@on_both_planes
+def test_newcomers_start_on_the_nodes_that_were_named(plane: None, leftovers: Leftovers) -> None:
     options = ["-launcher", "fork", "-hosts", "nodeA,nodeB"]
     job = mpirun(2, [PROGRAMS / "resizing.py", "0.1:+2,1.2:-2", "2", "nodeC,nodeD"], options=options)
     assert job.rc == 0, job.err
@@ -143,7 +159,8 @@ def test_newcomers_start_on_the_nodes_that_were_named(leftovers: Leftovers) -> N
     leftovers.check(job.mark)
 
 
-def test_plain_python_grows_and_shrinks(leftovers: Leftovers) -> None:
+@on_both_planes
+def test_plain_python_grows_and_shrinks(plane: None, leftovers: Leftovers) -> None:
     job = python_run([PROGRAMS / "resizing.py", "0.1:+2,1:-1,600:+1", "2"])
     assert job.rc == 0, job.err
     result = _resized(job.out)

@@ -1,0 +1,68 @@
+"""What only the mpi plane has: buffers that travel by MPI, a communicator per epoch, communicators for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import ROOT, Leftovers, mpirun, python_run
+
+PROGRAMS = Path(__file__).parent / "programs"
+BY_MPI = {"APGAS_TRANSPORT": "mpi"}
+
+
+def test_frames_of_all_sizes_survive_twenty_resizes(leftovers: Leftovers) -> None:
+    job = mpirun(3, [PROGRAMS / "cycles.py", "1", "20"], env=BY_MPI, timeout=100)
+    assert job.rc == 0, job.err
+    result = json.loads(job.out)
+    assert len(result["outcomes"]) == 20
+    assert all(outcome.endswith(": done ") for outcome in result["outcomes"]), result
+    assert result["sent"] == result["came_back"] > 0
+    leftovers.check(job.mark)
+
+
+def test_programs_get_communicators_of_the_places_of_one_moment(leftovers: Leftovers) -> None:
+    job = mpirun(3, [PROGRAMS / "allreduce.py"], env=BY_MPI)
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
+def test_plain_python_has_communicators_too(leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "allreduce.py"], env=BY_MPI)
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
+def test_a_benchmark_resizes_over_mpi(leftovers: Leftovers, tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    orders = ["--orders", "0:+2,0:-1,0:-2", "--transport", "mpi", "--rate", "2e6", "--workers", "1"]
+    job = mpirun(2, ["-m", "benchmarks.pi", "--samples", "2e7", *orders, "--json", target], cwd=ROOT, timeout=100)
+    assert job.rc == 0, job.err
+    result = json.loads(target.read_text(encoding="utf-8"))
+    assert result["provenance"]["transport"] == "mpi"
+    assert [record["outcome"] for record in result["resizes"]] == ["done"] * 3
+    leftovers.check(job.mark)
+
+
+@pytest.mark.parametrize(
+    ("code", "env", "says"),
+    [
+        (
+            "import apgas; apgas.run(print)",
+            {"APGAS_TRANSPORT": "pigeon"},
+            "APGAS_TRANSPORT=pigeon: places talk over tcp",
+        ),
+        ("from mpi4py import MPI; import apgas; apgas.run(print)", BY_MPI, "import it in the functions that use it"),
+        (
+            "import apgas; apgas.run(apgas.comm)",
+            {"APGAS_TRANSPORT": "tcp"},
+            "start the program with APGAS_TRANSPORT=mpi",
+        ),
+    ],
+)
+def test_what_cannot_work_is_explained(code: str, env: dict[str, str], says: str, leftovers: Leftovers) -> None:
+    job = python_run(["-c", code], env=env)
+    assert job.rc == 1
+    assert says in job.err
+    leftovers.check(job.mark)

@@ -43,7 +43,7 @@ LEAD_S: Final = 0.005
 """For so long a thread that waits reads what arrives itself: no other thread has to wake it when its answer comes."""
 
 _SMALL_BYTES: Final = 64 * 1024
-"""A call no larger than this is read by the io thread, and run by it if it is known to be quick."""
+"""A call whose pickle is no larger than this is read by the io thread, and run by it if it is known to be quick."""
 
 
 def _ignore(*_: object) -> None:
@@ -233,7 +233,9 @@ class Driver:
 
     # what the transport delivers (io thread) -------------------------------------------------------------------------
 
-    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+    def on_frame(
+        self, src: int, head: bytes | bytearray | memoryview, buffers: Sequence[bytearray | memoryview]
+    ) -> None:
         """Take a frame; a frame that makes no sense ends the job, because counts can no longer be trusted."""
         try:
             message = m.decode(head)
@@ -353,7 +355,7 @@ class Driver:
     def _begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
         """Take an activity that another place sent."""
         load = self._calls.arrived(src, payload)
-        if sum(map(len, payload)) <= _SMALL_BYTES and self.transport.in_io_thread():
+        if len(payload[0]) <= _SMALL_BYTES and self.transport.in_io_thread():
             self.transport.run_last(partial(self._run_quickly, src, spawn, load))
         else:
             self.executor.submit(partial(self._run, src, spawn, load))

@@ -30,7 +30,7 @@ class Received(NamedTuple):
 
     src: int
     head: bytes
-    buffers: list[bytearray]
+    buffers: Sequence[bytearray | memoryview]
 
 
 class Recorder:
@@ -43,7 +43,9 @@ class Recorder:
         self._react = react
         self._changed = threading.Condition()
 
-    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+    def on_frame(
+        self, src: int, head: bytes | bytearray | memoryview, buffers: Sequence[bytearray | memoryview]
+    ) -> None:
         """Keep a frame."""
         frame = Received(src, bytes(head), buffers)
         with self._changed:

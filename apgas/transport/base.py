@@ -54,7 +54,9 @@ class TransportClosedError(ApgasError):
 class Receiver(Protocol):
     """Who takes what a transport delivers. Both methods are called on the io thread only and must not block."""
 
-    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+    def on_frame(
+        self, src: int, head: bytes | bytearray | memoryview, buffers: Sequence[bytearray | memoryview]
+    ) -> None:
         """Take one frame of place ``src``; head and buffers belong to the receiver from now on."""
 
     def on_lost(self, place: int, reason: str) -> None:

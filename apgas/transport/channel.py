@@ -11,13 +11,19 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
+from apgas.errors import ProtocolError
+from apgas.transport import near
 from apgas.transport.base import Buffer, SlowPeerError, UnknownPeerError
 from apgas.transport.loop import READ, WRITE, EventLoop
+from apgas.transport.shared import Budget, Handing, Lender, send_handing
+from apgas.transport.wire import encode_shared
 
 _PIECES_PER_CALL: Final = 512
 """Below the system's IOV_MAX of 1024."""
 _CALLS_PER_EVENT: Final = 16
 """The io thread turns to other connections after so many writes."""
+_RETURNED_BYTES: Final = 4096
+"""Read at once of what a place returns."""
 _GATHER_BYTES: Final = 64 * 1024
 """So much is gathered at most; longer pieces are not, for they would be copied."""
 _CLOSE_S: Final = 100e-6
@@ -39,6 +45,7 @@ class Channel:
         patience_s: For how long it waits at most.
         on_broken: Called on the io thread with a reason when the connection turns out to be broken.
         on_drained: Called on the io thread after ``finish``, once everything is written.
+        budget: Of the shared memory that a place of the same machine is lent; None: nothing is lent.
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class Channel:
         patience_s: float,
         on_broken: Callable[[str], None],
         on_drained: Callable[[], None],
+        budget: Budget | None = None,
     ) -> None:
         self._place = place
         self._loop = loop
@@ -65,6 +73,8 @@ class Channel:
         self._closed = False
         self._gathering = False
         self._submitted_s = 0.0
+        self._budget = budget
+        self._lender: Lender | None = None
 
     def submit(self, pieces: Sequence[Buffer], *, soon: bool = False) -> None:
         """Write or queue the pieces of one frame; the caller may reuse their memory afterwards. Never waits.
@@ -75,22 +85,33 @@ class Channel:
             UnknownPeerError: The channel was closed or is about to be.
         """
         with self._lock:
-            if self._closed or self._finishing:
-                raise UnknownPeerError(self._place, "has gone and is not known any more")
+            self._check_open()
             if soon and len(pieces) == 1 and self._may_wait():
                 self._enqueue(pieces, 0)
                 if self._queued_bytes > _GATHER_BYTES:
                     self._flush()
-                return
-            if self._queue or self._socket is None:
-                self._enqueue(pieces, 0)
-                if self._gathering:
-                    self._flush()
-                return
-            written_bytes = self._write(self._socket, pieces)
-            if written_bytes < sum(map(len, pieces)):
-                self._enqueue(pieces, written_bytes)
-                self._loop.rewatch(self._socket, READ | WRITE)
+            else:
+                self._submit(pieces)
+
+    def submit_shared(self, src: int, head: bytes, buffers: Sequence[Buffer]) -> bool:
+        """Send a frame with its buffers in shared memory; False if it has to travel in pieces.
+
+        Raises:
+            UnknownPeerError: The channel was closed or is about to be.
+        """
+        with self._lock:
+            self._check_open()
+            loan = self._lender.lend(buffers) if self._lender is not None else None
+            if loan is None:
+                return False
+            lengths = [len(buffer) for buffer in buffers]
+            self._submit([loan.along_with(encode_shared(src, head, lengths, loan.number))])
+            return True
+
+    @property
+    def lends(self) -> bool:
+        """Whether large buffers may go in shared memory."""
+        return self._lender is not None
 
     def throttle(self) -> None:
         """Wait while too much is queued; not on the io thread, which must write it.
@@ -109,6 +130,8 @@ class Channel:
                 sock.close()
                 return
             self._socket = sock
+            if self._budget is not None and near.is_near(sock):
+                self._lender = Lender(self._budget)
             self._loop.watch(sock, READ | WRITE, self._on_event)
 
     def hold(self) -> None:
@@ -131,6 +154,8 @@ class Channel:
             self._queue.clear()
             self._queued_bytes = 0
             self._shrunk.notify_all()
+            if self._lender is not None:
+                self._lender.close()
             sock, self._socket = self._socket, None
             if sock is not None:
                 self._loop.unwatch(sock)
@@ -140,6 +165,21 @@ class Channel:
     def drained(self) -> bool:
         """Whether nothing is queued."""
         return not self._queue
+
+    def _check_open(self) -> None:
+        if self._closed or self._finishing:
+            raise UnknownPeerError(self._place, "has gone and is not known any more")
+
+    def _submit(self, pieces: Sequence[Buffer]) -> None:
+        if self._queue or self._socket is None:
+            self._enqueue(pieces, 0)
+            if self._gathering:
+                self._flush()
+            return
+        written_bytes = self._write(self._socket, pieces)
+        if written_bytes < sum(map(len, pieces)):
+            self._enqueue(pieces, written_bytes)
+            self._loop.rewatch(self._socket, READ | WRITE)
 
     def _may_wait(self) -> bool:
         """Whether a small frame is gathered with others now; sees to it that they are written."""
@@ -174,9 +214,11 @@ class Channel:
     def _write(self, sock: socket.socket, pieces: Sequence[Buffer]) -> int:
         """Write what the socket takes now; a broken connection takes nothing, and the io thread gets to know of it."""
         try:
+            if isinstance(pieces[0], Handing):
+                return send_handing(sock, pieces[0])
             if len(pieces) == 1:
                 return sock.send(pieces[0])
-            return sock.sendmsg(pieces[:_PIECES_PER_CALL])
+            return sock.sendmsg(_going_alone(pieces[:_PIECES_PER_CALL]))
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -190,6 +232,10 @@ class Channel:
         for piece in pieces:
             if skip_bytes >= len(piece):
                 skip_bytes -= len(piece)
+                continue
+            if not skip_bytes and isinstance(piece, Handing):
+                self._queue.append(piece)
+                self._queued_bytes += len(piece)
                 continue
             rest = memoryview(piece)[skip_bytes:]
             skip_bytes = 0
@@ -236,14 +282,23 @@ class Channel:
             written_bytes -= len(piece)
 
     def _hung_up(self) -> str:
-        """Return why the peer's end is gone, or nothing. A peer never writes on our connection to it."""
+        """Return why the peer's end is gone, or nothing. A peer writes on our connection only what it returns."""
         sock = self._socket
         if sock is None:
             return ""
         try:
-            return "it sent on a connection that is not its own" if sock.recv(1) else "it closed our connection"
+            data = sock.recv(_RETURNED_BYTES)
+            if not data:
+                return "it closed our connection"
+            if self._lender is None:
+                return "it sent on a connection that is not its own"
+            with self._lock:
+                self._lender.returned(data)
+            return ""
         except BlockingIOError:
             return ""
+        except ProtocolError as error:
+            return f"protocol error: {error}"
         except OSError as error:
             return f"our connection broke: {error.strerror or error}"
 
@@ -253,3 +308,11 @@ class Channel:
                 return
         self.close()
         self._on_drained()
+
+
+def _going_alone(pieces: Sequence[Buffer]) -> Sequence[Buffer]:
+    """The pieces up to the next one that a file descriptor goes along with."""
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, Handing):
+            return pieces[:number]
+    return pieces

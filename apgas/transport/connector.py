@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apgas.errors import AuthenticationError
+from apgas.transport import near
 from apgas.transport.auth import Caller
 from apgas.transport.base import Address
 from apgas.transport.loop import READ, WRITE, EventLoop, Timer
@@ -71,8 +72,12 @@ class Connector:
         self._hang_up()
 
     def _attempt(self) -> None:
-        family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
         self._caller = self._new_caller()
+        self._socket = near.connect(self._address)
+        if self._socket is not None:
+            self._greet(self._socket)
+            return
+        family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
         try:
             self._socket = sock = socket.socket(family, socket.SOCK_STREAM)
             sock.setblocking(False)
@@ -95,6 +100,9 @@ class Connector:
             self._fail(f"cannot connect: {os.strerror(code)}")
             return
         self._loop.unwatch(sock)
+        self._greet(sock)
+
+    def _greet(self, sock: socket.socket) -> None:
         self._loop.watch(sock, READ, self._on_readable)
         self._send(sock, self._caller.hello)
 

@@ -1,4 +1,4 @@
-"""The listening socket: lets in who holds the token, and keeps everybody else from disturbing the job."""
+"""Where a place listens: lets in who holds the token, and keeps everybody else from disturbing the job."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apgas.errors import AuthenticationError
+from apgas.transport import near
 from apgas.transport.auth import Listener
 from apgas.transport.base import Address
 from apgas.transport.loop import READ, EventLoop
@@ -38,46 +39,51 @@ class Door:
         self._max_callers = max_callers
         self._visits: dict[int, _Visit] = {}
         family = socket.AF_INET6 if ":" in bind_host else socket.AF_INET
-        self._socket = socket.create_server((bind_host, 0), family=family, backlog=_BACKLOG)
-        self._socket.setblocking(False)
-        host, port = self._socket.getsockname()[:2]
+        far = socket.create_server((bind_host, 0), family=family, backlog=_BACKLOG)
+        far.setblocking(False)
+        host, port = far.getsockname()[:2]
         self.address: Final[Address] = (host, port)
+        local = near.listen(self.address, _BACKLOG)
+        self._sockets = [far] if local is None else [far, local]
 
     def open(self, new_listener: Callable[[], Listener], admit: Callable[[int, socket.socket], bool]) -> None:
         """Begin to accept. ``admit`` gets the place and socket of who proved itself, and says whether it keeps them."""
         self._new_listener = new_listener
         self._admit = admit
-        self._loop.watch(self._socket, READ, self._on_caller)
+        for sock in self._sockets:
+            self._watch(sock)
 
     def close(self) -> None:
         """Stop to listen and hang up on everybody under way."""
         for visit in list(self._visits.values()):
             visit.end("the door closes")
-        self._loop.unwatch(self._socket)
-        self._socket.close()
+        for sock in self._sockets:
+            self._loop.unwatch(sock)
+            sock.close()
 
-    def _on_caller(self, _events: int) -> None:
+    def _watch(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            self._loop.watch(listening, READ, lambda _events: self._on_caller(listening))
+
+    def _on_caller(self, listening: socket.socket) -> None:
         try:
-            sock, _ = self._socket.accept()
+            sock, _ = listening.accept()
         except BlockingIOError:
             return
         except OSError as error:
             # Out of file descriptors, most likely: the caller stays in the backlog, so look again a little later.
             _logger.warning("cannot accept a connection: %s", error)
-            self._loop.unwatch(self._socket)
-            self._loop.call_later(_PAUSE_S, self._resume)
+            self._loop.unwatch(listening)
+            self._loop.call_later(_PAUSE_S, lambda: self._watch(listening))
             return
         if len(self._visits) >= self._max_callers:
             oldest = next(iter(self._visits.values()))
             silent = (visit for visit in self._visits.values() if not visit.listener.greeted)
             next(silent, oldest).end("too many callers")
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not near.is_near(sock):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _Visit(self._loop, sock, self._new_listener(), self._visits, self._admit, self._deadline_s)
-
-    def _resume(self) -> None:
-        if self._socket.fileno() >= 0:
-            self._loop.watch(self._socket, READ, self._on_caller)
 
 
 class _Visit:

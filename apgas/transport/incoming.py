@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from apgas.errors import ProtocolError
+from apgas.transport import near
 from apgas.transport.loop import READ, EventLoop
+from apgas.transport.shared import Borrower, receive
 from apgas.transport.wire import Decoder, Frame
 
 _READS_PER_EVENT = 16
@@ -21,7 +24,7 @@ class Incoming:
     Args:
         loop: The io thread; everything here runs on it.
         sock: Connected, authenticated, non-blocking.
-        decoder: For this place.
+        new_decoder: Makes the decoder for this place, given where buffers in shared memory are found, if they are.
         on_frame: Called with every frame.
         on_end: Called once, with the reason, when the connection has ended; not after ``close``.
     """
@@ -30,13 +33,14 @@ class Incoming:
         self,
         loop: EventLoop,
         sock: socket.socket,
-        decoder: Decoder,
+        new_decoder: Callable[[Callable[[int, Sequence[int]], list[memoryview]] | None], Decoder],
         on_frame: Callable[[Frame], None],
         on_end: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._socket: socket.socket | None = sock
-        self._decoder = decoder
+        self._borrower = Borrower(self._on_returned) if near.is_near(sock) else None
+        self._decoder = new_decoder(self._borrower.views if self._borrower is not None else None)
         self._on_frame = on_frame
         self._on_end = on_end
         loop.watch(sock, READ, self._on_readable)
@@ -47,6 +51,8 @@ class Incoming:
         if sock is not None:
             self._loop.unwatch(sock)
             sock.close()
+            if self._borrower is not None:
+                self._borrower.close()
 
     def drain(self) -> None:
         """Deliver what has arrived already; calls ``on_end`` if that is everything there will be."""
@@ -66,7 +72,11 @@ class Incoming:
         if sock is None:
             return False
         try:
-            received_bytes = sock.recv_into(self._decoder.get_buffer())
+            if self._borrower is None:
+                received_bytes = sock.recv_into(self._decoder.get_buffer())
+            else:
+                received_bytes, fds = receive(sock, self._decoder.get_buffer())
+                self._borrower.received(fds)
             if not received_bytes:
                 self._end("it closed its connection" + ("" if self._decoder.at_boundary() else " within a frame"))
                 return False
@@ -82,6 +92,16 @@ class Incoming:
         for frame in frames:
             self._on_frame(frame)
         return True
+
+    def _on_returned(self) -> None:
+        """Return shared memory in the next round of the io thread. Any thread, at any point: it is not woken."""
+        self._loop.flush_next(self._give_back)
+
+    def _give_back(self) -> None:
+        sock = self._socket
+        if sock is not None and self._borrower is not None:
+            with contextlib.suppress(OSError):  # then the connection ends, and with it what was lent
+                sock.send(self._borrower.returns())
 
     def _end(self, reason: str) -> None:
         self.close()

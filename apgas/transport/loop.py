@@ -183,6 +183,10 @@ class EventLoop:
         if self._sleeping:
             self._wake()
 
+    def flush_next(self, flush: Callable[[], None]) -> None:
+        """Run ``flush`` in the next round, whenever that is. Any thread, at any point: it takes no lock."""
+        self._flushes.append(flush)
+
     def flush_now(self) -> None:
         """Do what ``flush_soon`` has left to do. Any thread."""
         while self._flushes:

@@ -258,7 +258,9 @@ class MpiTransport(Overlay):
 
     # receiving: the rest runs on the io thread -----------------------------------------------------------------------
 
-    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+    def on_frame(
+        self, src: int, head: bytes | bytearray | memoryview, buffers: Sequence[bytearray | memoryview]
+    ) -> None:
         """Take a frame of the line."""
         kind = head[:1]
         if kind == bulk.WHOLE:
@@ -289,7 +291,7 @@ class MpiTransport(Overlay):
         self._arrivals.take(place, partial(self._report, place, reason), always=True)
         self._line.call_later(_LOST_S, partial(self._abandon, place))
 
-    def _deliver(self, src: int, head: bytes | memoryview, buffers: list[bytearray]) -> None:
+    def _deliver(self, src: int, head: bytes | memoryview, buffers: Sequence[bytearray | memoryview]) -> None:
         assert self._receiver is not None
         if src not in self._lost:
             self._receiver.on_frame(src, head, buffers)
@@ -315,7 +317,7 @@ class MpiTransport(Overlay):
         for place in others[:1]:
             self._lose(place, why)
 
-    def _expect(self, src: int, head: bytes | bytearray | memoryview, small: list[bytearray]) -> None:
+    def _expect(self, src: int, head: bytes | bytearray | memoryview, small: Sequence[bytearray | memoryview]) -> None:
         """Keep the turn of a frame, and receive what is missing of it as soon as its communicator is there."""
         announcement, rest = bulk.parse(head)
         number = announcement.number

@@ -19,6 +19,7 @@ from apgas.transport.door import Door
 from apgas.transport.incoming import Incoming
 from apgas.transport.loop import EventLoop, Timer
 from apgas.transport.peers import PeerBook
+from apgas.transport.shared import MOST_BYTES, Budget
 from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
 
 _logger = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ class TcpConfig:
     high_water_bytes: int = 64 * 2**20
     patience_s: float = 60.0
     limits: Limits = DEFAULT_LIMITS
+    shared_bytes: int = MOST_BYTES
 
 
 class _Outgoing(NamedTuple):
@@ -71,6 +73,7 @@ class TcpTransport:
         self._outgoing: dict[int, _Outgoing] = {}
         self._incoming: dict[int, Incoming] = {}
         self._scratch = bytearray(SCRATCH_BYTES)
+        self._budget = Budget(self._config.shared_bytes)
         self._closing = False
         self._closed = False
         self._drained = threading.Event()
@@ -140,6 +143,10 @@ class TcpTransport:
             self._loop.call_soon(partial(self._deliver, frame))
             return
         outgoing = self._outgoing.get(dst) or self._open(dst)
+        if buffers and outgoing.channel.lends:
+            views = checked(head, buffers, self._config.limits)
+            if outgoing.channel.submit_shared(self._place, head, views):
+                return
         outgoing.channel.submit(encode(self._place, head, buffers, self._config.limits), soon=soon)
 
     def throttle(self, dst: int) -> None:
@@ -265,6 +272,7 @@ class TcpTransport:
             config.patience_s,
             on_broken=partial(self._on_broken, place),
             on_drained=partial(self._drop_outgoing, place),
+            budget=self._budget,
         )
         connector = Connector(
             self._loop,
@@ -280,7 +288,7 @@ class TcpTransport:
         if place == self._place or place in self._incoming or self._peers.is_lost(place):
             _logger.warning("refused a second connection of place %d", place)
             return False
-        decoder = Decoder(place, self._scratch, self._config.limits)
+        decoder = partial(Decoder, place, self._scratch, self._config.limits)
         self._incoming[place] = Incoming(self._loop, sock, decoder, self._deliver, partial(self._on_end, place))
         return True
 

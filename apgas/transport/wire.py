@@ -5,20 +5,22 @@ says where the next bytes belong (``get_buffer``) and what came of them (``buffe
 of a shared scratch buffer; a section that did not arrive in one piece gets its own memory and is received right there.
 
 Header, big-endian: magic and version (4 bytes), sender's place id (u32), length of the head (u32), number of buffers
-(u32), sum of the buffers' lengths (u64); then one u64 per buffer.
+(u32), sum of the buffers' lengths (u64); then one u64 per buffer. If the buffers are in shared memory, the magic says
+so, the number of the segment (u64) follows on the lengths, and no buffers on the head.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apgas.errors import ProtocolError, UsageError
 from apgas.transport.base import Buffer
 
-MAGIC: Final = b"APG\x02"
+MAGIC: Final = b"APG\x03"
+MAGIC_SHARED: Final = b"APS\x03"
 HEADER: Final = struct.Struct("!4sIIIQ")
 _HEADER_1: Final = struct.Struct("!4sIIIQQ")
 SCRATCH_BYTES: Final = 256 * 1024
@@ -43,7 +45,7 @@ class Frame(NamedTuple):
 
     src: int
     head: bytes | bytearray
-    buffers: list[bytearray]
+    buffers: list[bytearray | memoryview]
 
 
 def encode(src: int, head: bytes, buffers: Sequence[Buffer] = (), limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
@@ -62,6 +64,12 @@ def encode(src: int, head: bytes, buffers: Sequence[Buffer] = (), limits: Limits
     total_bytes = sum(lengths)
     first = HEADER.pack(MAGIC, src, len(head), len(views), total_bytes) + struct.pack(f"!{len(views)}Q", *lengths)
     return _join([first, head, *views])
+
+
+def encode_shared(src: int, head: bytes, lengths: Sequence[int], segment: int) -> bytes:
+    """Return a frame whose buffers, of these lengths, are in a segment of shared memory."""
+    first = HEADER.pack(MAGIC_SHARED, src, len(head), len(lengths), sum(lengths))
+    return first + struct.pack(f"!{len(lengths) + 1}Q", *lengths, segment) + head
 
 
 def checked(head: bytes, buffers: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> list[Buffer]:
@@ -123,11 +131,18 @@ class Decoder:
         src: The place that the peer proved to be; a frame of another one is an error. None: any.
         scratch: Where small frames are received; decoders used by one thread may share it.
         limits: What one frame may hold.
+        shared: Returns the buffers of a segment of shared memory; None: the connection has none.
     """
 
     def __init__(
-        self, src: int | None = None, scratch: bytearray | None = None, limits: Limits = DEFAULT_LIMITS
+        self,
+        src: int | None = None,
+        scratch: bytearray | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        shared: Callable[[int, Sequence[int]], list[memoryview]] | None = None,
     ) -> None:
+        self._shared = shared
+        self._in_segment: list[memoryview] | None = None
         self._src = src
         self._limits = limits
         self._scratch = memoryview(scratch if scratch is not None else bytearray(SCRATCH_BYTES))
@@ -171,15 +186,23 @@ class Decoder:
         at = 0
         while len(data) - at >= HEADER.size:
             magic, src, head_bytes, count, total_bytes = HEADER.unpack_from(data, at)
+            lengths: tuple[int, ...]
             self._check(magic, src, head_bytes, count, total_bytes)
             body = at + HEADER.size
-            if not count:
+            if magic == MAGIC_SHARED:
+                if len(data) - body < 8 * count + 8:
+                    break
+                *lengths_there, segment = struct.unpack_from(f"!{count + 1}Q", data, body)
+                self._in_segment = self._look_up(segment, lengths_there, total_bytes)
+                body += 8 * count + 8
+                lengths = ()
+            elif not count:
                 end = body + head_bytes
                 if end <= len(data):
                     frames.append(Frame(src, bytes(data[body:end]), []))
                     at = end
                     continue
-                lengths: tuple[int, ...] = ()
+                lengths = ()
             else:
                 if len(data) - body < 8 * count:
                     break
@@ -195,7 +218,7 @@ class Decoder:
         return at
 
     def _check(self, magic: bytes, src: int, head_bytes: int, count: int, total_bytes: int) -> None:
-        if magic != MAGIC:
+        if magic not in (MAGIC, MAGIC_SHARED):
             raise ProtocolError(f"not a frame of this version: starts with {magic!r}")
         if self._src is not None and src != self._src:
             raise ProtocolError(f"place {self._src} sent a frame in the name of place {src}")
@@ -204,6 +227,13 @@ class Decoder:
             raise ProtocolError(f"frame too large: {problem}")
         if not count and total_bytes:
             raise ProtocolError(f"{total_bytes} bytes announced in no buffer")
+
+    def _look_up(self, segment: int, lengths: Sequence[int], total_bytes: int) -> list[memoryview]:
+        if self._shared is None:
+            raise ProtocolError("a frame in shared memory, which this connection does not have")
+        if sum(lengths) != total_bytes:
+            raise ProtocolError(f"buffers of {sum(lengths)} bytes announced as {total_bytes}")
+        return self._shared(segment, lengths)
 
     def _fill_sections(self, data: memoryview, at: int, frames: list[Frame]) -> int:
         """Go on with the current frame from ``data[at:]``; return where the frame, or the data, ends."""
@@ -219,19 +249,24 @@ class Decoder:
             self._sections.append(section)
             self._target, self._filled = memoryview(section), len(here)
             return len(data)
-        frames.append(Frame(self._frame_src, self._sections[0], self._sections[1:]))
+        buffers: list[bytearray | memoryview] = list(self._sections[1:])
+        if self._in_segment is not None:
+            buffers, self._in_segment = list(self._in_segment), None
+        frames.append(Frame(self._frame_src, self._sections[0], buffers))
         self._sections, self._lengths = [], ()
         return at
 
 
 def _cut(data: memoryview, at: int, src: int, lengths: tuple[int, ...], frames: list[Frame]) -> int:
     """Cut a frame that has arrived as a whole out of ``data[at:]``; return where it ends."""
-    sections = []
-    for length in lengths:
-        sections.append(bytearray(data[at : at + length]))
-        at += length
-    frames.append(Frame(src, sections[0], sections[1:]))
-    return at
+    head, *lengths_of_buffers = lengths
+    buffers: list[bytearray | memoryview] = []
+    start = at + head
+    for length in lengths_of_buffers:
+        buffers.append(bytearray(data[start : start + length]))
+        start += length
+    frames.append(Frame(src, bytes(data[at : at + head]), buffers))
+    return start
 
 
 def _allocate(length_bytes: int) -> bytearray:

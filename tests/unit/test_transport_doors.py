@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,7 +20,9 @@ class Inbox:
         self.frames: list[bytes] = []
         self.arrived = threading.Event()
 
-    def on_frame(self, src: int, head: bytes | bytearray | memoryview, buffers: list[bytearray]) -> None:
+    def on_frame(
+        self, src: int, head: bytes | bytearray | memoryview, buffers: Sequence[bytearray | memoryview]
+    ) -> None:
         self.frames.append(bytes(head))
         self.arrived.set()
 

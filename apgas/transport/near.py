@@ -1,0 +1,61 @@
+"""Places of one machine: they meet at a local socket, which is quicker than TCP and can hand over shared memory.
+
+A place that listens on a TCP address listens on a socket of Linux's abstract namespace, too, whose name is made of that
+address. Who finds it is on the same machine and in the same network namespace; others come by TCP. The handshake is
+the same for both.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import Final
+
+from apgas.transport.base import Address
+
+_CREDENTIALS: Final = struct.Struct("iII")
+"""Process, user and group of the peer, as the kernel knows them."""
+
+
+def local_name(address: Address) -> bytes:
+    """Return the name of the local socket that belongs to a TCP address."""
+    return f"\0apgas/{address[0]}/{address[1]}".encode()
+
+
+def listen(address: Address, backlog: int) -> socket.socket | None:
+    """Listen where places of this machine look for ``address``; None if that is not possible: they come by TCP then."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(local_name(address))
+        sock.listen(backlog)
+    except OSError:
+        sock.close()
+        return None
+    sock.setblocking(False)
+    return sock
+
+
+def connect(address: Address) -> socket.socket | None:
+    """Connect to a place of this machine and of this user; None if ``address`` is none."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        sock.connect(local_name(address))
+        if _owner(sock) == os.geteuid():
+            return sock
+    except OSError:  # nobody is there, or it has no room for callers: TCP waits for that
+        pass
+    sock.close()
+    return None
+
+
+def is_near(sock: socket.socket) -> bool:
+    """Tell whether the peer of ``sock`` is on this machine."""
+    return sock.family == socket.AF_UNIX
+
+
+def _owner(sock: socket.socket) -> int:
+    """The user who listens, so that nobody else can take the place of a place by being first to use its name."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[1])

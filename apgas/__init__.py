@@ -45,6 +45,7 @@ from apgas.runtime.mpi_comm import comm
 from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
+from apgas.runtime.statistics import Statistics, statistics
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span
 
@@ -62,6 +63,7 @@ __all__ = [
     "PlaceGoneError",
     "PlaceLocal",
     "ResizeRecord",
+    "Statistics",
     "UsageError",
     "async_",
     "async_at",
@@ -93,6 +95,7 @@ __all__ = [
     "run",
     "schedule_orders",
     "shrink_wish",
+    "statistics",
     "trace",
     "trace_instant",
     "trace_span",

@@ -61,6 +61,8 @@ class Driver:
         self.objects = Objects()
         self.over = threading.Event()
         self.interrupted = False
+        self.messages_sent = 0
+        self.activities_run = 0
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self.on_place_lost: Callable[[int, str], None] = _ignore
@@ -288,6 +290,7 @@ class Driver:
         for effect in effects:
             match effect:
                 case e.Send(dst, message, payload):
+                    self.messages_sent += 1
                     try:
                         self.transport.send(dst, m.encode(message), payload, soon=soon)
                     except (UnknownPeerError, TransportClosedError):
@@ -416,6 +419,7 @@ class Driver:
             with trace.span(codec.name_of(fn), "activity", sent_by=src):
                 value = fn(*args, **kwargs)
         self._quick.learn(fn, time.perf_counter() - began_s)
+        self.activities_run += 1  # two threads may count one, which does no harm
         return value
 
     def _run_local(self, scope: Scope, call: Call, future: Future[Any], *, to_caller: bool) -> None:

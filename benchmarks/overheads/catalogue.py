@@ -142,12 +142,15 @@ _FINISH: Final = Measure(
         Case(
             {"measure": "finish", "places": places, "n": 200, "limit_s": 0.6},
             (OURS, *PEERS),
-            (Quantity("median_s", f"async_at + finish over {places} of 8 places", "s"),),
+            (
+                Quantity("median_s", f"async_at + finish over {places} of 8 places", "s"),
+                Quantity("messages", f"messages of a finish over {places} of 8 places", "count"),
+            ),
         )
         for places in (2, 4, 8)
     ),
     places=8,
-    note="finish: messages per finish are not counted, the runtime's public functions do not tell them",
+    note="messages: of all places together; one there and one back for each place but the first",
 )
 _ECHO: Final = Measure(
     "echo",
@@ -181,6 +184,7 @@ _GROW: Final = Measure(
             (OURS, MPI, *((DASK, RAY) if n == 1 else (DASK,))),
             (
                 Quantity("grow_s", f"grow by {n}", "s", (Goal("<=", 1.5, MPI),)),
+                Quantity("answered_s", f"grow by {n}, until newcomers have run something", "s"),
                 *([Quantity("shrink_s", f"shrink by {n}", "s", (Goal("<=", 0.5, MPI),))] if n < 8 else []),
             ),
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final, Literal, TypeAlias, assert_never
 
-Unit: TypeAlias = Literal["s", "1/s", "B/s", "bytes", "share"]
+Unit: TypeAlias = Literal["s", "1/s", "B/s", "bytes", "share", "count"]
 
 _TIMES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -40,6 +40,8 @@ def written(value: float, unit: Unit) -> str:
             return f"{_three(value / 1e9)} GB/s"
         case "bytes":
             return f"{_three(value / 2**20)} MiB"
+        case "count":
+            return f"{value:.3g}"
         case "share":
             return f"{100 * value:.3f} %" if value < 0.01 else f"{_three(100 * value)} %"
         case _:

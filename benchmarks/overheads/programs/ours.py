@@ -42,6 +42,9 @@ def _serve(config: Config, channel: Channel) -> None:
     channel.serve(handlers)
 
 
+_COUNTED = 50
+
+
 def noop() -> None:
     """Do nothing."""
 
@@ -72,7 +75,16 @@ def _finish(places: list[apgas.Place], command: Command) -> Answer:
             for place in chosen:
                 apgas.async_at(place, noop)
 
-    return of_samples(timed(once, command["n"], command["limit_s"]))
+    figures = of_samples(timed(once, command["n"], command["limit_s"]))
+    before = _messages(places)
+    for _ in range(_COUNTED):
+        once()
+    # counting them is an activity on each other place, with its answer
+    return {**figures, "messages": (_messages(places) - before - 2 * (len(places) - 1)) / _COUNTED}
+
+
+def _messages(places: list[apgas.Place]) -> int:
+    return sum(apgas.at(place, apgas.statistics).messages_sent for place in places)
 
 
 def _echo(other: apgas.Place, command: Command) -> Answer:

@@ -60,10 +60,11 @@ class Resizer:
     def cycle(self, command: Command) -> Answer:
         """Grow by ``n`` and shrink by as many; ``numba``: the newcomers load it in between."""
         grow_s = self.grow(command["n"])
-        loaded_s = grow_s
+        answered_s = grow_s + self._have_answered()
+        loaded_s = answered_s
         if command.get("numba"):
             loaded_s += self._load_numba()
-        return {"grow_s": grow_s, "loaded_s": loaded_s, "shrink_s": self.shrink(command["n"])}
+        return {"grow_s": grow_s, "answered_s": answered_s, "loaded_s": loaded_s, "shrink_s": self.shrink(command["n"])}
 
     def grow(self, n: int) -> float:
         """Return the seconds from the order to the commit.
@@ -121,12 +122,19 @@ class Resizer:
             reason = f"{records[0].outcome}: {records[0].reason}" if records else f"no end within {LIMIT_S:g} s"
             raise RuntimeError(f"{sign}{n} was not carried out, {reason}")
 
+    def _have_answered(self) -> float:
+        """Return the seconds until the newcomers have run something."""
+        return self._run_on_newcomers(os.getpid)
+
     def _load_numba(self) -> float:
+        return self._run_on_newcomers(load_numba)
+
+    def _run_on_newcomers(self, call: Callable[[], object]) -> float:
         assert self._handler is not None
         before_s = time.perf_counter()
         with apgas.finish():
             for place in self._handler.added:
-                apgas.async_at(place, load_numba)
+                apgas.async_at(place, call)
         return time.perf_counter() - before_s
 
 

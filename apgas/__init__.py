@@ -7,97 +7,32 @@ Example:
     ...         for place in apgas.places():
     ...             apgas.async_at(place, print, "hello from", place)
     >>> apgas.run(main)  # doctest: +SKIP
+
+The public names (``apgas._public``) are loaded when the first of them is used: a place that joins a running program
+needs none of them for that, and is waited for.
 """
 
-from apgas.core.estimate import Estimate
-from apgas.core.identity import Place
-from apgas.core.resize import Deadlines, ResizeRecord
-from apgas.errors import ApgasError, CancelledError, DeadlineError, PlaceGoneError, UsageError
-from apgas.malleability.handler import MalleableHandler
-from apgas.runtime.api import (
-    async_,
-    async_at,
-    at,
-    attach,
-    capture,
-    define_malleable_handler,
-    disable_malleable_handler,
-    drain_orders,
-    here,
-    immediate,
-    nodes,
-    offer_shrink,
-    place,
-    places,
-    progress,
-    request_grow,
-    resizes,
-    schedule_orders,
-    shrink_wish,
-    trace,
-    uncounted,
-)
-from apgas.runtime.collectives import broadcast, gather, reduce
-from apgas.runtime.context import Future
-from apgas.runtime.estimating import estimate
-from apgas.runtime.logs import configure_logging
-from apgas.runtime.mpi_comm import comm
-from apgas.runtime.program import run
-from apgas.runtime.refs import GlobalRef, PlaceLocal
-from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
-from apgas.runtime.statistics import Statistics, statistics
-from apgas.runtime.trace import instant as trace_instant
-from apgas.runtime.trace import span as trace_span
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ApgasError",
-    "CancelledError",
-    "DeadlineError",
-    "Deadlines",
-    "Estimate",
-    "FinishScope",
-    "Future",
-    "GlobalRef",
-    "MalleableHandler",
-    "Place",
-    "PlaceGoneError",
-    "PlaceLocal",
-    "ResizeRecord",
-    "Statistics",
-    "UsageError",
-    "async_",
-    "async_at",
-    "at",
-    "attach",
-    "broadcast",
-    "cancel",
-    "cancelled",
-    "capture",
-    "comm",
-    "configure_logging",
-    "deadline",
-    "define_malleable_handler",
-    "disable_malleable_handler",
-    "drain_orders",
-    "estimate",
-    "finish",
-    "gather",
-    "here",
-    "immediate",
-    "nodes",
-    "offer_shrink",
-    "place",
-    "places",
-    "progress",
-    "reduce",
-    "request_grow",
-    "resizes",
-    "run",
-    "schedule_orders",
-    "shrink_wish",
-    "statistics",
-    "trace",
-    "trace_instant",
-    "trace_span",
-    "uncounted",
-]
+if TYPE_CHECKING:
+    from apgas._public import *  # noqa: F403 - every public name, and no other
+    from apgas._public import __all__ as __all__
+else:
+
+    def __getattr__(name):
+        """Load the public names.
+
+        Raises:
+            AttributeError: There is no such name.
+        """
+        from importlib import import_module
+
+        public = import_module("apgas._public")
+        if name != "__all__" and name not in public.__all__:
+            raise AttributeError(f"module 'apgas' has no attribute {name!r}")
+        globals().update({known: getattr(public, known) for known in public.__all__}, __all__=public.__all__)
+        return globals()[name]
+
+    def __dir__():
+        """List the public names, too."""
+        return sorted({*globals(), *__getattr__("__all__")})

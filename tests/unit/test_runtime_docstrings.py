@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import apgas
 
+PUBLIC = [getattr(apgas, name) for name in apgas.__all__]
 NEVER_FAIL = (apgas.attach, apgas.trace_instant, apgas.trace_span)
 
 
@@ -42,8 +45,16 @@ def test_a_public_function_says_what_it_takes_and_returns(value: Any) -> None:
         assert ("Yields:" if signature.return_annotation.startswith("Iterator[") else "Returns:") in text
 
 
-@pytest.mark.parametrize(
-    "value", [value for value in vars(apgas).values() if inspect.isfunction(value) and value not in NEVER_FAIL]
-)
+@pytest.mark.parametrize("value", [value for value in PUBLIC if inspect.isfunction(value) and value not in NEVER_FAIL])
 def test_a_public_function_says_what_it_raises(value: Any) -> None:
     assert "Raises:" in (value.__doc__ or "")
+
+
+def test_the_public_names_are_loaded_when_one_is_used() -> None:
+    code = (
+        "import sys, apgas; assert not any(name.startswith('apgas.') for name in sys.modules); "
+        "assert 'finish' in dir(apgas); from apgas import *; assert finish is apgas.finish; "
+        "apgas.no_such_name"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.splitlines()[-1] == "AttributeError: module 'apgas' has no attribute 'no_such_name'"

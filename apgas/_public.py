@@ -1,0 +1,94 @@
+"""The public names of ``apgas``, all of them loaded."""
+
+from apgas.core.estimate import Estimate
+from apgas.core.identity import Place
+from apgas.core.resize import Deadlines, ResizeRecord
+from apgas.errors import ApgasError, CancelledError, DeadlineError, PlaceGoneError, UsageError
+from apgas.malleability.handler import MalleableHandler
+from apgas.runtime.api import (
+    async_,
+    async_at,
+    at,
+    attach,
+    capture,
+    define_malleable_handler,
+    disable_malleable_handler,
+    drain_orders,
+    here,
+    immediate,
+    nodes,
+    offer_shrink,
+    place,
+    places,
+    progress,
+    request_grow,
+    resizes,
+    schedule_orders,
+    shrink_wish,
+    trace,
+    uncounted,
+)
+from apgas.runtime.collectives import broadcast, gather, reduce
+from apgas.runtime.context import Future
+from apgas.runtime.estimating import estimate
+from apgas.runtime.logs import configure_logging
+from apgas.runtime.mpi_comm import comm
+from apgas.runtime.program import run
+from apgas.runtime.refs import GlobalRef, PlaceLocal
+from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
+from apgas.runtime.statistics import Statistics, statistics
+from apgas.runtime.trace import instant as trace_instant
+from apgas.runtime.trace import span as trace_span
+
+__all__ = [
+    "ApgasError",
+    "CancelledError",
+    "DeadlineError",
+    "Deadlines",
+    "Estimate",
+    "FinishScope",
+    "Future",
+    "GlobalRef",
+    "MalleableHandler",
+    "Place",
+    "PlaceGoneError",
+    "PlaceLocal",
+    "ResizeRecord",
+    "Statistics",
+    "UsageError",
+    "async_",
+    "async_at",
+    "at",
+    "attach",
+    "broadcast",
+    "cancel",
+    "cancelled",
+    "capture",
+    "comm",
+    "configure_logging",
+    "deadline",
+    "define_malleable_handler",
+    "disable_malleable_handler",
+    "drain_orders",
+    "estimate",
+    "finish",
+    "gather",
+    "here",
+    "immediate",
+    "nodes",
+    "offer_shrink",
+    "place",
+    "places",
+    "progress",
+    "reduce",
+    "request_grow",
+    "resizes",
+    "run",
+    "schedule_orders",
+    "shrink_wish",
+    "statistics",
+    "trace",
+    "trace_instant",
+    "trace_span",
+    "uncounted",
+]

@@ -28,7 +28,7 @@ class PlaceGoneError(ApgasError):
         self.epoch = epoch
         self.why = why
 
-    def __reduce__(self) -> tuple[type[PlaceGoneError], tuple[int, int, str], dict[str, object]]:
+    def __reduce__(self) -> tuple[type[PlaceGoneError], tuple[object, ...], dict[str, object]]:
         return (type(self), (self.place, self.epoch, self.why), self.__dict__)
 
 
@@ -38,6 +38,29 @@ class CancelledError(ApgasError, concurrent.futures.CancelledError):
 
 class DeadlineError(ApgasError, TimeoutError):
     """A wait came to the end of its time: that of ``deadline``, or of ``finish(timeout=...)``."""
+
+
+class DeadPlaceError(PlaceGoneError):
+    """A place of a resilient job died, and with it what ran there; or something was addressed to it later.
+
+    Args:
+        place: Id of the place.
+        epoch: The version of the membership that began without it.
+        node: The name of the node that it ran on.
+        activities: How many activities that other places had sent there, or that it had sent, are lost. Those that it
+            started itself died with them and are not counted.
+    """
+
+    def __init__(self, place: int, epoch: int, node: str = "", activities: int = 0) -> None:
+        where = f" on {node}" if node else ""
+        lost = f"; {activities} {'activity is' if activities == 1 else 'activities are'} lost" if activities else ""
+        super().__init__(place, epoch, f"has died{where}")
+        self.args = (f"place {place}{where} has died (epoch {epoch}){lost}",)
+        self.node = node
+        self.activities = activities
+
+    def __reduce__(self) -> tuple[type[PlaceGoneError], tuple[object, ...], dict[str, object]]:
+        return (type(self), (self.place, self.epoch, self.node, self.activities), self.__dict__)
 
 
 class ProtocolError(ApgasError):

@@ -55,21 +55,31 @@ class ResolveCall:
 
 
 @dataclass(frozen=True, slots=True)
+class CallLost:
+    """A call of ours went to a place that died, and will not be answered."""
+
+    call: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class FinishFired:
-    """Every activity of a finish opened here has ended."""
+    """Every activity of a finish opened here has ended, or is lost: ``lost`` tells how many with which dead place."""
 
     finish: FinishId
     errors: tuple[bytes, ...]
     cancelled: bool = False
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MembersChanged:
-    """A new epoch began."""
+    """A new epoch began. Once nothing more is taken from those that ``died``, the core wants ``cut_off`` for each."""
 
     epoch: int
     added: tuple[PlaceInfo, ...]
     removed: tuple[int, ...]
+    died: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,7 @@ Effect: TypeAlias = (
     | RunImmediate
     | RunUncounted
     | ResolveCall
+    | CallLost
     | FinishFired
     | MembersChanged
     | LeaverDrained

@@ -32,6 +32,7 @@ class Share:
     spawned: dict[int, int] = field(default_factory=dict)
     completed: int = 0
     errors: list[bytes] = field(default_factory=list)
+    sources: dict[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -58,14 +59,19 @@ class Flush:
     spawned: dict[int, int]
     completed: int
     errors: tuple[bytes, ...]
+    sources: dict[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """Every activity of ``finish`` has ended; ``errors`` are those of its activities, encoded."""
+    """Every activity of ``finish`` has ended; ``errors`` are those of its activities, encoded.
+
+    ``lost``: in resilient jobs, how many have died with which place.
+    """
 
     finish: FinishId
     errors: tuple[bytes, ...]
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 class FinishTable:
@@ -88,7 +94,7 @@ class FinishTable:
         finish = FinishId(self.here, self._next)
         self._next += 1
         self._homed[finish] = Balance({self.here: 1})
-        self.arrived(finish)
+        self.arrived(finish, self.here)
         return finish
 
     def spawned(self, finish: FinishId, at: int) -> None:
@@ -96,8 +102,8 @@ class FinishTable:
         share = self._live_share(finish, "spawn")
         share.spawned[at] = share.spawned.get(at, 0) + 1
 
-    def arrived(self, finish: FinishId) -> None:
-        """Count an activity that begins to live here."""
+    def arrived(self, finish: FinishId, src: int) -> None:  # noqa: ARG002 - resilient jobs count by source
+        """Count an activity of place ``src`` that begins to live here."""
         self._shares.setdefault(finish, Share()).live += 1
         self.live += 1
 
@@ -112,7 +118,7 @@ class FinishTable:
         if share.live:
             return None
         del self._shares[finish]
-        flush = Flush(finish, share.spawned, share.completed, tuple(share.errors))
+        flush = Flush(finish, share.spawned, share.completed, tuple(share.errors), share.sources)
         return self.reported(self.here, flush) if finish.home == self.here else flush
 
     def reported(self, src: int, report: Flush) -> Fired | None:
@@ -163,7 +169,7 @@ class FinishTable:
         for finish, share in self._shares.items():
             if share.live <= 0:
                 raise InvariantError(f"place {self.here}: {finish} keeps a quiet share {share}")
-            if finish.home == self.here and finish not in self._homed:
+            if finish.home == self.here and not self.is_open(finish):
                 raise InvariantError(f"place {self.here}: {finish} has fired with {share.live} alive")
         for finish, balance in self._homed.items():
             if not balance.open or 0 in balance.open.values():

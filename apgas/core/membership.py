@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from apgas.core.messages import PlaceInfo
-from apgas.errors import InvariantError, PlaceGoneError
+from apgas.errors import DeadPlaceError, InvariantError, PlaceGoneError
 
 
 class Membership:
@@ -18,6 +18,8 @@ class Membership:
         self.members: dict[int, PlaceInfo] = {info.place: info for info in members}
         self.epoch = epoch
         self.leaving: set[int] = set()
+        self.dead: dict[int, tuple[int, str]] = {}
+        """Those that died, with the epoch that began without them and their node; empty unless the job is resilient."""
         self.next_place = self._unreserved = max(self.members) + 1
 
     @property
@@ -29,11 +31,13 @@ class Membership:
         """Check that new work may be sent to ``place``.
 
         Raises:
-            PlaceGoneError: It is leaving, has left, or never was.
+            PlaceGoneError: It is leaving, has left, or never was; a ``DeadPlaceError`` if it died.
         """
         if place in self.leaving:
             raise PlaceGoneError(place, self.epoch, "is leaving")
         if place not in self.members:
+            if place in self.dead:
+                raise DeadPlaceError(place, *self.dead[place])
             why = "has left" if 0 <= place < self.next_place else "does not exist"
             raise PlaceGoneError(place, self.epoch, why)
 
@@ -43,7 +47,7 @@ class Membership:
         self._unreserved += count
         return ids
 
-    def commit(self, epoch: int, added: Iterable[PlaceInfo], removed: Iterable[int]) -> None:
+    def commit(self, epoch: int, added: Iterable[PlaceInfo], removed: Iterable[int], died: Iterable[int] = ()) -> None:
         """Enter ``epoch``.
 
         Raises:
@@ -56,6 +60,11 @@ class Membership:
                 raise InvariantError(f"place {place} is removed in epoch {epoch} and was not leaving")
             self.leaving.discard(place)
             del self.members[place]
+        for place in died:
+            if place == 0 or place not in self.members:
+                raise InvariantError(f"place {place} died in epoch {epoch} and was no member that may die")
+            self.leaving.discard(place)
+            self.dead[place] = (epoch, self.members.pop(place).node)
         for info in added:
             if info.place < self.next_place:
                 raise InvariantError(f"place id {info.place} is used twice (epoch {epoch})")

@@ -61,13 +61,14 @@ class Reply(Message, frozen=True, array_like=True, tag=True):
 class Report(Message, frozen=True, array_like=True, tag=True):
     """A place that fell quiet under ``finish`` tells its home what happened since its last report.
 
-    ``spawned``: activities sent, per place; ``completed``: activities ended here. The payload holds the errors
-    (``pack_errors``).
+    ``spawned``: activities sent, per place; ``completed``: activities ended here; ``sources``: where those came from,
+    in resilient jobs (``core.losses``). The payload holds the errors (``pack_errors``).
     """
 
     finish: FinishId
     spawned: dict[int, int]
     completed: int
+    sources: dict[int, int] | None = None
 
 
 class Answer(Message, frozen=True, array_like=True, tag=True):
@@ -78,6 +79,7 @@ class Answer(Message, frozen=True, array_like=True, tag=True):
     finish: FinishId
     spawned: dict[int, int]
     completed: int
+    sources: dict[int, int] | None = None
 
 
 class Immediate(Message, frozen=True, array_like=True, tag=True):
@@ -104,10 +106,11 @@ class Forget(Message, frozen=True, array_like=True, tag=True):
 
 
 class Members(Message, frozen=True, array_like=True, tag=True):
-    """Place 0 commits a change: ``epoch`` is the new one."""
+    """Place 0 commits a change: ``epoch`` is the new one. ``died``: lost in a resilient job, without a farewell."""
 
     added: tuple[PlaceInfo, ...]
     removed: tuple[int, ...]
+    died: tuple[int, ...] = ()
 
 
 class Leave(Message, frozen=True, array_like=True, tag=True):
@@ -141,6 +144,30 @@ class Release(Message, frozen=True, array_like=True, tag=True):
     order: int
 
 
+class Parted(Message, frozen=True, array_like=True, tag=True):
+    """(resilient jobs) What ``Drained`` tells place 0, for everyone else: all that the sender had to say is said."""
+
+    order: int
+
+
+class Seen(Message, frozen=True, array_like=True, tag=True):
+    """(resilient jobs) The sender has everything of ``leaver`` that it needs: place 0 may release that one."""
+
+    order: int
+    leaver: int
+
+
+class LossReport(Message, frozen=True, array_like=True, tag=True):
+    """(resilient jobs) A survivor has taken all that it will ever take from the dead ``place``; told to every member.
+
+    ``pending``: how many activities of that place's live or wait to be reported here, per finish of the receiver; those
+    not named have none. See ``core.losses``.
+    """
+
+    place: int
+    pending: dict[int, int]
+
+
 # the end -------------------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +199,9 @@ AnyMessage: TypeAlias = (
     | Drained
     | StayOn
     | Release
+    | Parted
+    | Seen
+    | LossReport
     | Lost
     | End
 )

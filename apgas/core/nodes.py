@@ -50,6 +50,11 @@ class Nodes:
             nodes.setdefault(self._of.get(place, place), []).append(place)
         return [tuple(places) for places in nodes.values()]
 
+    def is_gone(self, place: int) -> bool:
+        """Whether no place is left on the node that ``place`` was on."""
+        node = self._of.get(place, place)
+        return all(self._of.get(member, member) != node for member in self._members)
+
     def names(self) -> tuple[str, ...]:
         """The host name of each node."""
         return tuple(self._members[places[0]].node for places in self.held())

@@ -95,7 +95,7 @@ class PlaceCore:
         if self.cancelled:  # hardly ever
             self._require_uncancelled(finish)
         self.finishes.spawned(finish, self.here)
-        self.finishes.arrived(finish)
+        self.finishes.arrived(finish, self.here)
 
     def immediate(self, dst: int, payload: Payload) -> list[Effect]:
         """Send an immediate; it is dropped if the place is leaving or gone."""
@@ -133,7 +133,8 @@ class PlaceCore:
         """An activity that place ``dst`` sent has ended: answer its call; ``error`` is for the finish."""
         outcome = self.finishes.ended(spawn.finish, error)
         if isinstance(outcome, Flush) and outcome.finish.home == dst and not outcome.errors:
-            both = m.Answer(self.epoch, spawn.call, ok, outcome.finish, outcome.spawned, outcome.completed)
+            counts = (outcome.spawned, outcome.completed, outcome.sources)
+            both = m.Answer(self.epoch, spawn.call, ok, outcome.finish, *counts)
             return [Send(dst, both, payload), *self._maybe_drained()]
         reply = m.Reply(self.epoch, spawn.call, ok)
         return [Send(dst, reply, payload), *self._finish_effects(outcome), *self._maybe_drained()]
@@ -179,18 +180,19 @@ class PlaceCore:
     def _take(self, src: int, message: m.AnyMessage, payload: Payload) -> list[Effect]:  # noqa: C901 - one arm a message
         match message:
             case m.Spawn():
-                self.finishes.arrived(message.finish)
+                self.finishes.arrived(message.finish, src)
                 return [RunActivity(src, message, payload)]
             case m.Reply():
                 self._answer_call(src, message.call)
                 return [ResolveCall(message.call, message.ok, payload), *self._maybe_drained()]
             case m.Answer():
                 self._answer_call(src, message.call)
-                flush = Flush(message.finish, message.spawned, message.completed, ())
+                flush = Flush(message.finish, message.spawned, message.completed, (), message.sources)
                 fired = self._finish_effects(self.finishes.reported(src, flush))
                 return [ResolveCall(message.call, message.ok, payload), *fired, *self._maybe_drained()]
             case m.Report():
-                flush = Flush(message.finish, message.spawned, message.completed, m.unpack_errors(payload))
+                errors = m.unpack_errors(payload)
+                flush = Flush(message.finish, message.spawned, message.completed, errors, message.sources)
                 return [*self._finish_effects(self.finishes.reported(src, flush)), *self._maybe_drained()]
             case m.Immediate():
                 return [RunImmediate(src, payload)]
@@ -219,6 +221,8 @@ class PlaceCore:
                     raise InvariantError(f"place {self.here} is released with work left")
                 self.over = True
                 return [Leaves()]
+            case m.LossReport() | m.Parted() | m.Seen():
+                raise ProtocolError(f"place {src} sent {type(message).__name__}, but this job is not resilient")
             case m.Lost():
                 return [PlaceLost(message.place, message.reason)]
             case m.End():
@@ -241,6 +245,10 @@ class PlaceCore:
             self.over = True
             return [Ends(f"lost place 0: {reason}")]
         return [Send(0, m.Lost(self.epoch, place, reason), [])]
+
+    def cut_off(self, place: int) -> list[Effect]:
+        """Nothing more will be taken from ``place``, which died; see ``ResilientPlaceCore``."""
+        raise InvariantError(f"place {place} is to be cut off in a job that is not resilient")
 
     # what place 0 decides --------------------------------------------------------------------------------------------
 
@@ -330,15 +338,17 @@ class PlaceCore:
             case Fired():
                 cancelled, told = self.cancellations.fired(outcome.finish)
                 forget = self._to_others(m.Forget(self.epoch, outcome.finish)) if told else []
-                return [FinishFired(outcome.finish, outcome.errors, cancelled), *forget]
+                return [FinishFired(outcome.finish, outcome.errors, cancelled, outcome.lost), *forget]
             case Flush():
-                report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed)
+                report = m.Report(self.epoch, outcome.finish, outcome.spawned, outcome.completed, outcome.sources)
                 return [Send(outcome.finish.home, report, m.pack_errors(outcome.errors))]
 
     def _enter(self, message: m.Members) -> list[Effect]:
-        self.membership.commit(message.epoch, message.added, message.removed)
+        self.membership.commit(message.epoch, message.added, message.removed, message.died)
         self._early_finals.clear()
-        effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed)]
+        effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed, message.died)]
+        for place in message.died:
+            effects.extend(self._mourn(place))
         for finish in sorted(self.cancellations.told):
             effects += [Send(info.place, m.Cancel(self.epoch, finish), []) for info in message.added]
         ready = [held for held in self._held if held[1].epoch <= self.epoch]
@@ -355,9 +365,16 @@ class PlaceCore:
         if self.here in message.leavers:
             self._leave = message.order
             early = {src for src, order in self._early_finals if order == message.order}
-            self._awaited_finals = self.membership.members.keys() - {self.here} - early
+            self._awaited_finals = self._senders() - early
             effects.extend(self._maybe_drained())
         return effects
+
+    def _senders(self) -> set[int]:
+        """The places that may still send us something."""
+        return self.membership.members.keys() - {self.here}
+
+    def _mourn(self, place: int) -> list[Effect]:
+        raise ProtocolError(f"place {place} is said to have died, which ends a job that is not resilient")
 
     def _final(self, src: int, order: int) -> list[Effect]:
         if self._leave != order:

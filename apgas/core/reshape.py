@@ -9,12 +9,14 @@
     SPAWN      spawned          POST       newcomers are committed (new epoch everywhere), postGrow is called
                failed, timeout  IDLE       aborted; the job keeps its size, late newcomers are sent home
     DRAIN      all drained      RELEASE    the leavers are committed away (new epoch) and released
+               died             DRAIN      a resilient job lost a leaver: it counts as drained and gone
                timeout          UNDO       the leavers stay
     UNDO       returned, …      IDLE       aborted: shrinkAborted has put back to work whom preShrink had named
     RELEASE    all gone         POST       their processes have ended; postShrink is called
                timeout          POST       likewise, the outcome says which process lingers
     POST       returned         IDLE       done
                failed, timeout  IDLE       done; the outcome says that the handler's post method failed
+               died             POST       a resilient job lost a newcomer: the outcome does not name it
 
 Orders wait in line while another is carried out. Calls and timers carry a token, so that an answer that arrives after
 its step was given up is recognised: a preShrink that succeeds too late is told ``shrinkAborted``.
@@ -24,7 +26,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
 from apgas.core.messages import PlaceInfo
@@ -35,6 +36,7 @@ from apgas.core.resize import (
     CallHandler,
     CommitGrow,
     CommitShrink,
+    Current,
     Deadlines,
     Finished,
     Method,
@@ -46,6 +48,7 @@ from apgas.core.resize import (
     SetTimer,
     StartSpawn,
     TellDeferred,
+    wrong_list,
 )
 from apgas.errors import InvariantError
 
@@ -60,21 +63,6 @@ class Step(Enum):
     UNDO = "undo"
     RELEASE = "release"
     POST = "post"
-
-
-@dataclass(slots=True)
-class Current:
-    """The order that is being carried out."""
-
-    order: ResizeOrder
-    began_s: float
-    phase_began_s: float
-    phases: dict[str, float] = field(default_factory=dict)
-    places: tuple[int, ...] = ()
-    nodes: tuple[str, ...] = ()
-    pending: set[int] = field(default_factory=set)
-    seconds: float | None = None
-    note: str = ""
 
 
 class Reshape:
@@ -159,7 +147,7 @@ class Reshape:
             self._abandoned.pop(token, None)
             return []
         if self.step is Step.POST:
-            self._now().note = reason
+            self._now().remark(reason)
             return self._done(now)
         if self.step is Step.UNDO:
             return self._undone(reason, now)
@@ -192,8 +180,11 @@ class Reshape:
         if current.pending:
             return []
         self._phase("drain", now)
-        current.pending = set(current.places)
-        return self._enter(Step.RELEASE, self.deadlines.release_s, [CommitShrink(order, current.places)])
+        alive = tuple(place for place in current.places if place not in current.died)
+        if not alive:
+            return self._released(now)
+        current.pending = set(alive)
+        return self._enter(Step.RELEASE, self.deadlines.release_s, [CommitShrink(order, alive)])
 
     def gone(self, place: int, now: float) -> list[ReshapeEffect]:
         """A released place's process has ended."""
@@ -202,6 +193,28 @@ class Reshape:
             return []
         current.pending.discard(place)
         return [] if current.pending else self._released(now)
+
+    def died(self, place: int, now: float) -> list[ReshapeEffect]:
+        """A member died, in a resilient job: a leaver that drained is gone, a newcomer has not come."""
+        current = self._current
+        if current is None or place not in current.places:
+            return []
+        if self.step is Step.DRAIN:
+            current.died.add(place)
+            current.remark(f"place {place} died before it was released")
+            return self.drained(current.order.order, place, now)
+        if self.step is Step.RELEASE:
+            return self.gone(place, now)
+        if self.step is Step.POST and current.order.kind == "grow":
+            current.places = tuple(newcomer for newcomer in current.places if newcomer != place)
+            current.nodes = self.nodes.names_of(current.places)
+            current.remark(f"place {place} died as soon as it had joined")
+        return []
+
+    def answers_for(self, place: int) -> bool:
+        """Whether the outcome of the current order will tell what became of the node of ``place``."""
+        current = self._current
+        return current is not None and place in current.places and self.step in (Step.DRAIN, Step.POST)
 
     def timeout(self, token: int, now: float) -> list[ReshapeEffect]:
         """A timer ran out."""
@@ -214,10 +227,10 @@ class Reshape:
             return []
         why = f"{step.value} took longer than its deadline"
         if step is Step.RELEASE:
-            current.note = f"places {sorted(current.pending)} were released, but their processes linger"
+            current.remark(f"places {sorted(current.pending)} were released, but their processes linger")
             return self._released(now)
         if step is Step.POST:
-            current.note = f"the handler's post method did not return: {why}"
+            current.remark(f"the handler's post method did not return: {why}")
             return self._done(now)
         if step is Step.UNDO:
             return self._undone(f"shrinkAborted did not return: {why}", now)
@@ -303,7 +316,7 @@ class Reshape:
         return [*effects, SetTimer(self._token, deadline_s)]
 
     def _start_drain(self, current: Current, leavers: Sequence[int] | None) -> list[ReshapeEffect]:
-        complaint = self._wrong_list(current.order, leavers)
+        complaint = wrong_list(leavers, self._members) or self.nodes.complaint(leavers or (), current.order.count)
         if complaint or leavers is None:
             current.places = tuple(sorted(self._members.keys() & set(leavers or ()) - {0}))
             return self._undo(complaint, []) if current.places else self._abort(complaint, current.phase_began_s)
@@ -311,18 +324,6 @@ class Reshape:
         current.nodes = self.nodes.names_of(current.places)
         current.pending = set(current.places)
         return self._enter(Step.DRAIN, self.deadlines.drain_s, [PrepareShrink(current.order.order, current.places)])
-
-    def _wrong_list(self, order: ResizeOrder, leavers: Sequence[int] | None) -> str:
-        if leavers is None:
-            return "preShrink returned no list of places"
-        if 0 in leavers:
-            return "preShrink named place 0, which always stays"
-        if len(set(leavers)) != len(leavers):
-            return f"preShrink named a place twice: {sorted(leavers)}"
-        unknown = sorted(set(leavers) - self._members.keys())
-        if unknown:
-            return f"preShrink named places that are no members: {unknown}"
-        return self.nodes.complaint(leavers, order.count)
 
     def _released(self, now: float) -> list[ReshapeEffect]:
         current = self._now()
@@ -333,7 +334,9 @@ class Reshape:
 
     def _done(self, now: float) -> list[ReshapeEffect]:
         self._phase("post", now)
-        return self._finish("done", self._now().note, now)
+        current = self._now()
+        came_to_nothing = current.order.kind == "grow" and not current.places
+        return self._finish("aborted" if came_to_nothing else "done", current.note, now)
 
     def _abandon(self, why: str, now: float) -> list[ReshapeEffect]:
         """Abort while ``pre*`` still runs: its late answer must be undone."""
@@ -345,12 +348,14 @@ class Reshape:
     def _undo(self, why: str, effects: list[ReshapeEffect]) -> list[ReshapeEffect]:
         """Have the handler put places back to work that stay after all, before the order ends."""
         current = self._now()
-        current.note = why
-        call = CallHandler(self._token + 1, "shrinkAborted", len(current.places), current.places)
+        alive = tuple(place for place in current.places if place not in current.died)
+        current.remark(why)
+        call = CallHandler(self._token + 1, "shrinkAborted", len(alive), alive)
         return self._enter(Step.UNDO, self.deadlines.post_s, [*effects, call])
 
     def _undone(self, complaint: str, now: float) -> list[ReshapeEffect]:
-        return self._abort("; ".join(filter(None, (self._now().note, complaint))), now)
+        self._now().remark(complaint)
+        return self._abort(self._now().note, now)
 
     def _abort(self, why: str, now: float) -> list[ReshapeEffect]:
         current = self._now()

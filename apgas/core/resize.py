@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 from apgas.core.messages import PlaceInfo
@@ -38,10 +39,10 @@ class Deadlines:
     deferred_s: float = 1.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise UsageError(f"deadline {field.name} must be a positive number of seconds, not {value!r}")
+                raise UsageError(f"deadline {each.name} must be a positive number of seconds, not {value!r}")
 
     @property
     def after_pre_s(self) -> float:
@@ -109,6 +110,26 @@ class ResizeRecord:
     reason: str
     nodes: tuple[str, ...]
     places: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Current:
+    """The order that is being carried out."""
+
+    order: ResizeOrder
+    began_s: float
+    phase_began_s: float
+    phases: dict[str, float] = field(default_factory=dict)
+    places: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    pending: set[int] = field(default_factory=set)
+    died: set[int] = field(default_factory=set)
+    seconds: float | None = None
+    note: str = ""
+
+    def remark(self, text: str) -> None:
+        """Note something that the outcome will say."""
+        self.note = f"{self.note}; {text}" if self.note and text else self.note or text
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +221,15 @@ ReshapeEffect: TypeAlias = (
     | TellDeferred
     | Finished
 )
+
+
+def wrong_list(leavers: Sequence[int] | None, members: Collection[int]) -> str:
+    """What is wrong with the answer of preShrink, which is to name members; empty: nothing."""
+    if leavers is None:
+        return "preShrink returned no list of places"
+    if 0 in leavers:
+        return "preShrink named place 0, which always stays"
+    if len(set(leavers)) != len(leavers):
+        return f"preShrink named a place twice: {sorted(leavers)}"
+    unknown = sorted(set(leavers) - set(members))
+    return f"preShrink named places that are no members: {unknown}" if unknown else ""

@@ -22,7 +22,7 @@ from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
-from apgas.errors import ApgasError, CancelledError, DeadlineError, UsageError
+from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, UsageError
 from apgas.runtime import codec, naming, trace
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within, pooled
@@ -46,6 +46,10 @@ _SMALL_BYTES: Final = 64 * 1024
 """A call whose pickle is no larger than this is read by the io thread, and run by it if it is known to be quick."""
 
 
+CUT_OFF_S: Final = 2.0
+"""How long the connections of a place that is said to be dead may last."""
+
+
 def _ignore(*_: object) -> None:
     """What only place 0 reacts to."""
 
@@ -65,6 +69,7 @@ class Driver:
         self.activities_run = 0
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
+        self.on_place_died: list[Callable[[Place], None]] = []
         self.on_place_lost: Callable[[int, str], None] = _ignore
         self.on_end: Callable[[str], None] = _ignore
         self.on_members: Callable[[int, list[int]], None] = _ignore
@@ -126,6 +131,7 @@ class Driver:
             raise self._given_up(finish) from None
         del self._fired[finish]
         errors = [codec.load_error(error) for error in fired.errors]
+        errors += [self._death(place, count) for place, count in fired.lost]
         if fired.cancelled:
             errors = [error for error in errors if not isinstance(error, CancelledError)]
         return errors, fired.cancelled
@@ -296,18 +302,20 @@ class Driver:
                     except (UnknownPeerError, TransportClosedError):
                         # lost or gone, which the transport reports to whoever watches; or the program is over
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
-                case e.MembersChanged(epoch, added, removed):
+                case e.MembersChanged(epoch, added, removed, died):
                     self.transport.learn({info.place: (info.host, info.port) for info in added})
                     self._nodes.update((info.place, info.node) for info in added)
-                    for place in removed:
+                    for place in (*removed, *died):
                         self.transport.forget(place)
                         self._calls.forget(place)
                     self.on_members(epoch, [info.place for info in added])
+                    if died:
+                        rest.append(effect)
                 case _:
                     rest.append(effect)
         return rest
 
-    def interpret(self, effects: Sequence[e.Effect]) -> None:
+    def interpret(self, effects: Sequence[e.Effect]) -> None:  # noqa: C901 - one arm an effect
         """Carry out effects outside of the lock."""
         for effect in effects:
             match effect:
@@ -319,6 +327,8 @@ class Driver:
                     self.executor.submit(partial(self._run_uncounted, src, self._calls.arrived(src, payload)))
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
+                case e.CallLost(call, place):
+                    self._futures.pop(call).set_exception(self._death(place, 1))
                 case e.FinishFired():
                     self._fired[effect.finish].set_result(effect)
                     self.transport.nudge()
@@ -334,10 +344,27 @@ class Driver:
                     self.reason = reason
                     self.on_end(reason)
                     self.over.set()
-                case e.Send() | e.MembersChanged():
+                case e.MembersChanged(died=died):
+                    for place in died:
+                        self._bury(place)
+                case e.Send():
                     raise AssertionError("sends are carried out under the lock")
                 case _:
                     assert_never(effect)
+
+    def _bury(self, place: int) -> None:
+        """Take what a dead place has sent until its connection ends, or as long as that may last; then nothing more."""
+        self.transport.on_gone(place, partial(self._cut_off, place))
+        self.transport.call_later(CUT_OFF_S, partial(self._cut_off, place))
+        for hear in self.on_place_died:
+            hear(self.place(place))
+
+    def _cut_off(self, place: int) -> None:
+        self._change(lambda: self.core.cut_off(place))
+
+    def _death(self, place: int, activities: int) -> DeadPlaceError:
+        epoch, node = self.core.membership.dead[place]
+        return DeadPlaceError(place, epoch, node, activities)
 
     def _resolve(self, call: int, payload: e.Payload, *, ok: bool) -> None:
         future = self._futures.pop(call)

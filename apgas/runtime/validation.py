@@ -43,7 +43,8 @@ def checked(machine: type[S], environ: Mapping[str, str] = os.environ) -> type[S
     if environ.get(ENV_VALIDATE) != "1":
         return machine
     busy: set[int] = set()
-    changes = {name: _checking(method, busy) for name, method in vars(machine).items() if _is_change(name, method)}
+    members = {name: member for owner in reversed(machine.__mro__) for name, member in vars(owner).items()}
+    changes = {name: _checking(method, busy) for name, method in members.items() if _is_change(name, method)}
     return type(f"Checked{machine.__name__}", (machine,), {"__slots__": (), **changes})
 
 

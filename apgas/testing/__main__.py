@@ -13,13 +13,19 @@ import time
 from apgas.testing import soak
 from apgas.testing.loss import LossSimulation
 from apgas.testing.simulation import Simulation
+from apgas.testing.survival import SurvivalSimulation
 
 
 def run_seed(seed: int) -> int:
-    """Run what belongs to ``seed``: a job that ends well, and one that loses a place; returns the deliveries."""
+    """Run what belongs to ``seed``: a job that ends well, one that a loss ends, one that survives losses.
+
+    Returns:
+        How many messages were delivered.
+    """
     whole = Simulation(seed, places=1 + seed % 5, orders=3 + seed % 3, activities=80, deliveries=300).run()
     lossy = LossSimulation(seed, after=seed % 150, places=2 + seed % 5).run()
-    return whole.network.delivered + lossy.network.delivered
+    resilient = SurvivalSimulation(seed, kills=1 + seed % 3, places=2 + seed % 5).run()
+    return whole.network.delivered + lossy.network.delivered + resilient.network.delivered
 
 
 def main() -> int:

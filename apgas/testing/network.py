@@ -55,10 +55,17 @@ class SimulatedNetwork:
         self.delivered += 1
         return packet
 
-    def cut(self, place: int, rng: random.Random) -> None:
-        """``place`` dies: what is under way to it is lost, of what it has sent a first part arrives."""
+    def cut(self, place: int, rng: random.Random) -> list[Packet]:
+        """``place`` dies: what is under way to it is lost, a first part of its own arrives; returns what is lost."""
+        lost: list[Packet] = []
         for pair in [pair for pair in self._channels if place in pair]:
             channel = self._channels.pop(pair)
             arriving = rng.randint(0, len(channel)) if pair[0] == place else 0
             if arriving:
                 self._channels[pair] = deque(list(channel)[:arriving])
+            lost += list(channel)[arriving:]
+        return lost
+
+    def between(self, src: int, dst: int) -> list[Packet]:
+        """Take every packet that is under way from ``src`` to ``dst``."""
+        return list(self._channels.pop((src, dst), ()))

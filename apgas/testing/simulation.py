@@ -57,7 +57,7 @@ class Simulation:
         self.ledger = Ledger()
         self.places_per_node = places_per_node
         members = [_info(place, places_per_node) for place in range(places)]
-        self.cores = {place: PlaceCore(place, members, 0) for place in range(places)}
+        self.cores = {place: self._new_core(place, members, 0) for place in range(places)}
         self.left: set[int] = set()
         self.known = {place: set(range(places)) for place in range(places)}
         self.records: list[r.ResizeRecord] = []
@@ -99,6 +99,9 @@ class Simulation:
             raise AssertionError(f"no end after {max_steps} steps")
         self._check_end()
         return self
+
+    def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
+        return PlaceCore(place, members, epoch)
 
     # the adversary ---------------------------------------------------------------------------------------------------
 
@@ -198,7 +201,7 @@ class Simulation:
                     self._leave(here)
                 case e.PlaceLost(place, reason):
                     raise AssertionError(f"place {place} was reported lost to place {here}: {reason}")
-                case e.RunImmediate() | e.Ends():
+                case e.RunImmediate() | e.Ends() | e.CallLost():
                     raise AssertionError(f"unexpected {effect}")
                 case _:
                     assert_never(effect)
@@ -229,7 +232,7 @@ class Simulation:
                     self._perform(0, core.commit_grow(added))
                     for info in added:
                         members = list(core.membership.members.values())
-                        self.cores[info.place] = PlaceCore(info.place, members, core.epoch)
+                        self.cores[info.place] = self._new_core(info.place, members, core.epoch)
                         self.known[info.place] = set(core.membership.members)
                 case r.PrepareShrink(order, leavers):
                     self._perform(0, core.prepare_shrink(order, leavers))
@@ -365,7 +368,7 @@ class Simulation:
         except CancelledError:
             return
         self._budget -= 1
-        number = self.ledger.sent(scope)
+        number = self.ledger.sent(scope, activity, activity.place)
         self._runnable.append(Activity(number, activity.place, scope, None, appetite(self.rng, 2)))
 
     def _spawn_away(self, activity: Activity, core: PlaceCore, scope: m.FinishId, *, waits: bool) -> None:
@@ -381,7 +384,7 @@ class Simulation:
         except (PlaceGoneError, CancelledError):
             return
         self._budget -= 1
-        assert self.ledger.sent(scope) == number
+        assert self.ledger.sent(scope, activity, dst) == number
         self._sent[activity.place, call] = number, scope
         self._perform(activity.place, effects)
         if waits:
@@ -401,7 +404,7 @@ class Simulation:
         except PlaceGoneError:
             return
         self._budget -= 1
-        assert self.ledger.sent(None) == number
+        assert self.ledger.sent(None, activity, dst) == number
         self._perform(activity.place, effects)
 
     # the end ---------------------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class Ledger:
     cancelled: set[FinishId] = field(default_factory=set)
     heard: set[tuple[int, FinishId]] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
+    routes: dict[int, tuple[FinishId | None, int, int, int]] = field(default_factory=dict)
+    """Of each activity: its finish, who sent it where, and the activity that spawned it."""
     spawned: int = 0
 
     def opened(self, finish: FinishId, outer: FinishId | None) -> None:
@@ -54,12 +56,13 @@ class Ledger:
         self.outer[finish] = outer
         self.alive[finish] = {-1}
 
-    def sent(self, finish: FinishId | None) -> int:
-        """An activity was spawned, under no finish if it is not counted; returns its number."""
+    def sent(self, finish: FinishId | None, by: Activity, dst: int) -> int:
+        """An activity was spawned at ``dst``, under no finish if it is not counted; returns its number."""
         self.spawned += 1
         if finish is not None:
             assert self.alive[finish], f"{finish} spawns although nothing lives under it"
             self.alive[finish].add(self.spawned)
+        self.routes[self.spawned] = (finish, by.place, dst, by.number)
         return self.spawned
 
     def began(self, number: int, finish: FinishId | None, place: int) -> None:

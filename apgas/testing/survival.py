@@ -1,0 +1,354 @@
+"""Simulations of resilient jobs in which places die: the others go on, and every loss is told, exactly.
+
+A victim either crashes (a first part of what it had sent arrives) or is fenced: somebody believes it dead, and it goes
+on for a while with what the others then refuse. ``SurvivalSimulation(seed).run()`` raises if a finish fires before
+every surviving activity under it has ended, or never; if a loss is not reported, or something is reported as lost that
+is not; if members disagree; if anything waits for a dead place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from apgas.core import effects as e
+from apgas.core import messages as m
+from apgas.core import resize as r
+from apgas.core.place import PlaceCore
+from apgas.core.resilient import ResilientPlaceCore
+from apgas.testing.network import Packet
+from apgas.testing.simulation import Simulation, _info
+from apgas.testing.workload import Activity, Ledger
+
+
+@dataclass(slots=True)
+class SurvivalLedger(Ledger):
+    """What is true, with places that die.
+
+    Attributes:
+        dead: Places that crashed or were fenced.
+        lost: Activities that died, or will never arrive.
+        reported: Activities whose end their home has heard of.
+        told: Lost activities whose caller was told, at the home of their finish.
+        failures: Activities that raised.
+        counted: How many losses finishes have reported.
+    """
+
+    dead: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
+    told: set[int] = field(default_factory=set)
+    failures: set[int] = field(default_factory=set)
+    counted: int = 0
+    unreported: dict[tuple[int, m.FinishId], set[int]] = field(default_factory=dict)
+
+    def sent(self, finish: m.FinishId | None, by: Activity, dst: int) -> int:
+        """An activity was spawned at ``dst``; a fenced place may do so under a finish that is over."""
+        if by.place in self.dead and finish is not None:
+            self.alive.setdefault(finish, set()).add(-2)
+        number = Ledger.sent(self, finish, by, dst)
+        if dst in self.dead:
+            self.lost.add(number)
+        return number
+
+    def over(self, finish: m.FinishId | None, number: int, *, failed: bool = False) -> None:
+        """An activity (or the body, -1) ended."""
+        if failed:
+            self.failures.add(number)
+        if finish is not None and number >= 0:
+            place = self.routes[number][2]
+            if finish.home == place:
+                self.reported.add(number)
+            else:
+                self.unreported.setdefault((place, finish), set()).add(number)
+        Ledger.over(self, finish, number, failed=failed)
+
+    def knows(self, place: int, finish: m.FinishId | None) -> bool:
+        """Whether ``place`` has to know that ``finish`` is cancelled: not if its home died, nor that of one around."""
+        around = finish
+        while around is not None:
+            if around.home in self.dead:
+                return False
+            around = self.outer[around]
+        return Ledger.knows(self, place, finish)
+
+    def dies(self, place: int) -> None:
+        """What is at ``place``, or on its way there, is lost."""
+        self.dead.add(place)
+        self.lost.update(n for n, route in self.routes.items() if route[2] == place and n not in self.ended)
+
+    def fire_with_losses(self, fired: e.FinishFired) -> None:
+        """A finish fired: nothing that survives is alive under it, and what is lost with each place is told."""
+        finish = fired.finish
+        alive = self.alive[finish] - self.lost - {-2}
+        assert not alive, f"{finish} fired early: {sorted(alive)} are alive"
+        assert finish not in self.fired, f"{finish} fired twice"
+        self.fired.add(finish)
+        mine = {n: route for n, route in self.routes.items() if route[0] == finish}
+        heard = [n for n in mine if n in self.failures and (mine[n][2] not in self.dead or n in self.reported)]
+        failed = len(heard) + (finish == m.FinishId(0, 0) and -1 in self.failures)
+        assert len(fired.errors) == failed, f"{finish} fired with {len(fired.errors)} of {failed} errors"
+        for place in self.dead:
+            self._check_count(finish, mine, place, dict(fired.lost).get(place, 0))
+        assert dict(fired.lost).keys() <= self.dead, f"{finish} reports losses with the living: {fired.lost}"
+        silent = {n for n in mine if n in self.lost - self.reported and not self._excused(n, finish)}
+        assert fired.lost or not silent, f"{finish} is silent about {sorted(silent)}"
+        self.counted += sum(count for _, count in fired.lost)
+
+    def _check_count(
+        self, finish: m.FinishId, mine: dict[int, tuple[m.FinishId | None, int, int, int]], place: int, count: int
+    ) -> None:
+        """Exact for what survivors sent; what dead places sent to each other is known to nobody for sure."""
+        gone = [
+            n for n, (_, src, dst, _) in mine.items() if dst == place != src and not {n} & (self.reported | self.told)
+        ]
+        at_least = sum(mine[n][1] not in self.dead for n in gone)
+        undelivered = sum(n in self.lost and src == place != dst for n, (_, src, dst, _) in mine.items())
+        story = f"{finish} reports {count} lost with place {place}"
+        assert at_least <= count <= len(gone) + undelivered, f"{story}, not {at_least} to {len(gone)} + {undelivered}"
+
+    def _excused(self, number: int, finish: m.FinishId) -> bool:
+        """Whether an activity went down with a call whose caller was told."""
+        while number in self.routes and self.routes[number][0] == finish:
+            if number in self.told:
+                return True
+            number = self.routes[number][3]
+        return False
+
+    def check_end(self) -> None:
+        """Every finish of a survivor fired; every activity has ended once, or is lost."""
+        missing = {finish for finish in self.alive.keys() - self.fired if finish.home not in self.dead}
+        assert not missing, f"finishes never fired: { {f: sorted(self.alive[f]) for f in sorted(missing)} }"
+        vanished = self.routes.keys() - self.ended - self.lost
+        assert not vanished, f"activities {sorted(vanished)} were neither run to their end nor lost"
+
+
+class SurvivalSimulation(Simulation):
+    """A run of a resilient job in which up to ``kills`` places die.
+
+    Args:
+        seed: Decides everything.
+        kills: How many places die, one after another or at once; place 0 never does.
+        places: How many there are at the start.
+        orders: How many orders come at random times.
+        activities: The program stops spawning after about so many.
+        deliveries: The program goes on until so many messages have arrived.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        kills: int = 2,
+        places: int = 4,
+        orders: int = 3,
+        activities: int = 80,
+        deliveries: int = 150,
+    ) -> None:
+        super().__init__(seed, places=places, orders=orders, activities=activities, deliveries=deliveries)
+        self.ledger = self.losses = SurvivalLedger()
+        self.killed: list[int] = []
+        self._due = sorted(self.rng.randint(0, deliveries) for _ in range(kills))
+        if self.rng.random() < 0.3:
+            self._due = self._due[:1] * kills
+        self._cut: set[tuple[int, int]] = set()
+        self._carried: dict[int, tuple[m.Message, set[int]]] = {}
+        self._calls: dict[tuple[int, int], tuple[int, m.Spawn]] = {}
+
+    def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
+        return ResilientPlaceCore(place, members, epoch)
+
+    # the adversary ---------------------------------------------------------------------------------------------------
+
+    def _choices(self) -> list[Callable[[], None]]:
+        if self._due and self.network.delivered >= self._due[0] and self._main_lives():
+            return [self._kill]
+        return super()._choices()
+
+    def _kill(self) -> None:
+        self._due.pop(0)
+        # one that was released and has not left yet as well: nobody may mind
+        candidates = sorted(self.cores.keys() - {0})
+        if not candidates:
+            return
+        victim = self.rng.choice(candidates)
+        self.killed.append(victim)
+        if self.rng.random() < 0.25:
+            self._accuse(victim)
+            return
+        self.losses.dies(victim)
+        for packet in self.network.cut(victim, self.rng):
+            self._drop(packet)
+        self._end_process(victim)
+        self._soon.append(lambda: self._reshape(self.reshape.gone(victim, self.now_s)))
+        for place in self.cores:
+            # only those that were connected notice; place 0 is connected to everyone
+            if place == 0 or self.rng.random() < 0.5:
+                self.network.send(Packet(victim, place, None, []))
+
+    def _accuse(self, victim: int) -> None:
+        """Some place finds its connection to the victim broken, although the victim lives."""
+        accuser = self.rng.choice([place for place in sorted(self.cores) if place != victim])
+        self._perform(accuser, self.cores[accuser].lost(victim, "it closed our connection"))
+        if accuser != 0:
+            # place 0 may have good reasons not to believe it, but the accuser takes nothing more from there
+            self.network.send(Packet(victim, 0, None, []))
+
+    def _end_process(self, place: int) -> None:
+        self._runnable = [activity for activity in self._runnable if activity.place != place]
+        self._blocked = [activity for activity in self._blocked if activity.place != place]
+        del self.cores[place]
+        self.left.add(place)
+
+    def _drop(self, packet: Packet) -> None:
+        if isinstance(packet.message, m.Spawn | m.Uncounted):
+            self.losses.lost.add(int.from_bytes(bytes(packet.payload[0]), "big"))
+
+    def _deliver(self) -> None:
+        self._arrive(self.network.deliver())
+
+    def _arrive(self, packet: Packet) -> None:
+        src, dst, message = packet.src, packet.dst, packet.message
+        self._touched = dst
+        core = self.cores.get(dst)
+        if core is None:
+            last_words = isinstance(message, None | m.Final | m.Parted | m.LossReport | m.Cancel | m.Forget)
+            assert {src, dst} & self.losses.dead or last_words, f"{packet} is lost"
+            self._drop(packet)
+            return
+        if message is None:
+            self._perform(dst, core.lost(src, "connection ended"))
+            return
+        if (dst, src) in self._cut:
+            self._drop(packet)
+            self._perform(dst, core.received(src, message, packet.payload))
+            return
+        if isinstance(message, m.Report | m.Answer):
+            self.losses.reported |= self._carried.pop(id(message), (message, set[int]()))[1]
+        self._take(core, src, message, packet.payload)
+
+    def _sever(self, here: int, dead: int, later: int) -> None:
+        """The driver of ``here`` has taken all that arrived from ``dead``, or as much as it had time for."""
+        if later:
+            self._soon.append(lambda: self._sever(here, dead, later - 1))
+            return
+        core = self.cores.get(here)
+        if not isinstance(core, ResilientPlaceCore):
+            return
+        self._touched = here
+        packets = self.network.between(dead, here)
+        taken = len(packets) if self.rng.random() < 0.7 else self.rng.randint(0, len(packets))
+        for packet in packets[:taken]:
+            self._arrive(packet)
+        if here not in self.cores:
+            return
+        self._cut.add((here, dead))
+        for packet in packets[taken:]:
+            self._drop(packet)
+            self.network.send(packet)
+        self._perform(here, core.cut_off(dead))
+
+    # effects ---------------------------------------------------------------------------------------------------------
+
+    def _perform(self, here: int, effects: Iterable[e.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case e.Send(dst, message, payload):
+                    self._send(here, dst, message, payload)
+                case e.RunActivity(payload=payload) | e.RunUncounted(payload=payload):
+                    number = int.from_bytes(bytes(payload[0]), "big")
+                    assert number not in self.losses.lost or here in self.losses.dead, f"activity {number} came back"
+                    super()._perform(here, [effect])
+                case e.CallLost(call):
+                    number, spawn = self._calls[here, call]
+                    if spawn.to_caller and spawn.finish.home == here:
+                        self.losses.told.add(number)
+                    self._unblock(here, call)
+                case e.FinishFired(finish):
+                    if here not in self.losses.dead:
+                        self.losses.fire_with_losses(effect)
+                    self._unblock(here, finish)
+                case e.MembersChanged(died=died):
+                    super()._perform(here, [effect])
+                    for place in died:
+                        self._bury(here, place)
+                case e.PlaceLost(place):
+                    assert here == 0, f"place {here} buries place {place}"
+                case e.Ends():
+                    assert here in self.losses.dead, f"place {here} ends"
+                    self._end_process(here)
+                    return
+                case _:
+                    super()._perform(here, [effect])
+
+    def _send(self, here: int, dst: int, message: m.Message, payload: e.Payload) -> None:
+        if isinstance(message, m.Spawn | m.Uncounted):
+            number = int.from_bytes(bytes(payload[0]), "big")
+            if isinstance(message, m.Spawn):
+                self._calls[here, message.call] = (number, message)
+            if (dst, here) in self._cut:
+                self.losses.lost.add(number)
+        if isinstance(message, m.Reply | m.Answer) and not payload:
+            self.losses.not_begun(*self._sent[dst, message.call])
+        if dst in self.losses.dead and dst not in self.cores:
+            return
+        assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
+        decoded = m.decode(m.encode(message))
+        if isinstance(decoded, m.Report | m.Answer):
+            self._carried[id(decoded)] = (decoded, self.losses.unreported.pop((here, decoded.finish), set()))
+        self.network.send(Packet(here, dst, decoded, payload))
+
+    def _bury(self, here: int, place: int) -> None:
+        if here == 0:
+            if place in self.cores:
+                # fenced: it notices that we have closed our connection, sooner or later
+                self.losses.dies(place)
+                self.network.send(Packet(0, place, None, []))
+            self._soon.append(lambda: self._reshape(self.reshape.died(place, self.now_s)))
+        self._soon.append(lambda: self._sever(here, place, self.rng.choice((0, 0, 10, 40))))
+
+    def _leave(self, here: int) -> None:
+        if here not in self.losses.dead:
+            super()._leave(here)
+
+    def _reshape(self, effects: Iterable[r.ReshapeEffect]) -> None:
+        for effect in effects:
+            super()._reshape([effect])
+            if isinstance(effect, r.CommitShrink):
+                for place in set(effect.leavers) - self.cores.keys():
+                    self._soon.append(lambda place=place: self._reshape(self.reshape.gone(place, self.now_s)))  # type: ignore[misc]
+
+    def _spawned(self, effect: r.StartSpawn) -> None:
+        """Admit newcomers now and commit them later: a place may die meanwhile, and the order is aborted."""
+        if self.rng.random() < 0.1:
+            self._reshape(self.reshape.failed(effect.token, "no such host", self.now_s))
+            return
+        added = tuple(_info(place) for place in self.cores[0].membership.new_ids(len(effect.nodes)))
+        epoch = self.cores[0].epoch
+
+        def joined() -> None:
+            if self.cores[0].epoch != epoch:
+                self._reshape(self.reshape.failed(effect.token, "a place died meanwhile", self.now_s))
+                return
+            self._reshape(self.reshape.spawned(effect.token, added, {"spawn": 0.1, "join": 0.01}, self.now_s) or ())
+
+        self._soon.append(joined)
+
+    # activities ------------------------------------------------------------------------------------------------------
+
+    def _begins(self, activity: Activity, core: PlaceCore) -> bool:
+        orphaned = activity.caller is not None and activity.caller[0] in core.membership.dead
+        if orphaned and activity.finish is not None and not core.may_begin(activity.finish):
+            # no answer will show that it was not started
+            self.losses.not_begun(activity.number, activity.finish)
+        return super()._begins(activity, core)
+
+    # the end ---------------------------------------------------------------------------------------------------------
+
+    def _check_end(self) -> None:
+        super()._check_end()
+        for place, core in self.cores.items():
+            assert core.finishes.quiet, f"place {place} is not quiet"
+            core.validate()
+            assert isinstance(core, ResilientPlaceCore)
+            assert core.settled, f"place {place} waits for reports of losses: {core.finishes}"

@@ -1,0 +1,207 @@
+"""Random programs of resilient jobs under random resizes and losses, thousands of times, in virtual time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from apgas.core.effects import Effect, LeaverDrained
+from apgas.core.finish import Fired
+from apgas.core.losses import Pairs, ResilientFinishTable, Settling
+from apgas.core.place import PlaceCore
+from apgas.core.reshape import Reshape
+from apgas.core.resilient import ResilientPlaceCore
+from apgas.core.resize import ReshapeEffect
+from apgas.errors import ApgasError
+from apgas.testing.survival import SurvivalSimulation
+
+SEEDS = 1_200
+BLOCKS = 4
+
+
+def _run(seed: int) -> SurvivalSimulation:
+    simulation = SurvivalSimulation(seed, kills=1 + seed % 3, places=2 + seed % 5)
+    try:
+        simulation.run()
+    except Exception as error:
+        error.add_note(f"replay: python -m apgas.testing --seed {seed}")
+        raise
+    return simulation
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_the_others_go_on_and_every_loss_is_told(block: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS):
+        run = _run(seed)
+        seen.update(f"{record.kind} {record.outcome}" for record in run.records)
+        seen.update(killed=len(run.killed), lost=len(run.losses.lost), counted=run.losses.counted)
+        seen.update(orphans=sum(finish.home in run.losses.dead for finish in run.losses.alive))
+        seen.update(
+            leavers=sum("before it was released" in record.reason for record in run.records),
+            newcomers=sum("as soon as it had joined" in record.reason for record in run.records),
+            meanwhile=sum("meanwhile" in record.reason for record in run.records),
+        )
+    print(dict(seen))
+    assert seen["killed"] > 1.5 * SEEDS / BLOCKS
+    assert all(seen[what] > 0 for what in ("lost", "counted", "orphans", "leavers", "newcomers", "meanwhile"))
+    assert all(seen[f"{kind} {end}"] > 20 for kind in ("grow", "shrink") for end in ("done", "aborted"))
+
+
+def test_without_losses_a_resilient_job_reports_none() -> None:
+    for seed in range(300):
+        run = SurvivalSimulation(seed, kills=0, places=1 + seed % 5)
+        run.run()
+        assert run.losses.counted == 0
+        assert not run.losses.lost
+
+
+# planted defects -----------------------------------------------------------------------------------------------------
+
+
+def _settle_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def died(self: ResilientFinishTable, place: int, survivors: set[int], drained: set[int]) -> None:
+        self._settling[place] = Settling({self.here}, survivors | self._left)
+
+    monkeypatch.setattr(ResilientFinishTable, "died", died)
+
+
+def _settle_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def settle(self: ResilientFinishTable) -> list[Fired]:
+        fired: list[Fired] = []
+        all_settling = self._settling
+        for place, settling in list(all_settling.items()):
+            if not settling.awaited - all_settling.keys():
+                self._settling = {place: Settling(set(), settling.heard)}
+                fired += original(self)
+                del all_settling[place]
+                for other in all_settling.values():
+                    other.awaited.discard(place)
+        self._settling = all_settling
+        return fired
+
+    original = ResilientFinishTable._settle
+    monkeypatch.setattr(ResilientFinishTable, "_settle", settle)
+
+
+def _forget_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResilientFinishTable, "cut_off", lambda self, place: {})
+
+
+def _forget_what_was_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hear(self: Pairs, dead: int, survivor: int, pending: int) -> None:
+        self.arrived[dead, survivor] = pending
+
+    monkeypatch.setattr(Pairs, "hear", hear)
+
+
+def _believe_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a dead place had reported as sent counts, although some of it never arrived."""
+
+    def settle(self: Pairs, dead: int, survivors: object, settled: set[int]) -> None:
+        for pair in [pair for pair in self.open if pair[1] == dead]:
+            del self.open[pair]
+
+    monkeypatch.setattr(Pairs, "settle", settle)
+
+
+def _take_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResilientPlaceCore, "received", PlaceCore.received)
+
+
+def _keep_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pairs, "lost", lambda self, settled: ())
+
+
+def _count_what_the_caller_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResilientFinishTable, "told", lambda self, finish, place: None)
+
+
+def _leave_calls_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ResilientPlaceCore.cut_off
+
+    def cut_off(self: ResilientPlaceCore, place: int) -> list[Effect]:
+        self._called.clear()
+        return original(self, place)
+
+    monkeypatch.setattr(ResilientPlaceCore, "cut_off", cut_off)
+
+
+def _await_the_final_of_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ResilientPlaceCore.cut_off
+
+    def cut_off(self: ResilientPlaceCore, place: int) -> list[Effect]:
+        awaited = place in self._awaited_finals
+        effects = original(self, place)
+        self._awaited_finals |= {place} if awaited else set()
+        return [] if awaited else effects
+
+    monkeypatch.setattr(ResilientPlaceCore, "cut_off", cut_off)
+
+
+def _drain_before_the_dead_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ResilientPlaceCore._mourn
+
+    def mourn(self: ResilientPlaceCore, place: int) -> list[Effect]:
+        self._awaited_finals.discard(place)
+        return [*original(self, place), *self._maybe_drained()]
+
+    monkeypatch.setattr(ResilientPlaceCore, "_mourn", mourn)
+    monkeypatch.setattr(ResilientPlaceCore, "_senders", PlaceCore._senders)
+
+
+def _trust_a_shrink_that_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def has_parted(self: ResilientPlaceCore, leaver: int, order: int) -> list[Effect]:
+        self._parted.add((order, leaver))
+        return self._all_fired(self._losses.drained(leaver))
+
+    monkeypatch.setattr(ResilientPlaceCore, "_has_parted", has_parted)
+
+
+def _release_before_all_have_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ready(self: ResilientPlaceCore, order: int, leaver: int) -> list[Effect]:
+        return [LeaverDrained(order, leaver)] if self.here == 0 and (order, leaver) in self._parted else []
+
+    monkeypatch.setattr(ResilientPlaceCore, "_ready", ready)
+
+
+def _wait_for_a_dead_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def died(self: Reshape, place: int, now: float) -> list[ReshapeEffect]:
+        return []
+
+    monkeypatch.setattr(Reshape, "died", died)
+
+
+@pytest.mark.parametrize(
+    ("plant", "first"),
+    [
+        (_settle_without_the_others, 0),
+        (_settle_one_by_one, 870),
+        (_forget_what_is_pending, 0),
+        (_forget_what_was_completed, 0),
+        (_believe_the_dead, 0),
+        (_take_what_comes_late, 0),
+        (_keep_silent, 0),
+        (_count_what_the_caller_knows, 0),
+        (_leave_calls_open, 0),
+        (_await_the_final_of_the_dead, 0),
+        (_drain_before_the_dead_is_cut_off, 560),
+        (_trust_a_shrink_that_was_given_up, 1400),
+        (_release_before_all_have_seen, 0),
+        (_wait_for_a_dead_leaver, 0),
+    ],
+)
+def test_the_net_catches(
+    plant: Callable[[pytest.MonkeyPatch], None], first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``first``: where to begin, which makes the test fast and decides nothing else."""
+    plant(monkeypatch)
+
+    def run_many() -> None:
+        for seed in range(first, first + 1500):
+            SurvivalSimulation(seed, kills=1 + seed % 3, places=2 + seed % 5).run(max_steps=5000)
+
+    with pytest.raises((AssertionError, ApgasError, KeyError)):
+        run_many()

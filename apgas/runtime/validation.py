@@ -63,15 +63,19 @@ def _checking(change: Callable[..., Any], busy: set[int]) -> Callable[..., Any]:
         busy.add(id(self))
         try:
             result = change(self, *args, **kwargs)
+            _look(self, change)
         finally:
             busy.discard(id(self))
-        try:
-            self.validate()
-        except InvariantError as error:
-            _end(change.__qualname__, error)
         return result
 
     return checking
+
+
+def _look(machine: Validated, change: Callable[..., Any]) -> None:
+    try:
+        machine.validate()
+    except InvariantError as error:
+        _end(change.__qualname__, error)
 
 
 def _end(change: str, error: InvariantError) -> NoReturn:

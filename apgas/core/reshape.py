@@ -206,7 +206,8 @@ class Reshape:
         if self.step is Step.RELEASE:
             return self.gone(place, now)
         if self.step is Step.POST and current.order.kind == "grow":
-            current.places = tuple(newcomer for newcomer in current.places if newcomer != place)
+            # another one may have died already
+            current.places = tuple(newcomer for newcomer in current.places if newcomer in self._members)
             current.nodes = self.nodes.names_of(current.places)
             current.remark(f"place {place} died as soon as it had joined")
         return []

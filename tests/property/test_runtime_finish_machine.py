@@ -61,7 +61,7 @@ class Finishes(RuleBasedStateMachine):
         self.tables[place].spawned(finish, dst)
         self.truth[finish].alive += 1
         if dst == place:
-            self.tables[dst].arrived(finish)
+            self.tables[dst].arrived(finish, place)
             self.live.append((dst, finish))
         else:
             self.channels.setdefault((place, dst), deque()).append(Arrival(finish))
@@ -101,7 +101,7 @@ class Finishes(RuleBasedStateMachine):
         if not channel:
             del self.channels[src, dst]
         if isinstance(packet, Arrival):
-            self.tables[dst].arrived(packet.finish)
+            self.tables[dst].arrived(packet.finish, src)
             self.live.append((dst, packet.finish))
             return
         self.truth[packet.finish].reports_under_way -= 1

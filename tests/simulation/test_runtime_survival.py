@@ -178,7 +178,7 @@ def _wait_for_a_dead_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
     ("plant", "first"),
     [
         (_settle_without_the_others, 0),
-        (_settle_one_by_one, 1180),
+        (_settle_one_by_one, 3670),
         (_forget_what_is_pending, 0),
         (_forget_what_was_completed, 0),
         (_believe_the_dead, 0),

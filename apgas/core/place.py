@@ -54,6 +54,7 @@ class PlaceCore:
         self.calls: set[int] = set()
         self.uncounted_live = 0
         self.over = False
+        self.abandoned = False
         self._next_call = 0
         self._held: list[tuple[int, m.AnyMessage, Payload]] = []
         self._leave: int | None = None
@@ -242,7 +243,7 @@ class PlaceCore:
             # it was released and we have not heard of it yet, or it has forgotten us; place 0 knows better
             return []
         if place == 0:
-            self.over = True
+            self.over = self.abandoned = True
             return [Ends(f"lost place 0: {reason}")]
         return [Send(0, m.Lost(self.epoch, place, reason), [])]
 

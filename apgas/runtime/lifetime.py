@@ -1,13 +1,14 @@
 """Processes: how a place starts, how it spawns others, how it ends. One of two modules that import mpi4py.
 
-MPI starts and reaps the processes and carries their identity; everything afterwards travels over the transport.
-``NO_COLLECTIVE_FINALIZE`` lets each place finalize and exit alone.
+MPI starts and reaps the processes and carries their identity; everything afterwards travels over the transport. Each
+place finalizes and exits alone, whichever world it came from: see ``mpis`` for what lets it do so.
 """
 
 from __future__ import annotations
 
 import atexit
 import fcntl
+import functools
 import os
 import secrets
 import stat
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import environment, logs, main_module, reach, segments
+from apgas.runtime import environment, logs, main_module, mpis, orphans, reach, segments
 from apgas.runtime.outputs import TaggedOutput
 from apgas.transport.base import Address
 
@@ -38,6 +39,7 @@ READ_S: Final = 0.1
 ABORT_S: Final = 1.0
 """How long MPI may take to end the job."""
 
+_wards = orphans.Wards()
 _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update([{chosen!r}]); "
     "from apgas.runtime.newcomer import main; main()"
@@ -71,15 +73,22 @@ class Admission:
     logs: logs.Settings | None
 
 
+@functools.cache
 def _mpi() -> Any:
     launch = environment.prepare()
     import mpi4py
 
     mpi4py.rc.finalize = False
-    from mpi4py import MPI
+    with environment.tidied(launch):
+        from mpi4py import MPI
 
     environment.check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])
     return MPI
+
+
+def _kind() -> mpis.Mpi:
+    """Which MPI is loaded; one that is not known is treated as MPICH, which most are made of."""
+    return mpis.named_in(_mpi().Get_library_version()) or mpis.MPICH
 
 
 def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
@@ -100,7 +109,7 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     spot = reach.Spot(reach.machine(), environment.node_name())
     towards = reach.someone_elsewhere(spot, world.allgather(spot))
     everyone: list[PlaceInfo | str] = world.allgather(_introduce(world.rank, towards, token, listen))
-    segments.unlink_leftovers()
+    _leave_nothing()
     members = _all_listening(everyone)
     by_mpi = environment.transport() == "mpi"
     return Identity(world.rank, members, 0, _beginning(world.Dup(), newcomer=False) if by_mpi else None)
@@ -116,13 +125,25 @@ def _beginning(comm: Any, *, newcomer: bool) -> Beginning:
 
     mpi = _mpi()
     library = mpi.Get_library_version()
-    if "MPICH" not in library or mpi.Query_thread() < mpi.THREAD_MULTIPLE:
+    kind = mpis.named_in(library)
+    if kind is None or "mpi" not in kind.planes or mpi.Query_thread() < mpi.THREAD_MULTIPLE:
         name = library.split("\n", 1)[0].split(",", 1)[0].strip()
         raise UsageError(
             f"the mpi transport needs MPICH with MPI_THREAD_MULTIPLE, and this is {name}: "
             f"leave {environment.ENV_TRANSPORT} out, or set it to tcp"
         )
     return Beginning(mpi, comm, newcomer)
+
+
+def _leave_nothing() -> None:
+    """(after a barrier of this world) See to it that nothing stays behind, should the job be killed."""
+    segments.unlink_leftovers()
+    if _under_openmpi():
+        orphans.end_with_parent()
+
+
+def _under_openmpi() -> bool:
+    return environment.launched_by(os.environ).kind == "openmpi"
 
 
 def _introduce(place: int, towards: str, token: bytes, listen: Callable[[str, bytes], Address]) -> PlaceInfo | str:
@@ -164,6 +185,8 @@ def spawn_places(
     Raises:
         ApgasError: MPI could not spawn them, or nobody could reach them; those that were spawned end.
     """
+    if not _kind().resizes:
+        raise ApgasError(f"a job cannot grow under {_kind().name}; MPICH and Open MPI can: malleable doctor")
     worlds: list[Any] = []
     try:
         for name in dict.fromkeys(nodes):
@@ -191,23 +214,28 @@ def spawn_places(
         cwd, main = str(Path.cwd()), main_module.describe()
         admission = Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, logs.settings())
         _dismiss(world, admission, partial(bridge, places) if bridge is not None else None)
+    if _kind() is mpis.OPEN_MPI:
+        here = [info.pid for info in added if info.node == environment.node_name()]
+        _wards.add(here, orphans.MOMENT_S if _under_openmpi() else 0.0)
     note("join")
     return added
 
 
 def _spawn(node: str, count: int) -> Any:
-    mpi = _mpi()
+    mpi, kind = _mpi(), _kind()
     info = mpi.Info.Create()
     if node:
         info.Set("host", node)
     info.Set("wdir", str(Path.cwd()))
+    for hint, value in kind.spawning.items():
+        info.Set(hint, value)
     chosen = (environment.ENV_TRANSPORT, environment.transport())
     program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
     try:
         with environment.shielded_from_interrupt():
             return mpi.COMM_SELF.Spawn(sys.executable, ["-c", program], maxprocs=count, info=info)
     except mpi.Exception as error:
-        where = node or "this host"
+        where = f"{node} ({kind.name} can on {kind.hosts})" if node else "this host"
         raise ApgasError(f"MPI could not spawn {count} places on {where}: {error}") from error
     finally:
         info.Free()
@@ -234,7 +262,7 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
     bridged = environment.transport() == "mpi" and admission is not None
     beginning = _beginning(parent.Merge(high=True), newcomer=True) if bridged else None
     parent.Disconnect()
-    segments.unlink_leftovers()
+    _leave_nothing()
     if admission is None:
         return None
     os.chdir(admission.cwd)
@@ -253,7 +281,7 @@ def finalize() -> None:
         MPI.Finalize()
 
 
-def leave() -> NoReturn:
+def leave(code: int = 0) -> NoReturn:
     """Leave MPI and end this process, which has nothing left to do, without taking the interpreter apart.
 
     That would take 0.2 s of a core with Numba loaded, while the scheduler waits for the node. C's exit is needed, for
@@ -267,8 +295,8 @@ def leave() -> NoReturn:
             thread.join()
     atexit._run_exitfuncs()  # noqa: SLF001 - nothing public runs them
     flush()
-    ctypes.CDLL(None).exit(0)
-    os._exit(0)
+    ctypes.CDLL(None).exit(code)
+    os._exit(code)
 
 
 def abort(code: int) -> NoReturn:
@@ -284,6 +312,7 @@ def abort(code: int) -> NoReturn:
         _wait_until_read(pipe)
     # MPI would add a line about its own abort, which tells the user nothing
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    _wards.kill()
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)
 

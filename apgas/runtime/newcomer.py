@@ -9,6 +9,4 @@ def main() -> None:
     """Join, serve until released or until the program ends, and exit."""
     listener = process.Listener()
     identity = lifetime.join_job(listener)
-    if identity is not None:
-        process.serve(process.build(identity, listener))
-    lifetime.leave()
+    lifetime.leave(0 if identity is None else process.serve(process.build(identity, listener)))

@@ -99,14 +99,16 @@ def listen_towards(host: str) -> Address:
     return _transport.listen_also(reach.listen_where(host))
 
 
-def serve(place: Driver) -> None:
-    """Work for the others until this place is released or the program ends."""
+def serve(place: Driver) -> int:
+    """Work for the others until this place is released or the program ends; returns the exit code."""
     # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
     # start would inherit SIG_IGN, and could not be terminated.
     handle_signals(lambda *_: None)
     place.on_end = lambda reason: end_hard_soon() if reason else None
     place.over.wait()
     close(place)
+    # some launchers forget that place 0 was killed if all others end well
+    return int(place.core.abandoned)
 
 
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:

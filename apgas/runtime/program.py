@@ -157,8 +157,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     identity = lifetime.start_world(listener)
     driver = process.build(identity, listener)
     if identity.place != 0:
-        process.serve(driver)
-        lifetime.leave()
+        lifetime.leave(process.serve(driver))
     this = _Job(driver, Resizing(driver, MpiSpawner(driver, listener.token)))
     _programs[driver] = this
     try:

@@ -7,22 +7,29 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from apgas.errors import UsageError
-from apgas.runtime import environment
+from apgas.runtime import environment, mpis
 from apgas.runtime.environment import Launch, launched_by
+
+BTL = "OMPI_MCA_btl"
+EXCLUDED = "OMPI_MCA_btl_tcp_if_exclude"
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """An environment without any launcher."""
     for name in list(os.environ):
-        if name.startswith(("PMI", "OMPI", "SLURM", "MPI", "HYDRA")):
+        if name.startswith(("PMI", "OMPI", "PRTE", "SLURM", "MPI", "HYDRA")):
             monkeypatch.delenv(name)
-    return monkeypatch
+    before = dict(os.environ)
+    yield monkeypatch
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +92,58 @@ def test_the_mpiexec_of_open_mpi_is_refused(alone: pytest.MonkeyPatch) -> None:
     assert "of 4 processes would be alone" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("OMPI_MCA_async_mpi_finalize", "1"), ("OMPI_MCA_pml", "ob1"), (BTL, "self,tcp")]
+)
+def test_open_mpi_is_told_what_it_needs(alone: pytest.MonkeyPatch, name: str, value: str) -> None:
+    environment.prepare()
+    assert os.environ[name] == value
+
+
+def test_what_the_user_tells_open_mpi_is_kept(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv(BTL, "self,sm,tcp")
+    environment.prepare()
+    assert os.environ[BTL] == "self,sm,tcp"
+
+
+@pytest.mark.parametrize("interfaces", [("lo", 0x49, "eth0", 0x1002), ("lo", 0x49)])
+def test_a_machine_with_nothing_but_loopback_lets_open_mpi_use_it(
+    alone: pytest.MonkeyPatch, tmp_path: Path, interfaces: tuple[str | int, ...]
+) -> None:
+    network(tmp_path, *interfaces)
+    alone.setattr(environment, "_INTERFACES", tmp_path)
+    environment.prepare()
+    assert os.environ[EXCLUDED] == "none"
+
+
+def test_a_machine_with_a_network_leaves_open_mpi_the_choice(alone: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    network(tmp_path, "lo", 0x49, "eth0", 0x1003)
+    alone.setattr(environment, "_INTERFACES", tmp_path)
+    environment.prepare()
+    assert EXCLUDED not in os.environ
+
+
+def network(folder: Path, *interfaces: str | int) -> None:
+    for name, flags in zip(interfaces[::2], interfaces[1::2], strict=True):
+        (folder / str(name)).mkdir()
+        (folder / str(name) / "flags").write_text(f"{flags:#x}\n")
+
+
+def test_open_mpi_leaves_no_folder_of_a_program_without_mpiexec(alone: pytest.MonkeyPatch) -> None:
+    alone.setattr(environment, "_bundled", lambda mpi: mpi is mpis.OPEN_MPI)
+    alone.delenv("TMPDIR", raising=False)
+    with environment.tidied(Launch("none")):
+        folder = Path(os.environ["TMPDIR"])
+        (folder / "ompi.host.0").mkdir()
+    assert not folder.exists()
+    assert "TMPDIR" not in os.environ
+    with environment.tidied(Launch("openmpi", 2)):
+        assert "TMPDIR" not in os.environ
+
+
 def test_open_mpi_may_start_open_mpi(alone: pytest.MonkeyPatch) -> None:
     alone.setenv("OMPI_COMM_WORLD_SIZE", "4")
-    alone.setattr(environment, "_bundled", lambda name: name == "openmpi")
+    alone.setattr(environment, "_bundled", lambda mpi: mpi is mpis.OPEN_MPI)
     assert environment.prepare() == Launch("openmpi", 4)
 
 

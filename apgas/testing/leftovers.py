@@ -18,7 +18,15 @@ MARK: Final = "MALLEABLE_TEST_MARK"
 PATIENCE_S: Final = 1.0
 """The promise: so long after any end nothing of ours is there."""
 Found = TypeVar("Found", dict[int, str], set[str])
-_PATTERNS: Final = (("/dev/shm", "mpich_shm_*"), ("/dev/shm", "ucx_shm_*"), ("/tmp", "hydra_hwloc_xmlfile_*"))
+_PATTERNS: Final = (
+    ("/dev/shm", "mpich_shm_*"),
+    ("/dev/shm", "ucx_shm_*"),
+    ("/dev/shm", "sm_segment.*"),
+    ("/tmp", "hydra_hwloc_xmlfile_*"),
+    ("/tmp", "ompi.*"),
+    ("/tmp", "prte.*"),
+    ("/tmp", "apgas-*"),
+)
 
 
 def living(mark: str) -> dict[int, str]:
@@ -62,13 +70,14 @@ class Leftovers:
 
     def check(self, *marks: str) -> None:
         """Asserts that no process with one of the marks and no new orphaned file is there after a second at most."""
-        alive = _patiently(lambda: {pid: line for mark in marks for pid, line in living(mark).items()})
+        alive = patiently(lambda: {pid: line for mark in marks for pid, line in living(mark).items()})
         assert not alive, f"processes still alive after {PATIENCE_S} s: {alive}"
-        files = _patiently(self.files)
+        files = patiently(self.files)
         assert not files, f"files left behind: {sorted(files)}"
 
 
-def _patiently(look: Callable[[], Found]) -> Found:
+def patiently(look: Callable[[], Found]) -> Found:
+    """Looks until nothing is found, or for a second at most; returns what is found then."""
     until = time.monotonic() + PATIENCE_S
     while (found := look()) and time.monotonic() < until:
         time.sleep(0.02)

@@ -7,37 +7,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Leftovers, mpirun, python_run
+from support import Leftovers, Mpi, mpirun, python_run
+from support.mpi import MPI_PLANE, MPICH, OPEN_MPI
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-@pytest.fixture
-def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets jobs talk over the transport that is named."""
-    monkeypatch.setenv("APGAS_TRANSPORT", request.param)
+on_every_plane = pytest.mark.parametrize("mpi", [MPICH, MPI_PLANE, OPEN_MPI], indirect=True, ids=lambda mpi: mpi.name)
+on_both_of_mpich = pytest.mark.parametrize("mpi", [MPICH, MPI_PLANE], indirect=True, ids=lambda mpi: mpi.name)
 
 
-on_both_planes = pytest.mark.parametrize("plane", ["tcp", "mpi"], indirect=True, ids=["tcp-plane", "mpi-plane"])
-
-
-@on_both_planes
+@on_every_plane
 @pytest.mark.parametrize("places", [1, 2, 4])
-def test_basics_under_mpiexec(plane: None, places: int, leftovers: Leftovers) -> None:
-    job = mpirun(places, [PROGRAMS / "basics.py"])
+def test_basics_under_mpiexec(places: int, mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(places, [PROGRAMS / "basics.py"], mpi=mpi)
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
 
-def test_basics_under_plain_python(leftovers: Leftovers) -> None:
-    job = python_run([PROGRAMS / "basics.py"])
+def test_basics_under_plain_python(mpi: Mpi, leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "basics.py"], mpi=mpi)
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
 
-@on_both_planes
-def test_awkward_values_errors_and_waits(plane: None, leftovers: Leftovers) -> None:
-    job = mpirun(2, [PROGRAMS / "awkward.py"])
+@on_every_plane
+def test_awkward_values_errors_and_waits(mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(2, [PROGRAMS / "awkward.py"], mpi=mpi)
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
@@ -87,25 +83,25 @@ def test_records_and_lines_tell_their_place(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
-@on_both_planes
+@on_every_plane
 @pytest.mark.parametrize("places", [1, 3])
-def test_collectives(plane: None, places: int, leftovers: Leftovers) -> None:
-    job = mpirun(places, [PROGRAMS / "together.py"])
+def test_collectives(places: int, mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(places, [PROGRAMS / "together.py"], mpi=mpi)
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
 
-@on_both_planes
-def test_handlers_that_misbehave(plane: None, leftovers: Leftovers) -> None:
-    job = mpirun(2, [PROGRAMS / "awkward_resizes.py"])
+@on_every_plane
+def test_handlers_that_misbehave(mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(2, [PROGRAMS / "awkward_resizes.py"], mpi=mpi)
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
 
-@on_both_planes
+@on_every_plane
 @pytest.mark.parametrize("start", [[PROGRAMS / "newcomers.py"], ["-m", "newcomers"]], ids=["script", "module"])
-def test_newcomers_know_the_main_program(plane: None, start: list[str | Path], leftovers: Leftovers) -> None:
-    job = mpirun(2, [*start, "once", "-v"], cwd=PROGRAMS)
+def test_newcomers_know_the_main_program(start: list[str | Path], mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(2, [*start, "once", "-v"], cwd=PROGRAMS, mpi=mpi)
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
@@ -116,9 +112,9 @@ def _resized(text: str) -> Any:
     return result
 
 
-@on_both_planes
-def test_places_come_and_go_under_traffic(plane: None, leftovers: Leftovers) -> None:
-    job = mpirun(3, [PROGRAMS / "resizing.py", "0.2:+2,0.9:-2,1.4:-1,1.8:+1,2.0:-9", "5"])
+@on_every_plane
+def test_places_come_and_go_under_traffic(mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(3, [PROGRAMS / "resizing.py", "0.2:+2,0.9:-2,1.4:-1,1.8:+1,2.0:-9", "5"], mpi=mpi)
     assert job.rc == 0, job.err
     result = _resized(job.out)
     outcomes = [(record["kind"], record["n"], record["outcome"]) for record in result["records"]]
@@ -147,10 +143,10 @@ def test_places_come_and_go_under_traffic(plane: None, leftovers: Leftovers) -> 
     leftovers.check(job.mark)
 
 
-@on_both_planes
-def test_newcomers_start_on_the_nodes_that_were_named(plane: None, leftovers: Leftovers) -> None:
+@on_both_of_mpich
+def test_newcomers_start_on_the_nodes_that_were_named(mpi: Mpi, leftovers: Leftovers) -> None:
     options = ["-launcher", "fork", "-hosts", "nodeA,nodeB"]
-    job = mpirun(2, [PROGRAMS / "resizing.py", "0.1:+2,1.2:-2", "2", "nodeC,nodeD"], options=options)
+    job = mpirun(2, [PROGRAMS / "resizing.py", "0.1:+2,1.2:-2", "2", "nodeC,nodeD"], options=options, mpi=mpi)
     assert job.rc == 0, job.err
     result = _resized(job.out)
     assert result["calls"][1] == "postGrow [2, 3] ['nodeC', 'nodeD']"
@@ -159,9 +155,9 @@ def test_newcomers_start_on_the_nodes_that_were_named(plane: None, leftovers: Le
     leftovers.check(job.mark)
 
 
-@on_both_planes
-def test_plain_python_grows_and_shrinks(plane: None, leftovers: Leftovers) -> None:
-    job = python_run([PROGRAMS / "resizing.py", "0.1:+2,1:-1,600:+1", "2"])
+@on_every_plane
+def test_plain_python_grows_and_shrinks(mpi: Mpi, leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "resizing.py", "0.1:+2,1:-1,600:+1", "2"], mpi=mpi)
     assert job.rc == 0, job.err
     result = _resized(job.out)
     assert [record["outcome"] for record in result["records"]] == ["done", "done", "not_due"]

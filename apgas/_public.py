@@ -33,6 +33,7 @@ from apgas.runtime.context import Future
 from apgas.runtime.estimating import estimate
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.mpi_comm import comm
+from apgas.runtime.place_state import PlaceState
 from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
@@ -53,6 +54,7 @@ __all__ = [
     "Place",
     "PlaceGoneError",
     "PlaceLocal",
+    "PlaceState",
     "ResizeRecord",
     "Statistics",
     "UsageError",

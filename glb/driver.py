@@ -50,7 +50,7 @@ class _Program:
         self.number = 0
 
 
-_program = _Program()
+_state = apgas.PlaceState(_Program)
 
 
 def set_user_handler(handler: apgas.MalleableHandler | None) -> None:
@@ -58,8 +58,11 @@ def set_user_handler(handler: apgas.MalleableHandler | None) -> None:
 
     Its ``preShrink`` may return the places to release, or an empty list to leave the choice to the balancer; their
     tasks are moved afterwards. Its other methods are called after the balancer's.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
     """
-    _program.elastic.user = handler
+    _state.get().elastic.user = handler
 
 
 def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) -> Outcome[R]:
@@ -78,15 +81,16 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
     config = config or Config()
     if apgas.here().id != 0:
         raise apgas.UsageError(f"glb.compute works on place 0, not on {apgas.here()}")
-    if not _program.busy.acquire(blocking=False):
+    program = _state.get()
+    if not program.busy.acquire(blocking=False):
         raise apgas.UsageError("glb.compute is running already; one computation at a time")
     try:
-        if not _program.registered:
-            _register(_program.elastic)
-            _program.registered = True
-        return _compute(_program.elastic, bag, result, config)
+        if not program.registered:
+            _register(program.elastic)
+            program.registered = True
+        return _compute(program, bag, result, config)
     finally:
-        _program.busy.release()
+        program.busy.release()
 
 
 def _register(elastic: Elastic) -> None:
@@ -96,12 +100,13 @@ def _register(elastic: Elastic) -> None:
         raise apgas.UsageError(f"{error}; glb registers its own: give yours to glb.set_user_handler instead") from None
 
 
-def _compute(elastic: Elastic, bag: Bag[R], result: Callable[[], R], config: Config) -> Outcome[R]:
+def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Config) -> Outcome[R]:
+    elastic = program.elastic
     with elastic.changing:
         members = elastic.members()
         workers = config.workers or _default_workers(members)
-        _program.number += 1
-        setup = Setup(_program.number, result, workers, config)
+        program.number += 1
+        setup = Setup(program.number, result, workers, config)
         computation = Computation(setup, members, config.on_progress)
         try:
             computation.prepare()

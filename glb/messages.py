@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from glb.runner import PlaceRunner
     from glb.setup import Report, Setup
 
-_runners: dict[int, PlaceRunner[Any]] = {}
-_computations: dict[int, Computation[Any]] = {}
+_runners: apgas.PlaceState[dict[int, PlaceRunner[Any]]] = apgas.PlaceState(dict)
+_computations: apgas.PlaceState[dict[int, Computation[Any]]] = apgas.PlaceState(dict)
 
 
 def _runner(number: int) -> PlaceRunner[Any]:
-    runner = _runners.get(number)
+    runner = _runners.get().get(number)
     if runner is None:
         raise GlbError(f"{apgas.here()} takes no part in computation {number}")
     return runner
@@ -49,37 +49,37 @@ def work(number: int, slot: int, bag: Any) -> None:
 
 def requested(number: int, thief: apgas.Place, nonce: int | None) -> None:
     """A thief asks."""
-    if (runner := _runners.get(number)) is not None:
+    if (runner := _runners.get().get(number)) is not None:
         runner.requested(thief, nonce)
 
 
 def refused(number: int, nonce: int) -> None:
     """A random victim has nothing."""
-    if (runner := _runners.get(number)) is not None:
+    if (runner := _runners.get().get(number)) is not None:
         runner.take(lambda core: core.refused(nonce))
 
 
 def begin(number: int) -> None:
     """A place without work may begin to steal."""
-    if (runner := _runners.get(number)) is not None:
+    if (runner := _runners.get().get(number)) is not None:
         runner.take(lambda core: core.begin())
 
 
 def aborted(number: int) -> None:
     """The computation has failed somewhere."""
-    if (runner := _runners.get(number)) is not None:
+    if (runner := _runners.get().get(number)) is not None:
         runner.take(lambda core: core.abort())
 
 
 def progressed(number: int, place: int, tasks: int) -> None:
     """(place 0) A place has processed so many tasks."""
-    if (computation := _computations.get(number)) is not None:
+    if (computation := _computations.get().get(number)) is not None:
         computation.progress.update(place, tasks)
 
 
 def failed(number: int, reason: str) -> None:
     """(place 0) A place has given the computation up; ``reason`` where no activity carries the error."""
-    if (computation := _computations.get(number)) is not None:
+    if (computation := _computations.get().get(number)) is not None:
         computation.abort(reason)
 
 
@@ -96,7 +96,7 @@ def join(setup: Setup[Any], members: Sequence[apgas.Place], registered: bool) ->
     from glb.runner import PlaceRunner
 
     setup.warm_up()
-    _runners[setup.number] = PlaceRunner(setup, members, registered=registered)
+    _runners.get()[setup.number] = PlaceRunner(setup, members, registered=registered)
 
 
 def join_late(setup: Setup[Any], members: Sequence[apgas.Place]) -> None:
@@ -104,7 +104,7 @@ def join_late(setup: Setup[Any], members: Sequence[apgas.Place]) -> None:
     from glb.runner import PlaceRunner
 
     runner = PlaceRunner(setup, members, registered=False)
-    _runners[setup.number] = runner
+    _runners.get()[setup.number] = runner
     runner.warm_up_then_begin()
 
 
@@ -125,7 +125,7 @@ def evacuate(number: int, survivors: Sequence[apgas.Place]) -> Report[Any]:
 
 def readmit(setup: Setup[Any], members: Sequence[apgas.Place]) -> bool:
     """Undo an evacuation; False if this place takes no part in the computation yet."""
-    if (runner := _runners.get(setup.number)) is None:
+    if (runner := _runners.get().get(setup.number)) is None:
         return False
     runner.readmit(members)
     return True
@@ -133,19 +133,19 @@ def readmit(setup: Setup[Any], members: Sequence[apgas.Place]) -> bool:
 
 def collect(number: int) -> Report[Any]:
     """The computation is over: hand in the rest."""
-    return _runners.pop(number).report()
+    return _runners.get().pop(number).report()
 
 
 def forget(number: int) -> None:
     """The computation is over, or has failed."""
-    _runners.pop(number, None)
+    _runners.get().pop(number, None)
 
 
 def enlist(computation: Computation[Any]) -> None:
     """(place 0) Let messages about ``computation`` reach it."""
-    _computations[computation.setup.number] = computation
+    _computations.get()[computation.setup.number] = computation
 
 
 def dismiss(number: int) -> None:
     """(place 0) Messages about this computation are of no interest any more."""
-    _computations.pop(number, None)
+    _computations.get().pop(number, None)

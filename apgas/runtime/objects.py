@@ -17,12 +17,16 @@ class Objects:
         numbers: Of the references that this place makes.
         homed: The objects of its ``GlobalRef``s, by number.
         local: Its objects of ``PlaceLocal``s.
+        states: Its objects of ``PlaceState``s.
+        lock: Held while one of those is made.
     """
 
     def __init__(self) -> None:
         self.numbers = itertools.count()
         self.homed: dict[int, Any] = {}
         self.local: dict[Key, Any] = {}
+        self.states: dict[object, Any] = {}
+        self.lock = threading.RLock()
         self._lock = threading.Lock()
         self._making: dict[Key, threading.RLock] = {}
 

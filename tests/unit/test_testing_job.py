@@ -134,6 +134,25 @@ def test_references_are_those_of_their_places(apgas_job: MakeJob) -> None:
     apgas_job(main).run()
 
 
+state: apgas.PlaceState[list[int]] = apgas.PlaceState(list)
+
+
+def remember() -> list[int]:
+    return append(state.get())
+
+
+def test_variables_of_modules_can_be_those_of_places(apgas_job: MakeJob) -> None:
+    def main() -> list[list[int]]:
+        return [at(where, remember) for where in (*places(), place(1))]
+
+    assert apgas_job(main).run() == [[0], [1], [2], [1, 1]]
+    assert apgas_job(main).run() == [[0], [1], [2], [1, 1]]
+    with pytest.raises(apgas.UsageError, match=r"inside of apgas\.run only"):
+        state.get()
+    with pytest.raises(TypeError, match="a PlaceState does not travel"):
+        apgas_job(lambda: at(place(1), len, state)).run()  # type: ignore[arg-type]
+
+
 def where_threads_are() -> list[int]:
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.append(here().id)) for _ in range(2)]

@@ -140,7 +140,7 @@ def paced() -> dict[str, object]:
 
 def called_back() -> dict[str, object]:
     """A shrink is prepared and called off twice while a computation runs; the leavers must work again."""
-    elastic = glb.driver._program.elastic
+    elastic = glb.driver._state.get().elastic
     with apgas.finish():
         computing = apgas.async_(glb.compute, SlowNumbers([1], 20_000), Total, glb.Config(workers=2))
         evacuated = []

@@ -108,8 +108,11 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     token = world.bcast(secrets.token_bytes(32) if world.rank == 0 else None, root=0)
     spot = reach.Spot(reach.machine(), environment.node_name())
     towards = reach.someone_elsewhere(spot, world.allgather(spot))
-    everyone: list[PlaceInfo | str] = world.allgather(_introduce(world.rank, towards, token, listen))
+    # as soon as all have initialised: until then a kill -9 leaves them behind
     _leave_nothing()
+    if world.rank == 0:
+        segments.sweep()
+    everyone: list[PlaceInfo | str] = world.allgather(_introduce(world.rank, towards, token, listen))
     members = _all_listening(everyone)
     by_mpi = environment.transport() == "mpi"
     return Identity(world.rank, members, 0, _beginning(world.Dup(), newcomer=False) if by_mpi else None)
@@ -253,6 +256,8 @@ def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
     """(newcomer) Report to the place that spawned us and learn who we are; None: not wanted any more."""
     mpi = _mpi()
     world = mpi.COMM_WORLD
+    world.Barrier()
+    segments.unlink_leftovers()
     parent = mpi.Comm.Get_parent()
     token, towards = parent.bcast(None, root=0)
     everyone = world.gather(_introduce(world.rank, towards, token, listen), root=0)

@@ -10,8 +10,11 @@ SABOTEUR = "import subprocess, tempfile; from apgas.testing import soak_program 
 """Breaks something in place 0 before the job starts; what is kept in ``kept`` stays."""
 
 
-def test_every_activity_counts_once_while_places_come_and_go(capsys: pytest.CaptureFixture[str]) -> None:
-    code = soak.main(["--cycles", "12"])
+@pytest.mark.parametrize("transport", ["tcp", "mpi"])
+def test_every_activity_counts_once_while_places_come_and_go(
+    transport: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = soak.main(["--cycles", "12", "--transport", transport])
     said = capsys.readouterr().out
     assert code == 0, said
     assert "12 cycles" in said
@@ -20,8 +23,9 @@ def test_every_activity_counts_once_while_places_come_and_go(capsys: pytest.Capt
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-def test_two_hundred_cycles(capsys: pytest.CaptureFixture[str]) -> None:
-    code = soak.main(["--cycles", "200", "--seed", "1"])
+@pytest.mark.parametrize("transport", ["tcp", "mpi"])
+def test_two_hundred_cycles(transport: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = soak.main(["--cycles", "200", "--seed", "1", "--transport", transport])
     with capsys.disabled():
         print(said := capsys.readouterr().out)
     assert code == 0, said
@@ -32,7 +36,7 @@ def test_two_hundred_cycles(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("p.note = lambda *arguments: None", "expected Expected"),
         ("kept = []; p.order = lambda *a: kept.extend(tempfile.TemporaryFile() for _ in range(99)) or order(*a)", "99"),
-        ("kept = []; p.order = lambda *a: kept.append(b'x' * (40 << 20)) or order(*a)", "MiB"),
+        ("kept = []; p.order = lambda *a: kept.append(b'x' * (80 << 20)) or order(*a)", "MiB"),
         ("subprocess.Popen(['sleep', '99'], start_new_session=True, stdout=-3, stderr=-3)", "left something behind"),
         ("subprocess.Popen(['sleep', '99'])", "has not ended within"),
         ("p.Keeper.preGrow = lambda *a: 1 / 0", "preGrow raised ZeroDivisionError"),

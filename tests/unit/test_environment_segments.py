@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,3 +63,23 @@ def test_the_topology_file_of_the_proxy_above_is_found(tmp_path: Path, monkeypat
 def test_without_a_proxy_nothing_is_found_and_nothing_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getppid", lambda: 2**22 + 1)  # no such process
     assert segments.unlink_leftovers() == []
+
+
+def _age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def test_what_killed_jobs_left_is_swept(segment: Path) -> None:
+    _age(segment, segments.OLD_S + 10)
+    assert str(segment) in segments.sweep()
+    assert not segment.exists()
+    assert str(segment) not in segments.sweep()
+
+
+def test_what_is_young_or_in_use_is_not_swept(segment: Path) -> None:
+    assert str(segment) not in segments.sweep()
+    _age(segment, segments.OLD_S + 10)
+    with segment.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        assert str(segment) not in segments.sweep()
+    assert segment.exists()

@@ -79,8 +79,8 @@ BOUNDS: Final = {
     "other places": Bound(64 * MIB, 0, 32, 0.0),
     "process manager": Bound(4 * MIB, MIB // 128, 16, 1.25),
 }
-"""Connections, activities under way and what malloc keeps of them in the arenas of many threads explain the fixed part; MPI
-keeps something of each place that it ever spawned."""
+"""Connections, activities under way and what malloc keeps of them in the arenas of many threads explain the fixed part;
+MPI keeps something of each place that it ever spawned."""
 
 
 def complaints(first: Sample, now: Sample) -> Iterable[str]:

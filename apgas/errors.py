@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-
 
 class ApgasError(Exception):
     """Base of every error that the runtime raises for a reason of its own."""
@@ -32,7 +30,7 @@ class PlaceGoneError(ApgasError):
         return (type(self), (self.place, self.epoch, self.why), self.__dict__)
 
 
-class CancelledError(ApgasError, concurrent.futures.CancelledError):
+class CancelledError(ApgasError):
     """Something was not started, or not all was, because its finish was cancelled."""
 
 

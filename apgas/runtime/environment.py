@@ -11,9 +11,8 @@ import resource
 import signal
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from apgas.errors import UsageError
 from apgas.runtime import mpis
@@ -36,8 +35,7 @@ _INTERFACE_UP = 1
 _LIBFABRIC = Path(sys.prefix) / "lib" / "mpich" / "libfabric.so.1"
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """Who started this process, as its environment tells.
 
     Attributes:

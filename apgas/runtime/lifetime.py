@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import atexit
 import fcntl
-import functools
 import os
+import pickle
 import secrets
 import stat
 import sys
@@ -17,7 +17,7 @@ import termios
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import environment, logs, main_module, mpis, orphans, reach, segments
+from apgas.runtime import arrival, environment, library, logs, main_module, mpis, orphans, reach, segments
 from apgas.runtime.outputs import TaggedOutput
-from apgas.transport.base import Address
+from apgas.transport.near import Listening
 
 if TYPE_CHECKING:
     from apgas.transport.communicators import Beginning
@@ -61,6 +61,15 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """A place that is about to begin: who it is, the job's secret, and where it listens."""
+
+    identity: Identity
+    token: bytes
+    listening: Listening
+
+
+@dataclass(frozen=True, slots=True)
 class Admission:
     """What place 0 tells newcomers over MPI; ``places`` are the ids of one spawned world, in the order of its ranks."""
 
@@ -73,26 +82,8 @@ class Admission:
     logs: logs.Settings | None
 
 
-@functools.cache
-def _mpi() -> Any:
-    launch = environment.prepare()
-    import mpi4py
-
-    mpi4py.rc.finalize = False
-    with environment.tidied(launch):
-        from mpi4py import MPI
-
-    environment.check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])
-    return MPI
-
-
-def _kind() -> mpis.Mpi:
-    """Which MPI is loaded; one that is not known is treated as MPICH, which most are made of."""
-    return mpis.named_in(_mpi().Get_library_version()) or mpis.MPICH
-
-
-def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
-    """Join the first world; ``listen`` is given the host to bind to and the job's token.
+def start_world() -> Start:
+    """Join the first world.
 
     Raises:
         UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, or the transport
@@ -103,7 +94,7 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
             "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
             "import it in the functions that use it"
         )
-    mpi = _mpi()
+    mpi = library.load()
     world = mpi.COMM_WORLD
     token = world.bcast(secrets.token_bytes(32) if world.rank == 0 else None, root=0)
     spot = reach.Spot(reach.machine(), environment.node_name())
@@ -112,10 +103,12 @@ def start_world(listen: Callable[[str, bytes], Address]) -> Identity:
     _leave_nothing()
     if world.rank == 0:
         segments.sweep()
-    everyone: list[PlaceInfo | str] = world.allgather(_introduce(world.rank, towards, token, listen))
-    members = _all_listening(everyone)
+    listening, told = arrival.listen(towards)
+    members = _all_listening(world.allgather(told))
+    assert listening is not None
     by_mpi = environment.transport() == "mpi"
-    return Identity(world.rank, members, 0, _beginning(world.Dup(), newcomer=False) if by_mpi else None)
+    beginning = _beginning(world.Dup(), newcomer=False) if by_mpi else None
+    return Start(Identity(world.rank, members, 0, beginning), token, listening)
 
 
 def _beginning(comm: Any, *, newcomer: bool) -> Beginning:
@@ -126,11 +119,11 @@ def _beginning(comm: Any, *, newcomer: bool) -> Beginning:
     """
     from apgas.transport.communicators import Beginning
 
-    mpi = _mpi()
-    library = mpi.Get_library_version()
-    kind = mpis.named_in(library)
+    mpi = library.load()
+    version = mpi.Get_library_version()
+    kind = mpis.named_in(version)
     if kind is None or "mpi" not in kind.planes or mpi.Query_thread() < mpi.THREAD_MULTIPLE:
-        name = library.split("\n", 1)[0].split(",", 1)[0].strip()
+        name = version.split("\n", 1)[0].split(",", 1)[0].strip()
         raise UsageError(
             f"the mpi transport needs MPICH with MPI_THREAD_MULTIPLE, and this is {name}: "
             f"leave {environment.ENV_TRANSPORT} out, or set it to tcp"
@@ -149,25 +142,18 @@ def _under_openmpi() -> bool:
     return environment.launched_by(os.environ).kind == "openmpi"
 
 
-def _introduce(place: int, towards: str, token: bytes, listen: Callable[[str, bytes], Address]) -> PlaceInfo | str:
-    """Listen where ``towards`` reaches us and say so; or why not, as a text: the others wait to hear of us."""
-    node = environment.node_name()
-    wanted = ""
-    try:
-        wanted = reach.listen_where(towards)
-        host, port = listen(wanted, token)
-    except UsageError as error:
-        return f"{node}: {error}"
-    except OSError as error:
-        return f"{node}: cannot listen on {wanted}{reach.asked_for()}: {error.strerror}"
-    return PlaceInfo(place, host, port, node, os.getpid())
+def _all_listening(everyone: Iterable[arrival.Told | str]) -> tuple[PlaceInfo, ...]:
+    """Number all from 0.
 
-
-def _all_listening(everyone: list[PlaceInfo | str]) -> tuple[PlaceInfo, ...]:
-    for complaint in everyone:
-        if isinstance(complaint, str):
-            raise UsageError(complaint)
-    return tuple(info for info in everyone if not isinstance(info, str))
+    Raises:
+        UsageError: One of them cannot listen.
+    """
+    members: list[PlaceInfo] = []
+    for told in everyone:
+        if isinstance(told, str):
+            raise UsageError(told)
+        members.append(PlaceInfo(len(members), *told))
+    return tuple(members)
 
 
 def spawn_places(
@@ -188,22 +174,22 @@ def spawn_places(
     Raises:
         ApgasError: MPI could not spawn them, or nobody could reach them; those that were spawned end.
     """
-    if not _kind().resizes:
-        raise ApgasError(f"a job cannot grow under {_kind().name}; MPICH and Open MPI can: malleable doctor")
+    if not library.kind().resizes:
+        raise ApgasError(f"a job cannot grow under {library.kind().name}; MPICH and Open MPI can: malleable doctor")
     worlds: list[Any] = []
     try:
         for name in dict.fromkeys(nodes):
             worlds.append(_spawn(name, nodes.count(name)))
-            worlds[-1].bcast((token, towards), root=_mpi().ROOT)
+            worlds[-1].bcast((token, towards), root=library.load().ROOT)
     except ApgasError:
         for world in worlds:
             world.recv(source=0, tag=0)
             _dismiss(world, None)
         raise
     note("spawn")
-    groups: list[list[PlaceInfo | str]] = [world.recv(source=0, tag=0) for world in worlds]
+    groups: list[list[arrival.Told | str]] = [world.recv(source=0, tag=0) for world in worlds]
     try:
-        newcomers = _all_listening([newcomer for group in groups for newcomer in group])
+        newcomers = _all_listening(told for group in groups for told in group)
     except UsageError:
         for world in worlds:
             _dismiss(world, None)
@@ -217,7 +203,7 @@ def spawn_places(
         cwd, main = str(Path.cwd()), main_module.describe()
         admission = Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, logs.settings())
         _dismiss(world, admission, partial(bridge, places) if bridge is not None else None)
-    if _kind() is mpis.OPEN_MPI:
+    if library.kind() is mpis.OPEN_MPI:
         here = [info.pid for info in added if info.node == environment.node_name()]
         _wards.add(here, orphans.MOMENT_S if _under_openmpi() else 0.0)
     note("join")
@@ -225,7 +211,7 @@ def spawn_places(
 
 
 def _spawn(node: str, count: int) -> Any:
-    mpi, kind = _mpi(), _kind()
+    mpi, kind = library.load(), library.kind()
     info = mpi.Info.Create()
     if node:
         info.Set("host", node)
@@ -246,36 +232,27 @@ def _spawn(node: str, count: int) -> Any:
 
 def _dismiss(world: Any, admission: Admission | None, bridge: Callable[[Any], None] | None = None) -> None:
     """Give a spawned world its admission, or send it home with None; but for ``bridge``, MPI has done its work."""
-    world.bcast(admission, root=_mpi().ROOT)
+    body = b"" if admission is None else pickle.dumps(admission)
+    world.bcast(body, root=library.load().ROOT)  # which the newcomers read when they have loaded what it is made of
     if bridge is not None:
         bridge(world.Merge(high=False))
     world.Disconnect()
 
 
-def join_job(listen: Callable[[str, bytes], Address]) -> Identity | None:
-    """(newcomer) Report to the place that spawned us and learn who we are; None: not wanted any more."""
-    mpi = _mpi()
-    world = mpi.COMM_WORLD
-    world.Barrier()
-    segments.unlink_leftovers()
-    parent = mpi.Comm.Get_parent()
-    token, towards = parent.bcast(None, root=0)
-    everyone = world.gather(_introduce(world.rank, towards, token, listen), root=0)
-    if world.rank == 0:
-        parent.send(everyone, dest=0, tag=0)
-    admission: Admission | None = parent.bcast(None, root=0)
-    bridged = environment.transport() == "mpi" and admission is not None
-    beginning = _beginning(parent.Merge(high=True), newcomer=True) if bridged else None
-    parent.Disconnect()
+def join_job(arrived: arrival.Arrival) -> Start | None:
+    """(newcomer) Learn who we are from place 0's answer; None: not wanted any more."""
     _leave_nothing()
-    if admission is None:
+    if not arrived.admission or arrived.listening is None:
         return None
+    admission: Admission = pickle.loads(arrived.admission)
+    beginning = _beginning(arrived.bridge, newcomer=True) if arrived.bridge is not None else None
     os.chdir(admission.cwd)
     sys.path[:] = list(admission.sys_path)
     main_module.stand_in(admission.main)
     if admission.logs is not None:
         logs.apply(admission.logs)
-    return Identity(admission.places[world.rank], admission.members, admission.epoch, beginning)
+    identity = Identity(admission.places[arrived.rank], admission.members, admission.epoch, beginning)
+    return Start(identity, arrived.token, arrived.listening)
 
 
 def finalize() -> None:

@@ -6,12 +6,13 @@ Data and pure functions; everything else is the same code for all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Mpi:
+class Mpi(NamedTuple):
     """One MPI library.
 
     Attributes:
@@ -33,8 +34,8 @@ class Mpi:
     resizes: bool
     hosts: str
     planes: tuple[str, ...]
-    variables: Mapping[str, str] = field(default_factory=dict)
-    spawning: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = _NOTHING
+    spawning: Mapping[str, str] = _NOTHING
 
     def abilities(self) -> str:
         """Say in a line what it can do."""

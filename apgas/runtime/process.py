@@ -15,7 +15,7 @@ from apgas.core.place import PlaceCore
 from apgas.runtime import current, lifetime, logs, outputs, reach
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
-from apgas.runtime.lifetime import Identity
+from apgas.runtime.lifetime import Identity, Start
 from apgas.runtime.validation import checked
 from apgas.transport.base import Address, Transport
 from apgas.transport.tcp import TcpTransport
@@ -27,20 +27,6 @@ FAILURE_GRACE_S: Final = 1.0
 """How long a job that has failed may try to end its processes in good order."""
 
 
-class Listener:
-    """Makes the transport as soon as host and token are known."""
-
-    def __init__(self) -> None:
-        self.transport: TcpTransport | None = None
-        self.token = b""
-
-    def __call__(self, host: str, token: bytes) -> Address:
-        """Listen on ``host``; returns the address."""
-        self.token = token
-        self.transport = TcpTransport(token, host)
-        return self.transport.address
-
-
 SWITCH_S: Final = 0.0005
 """How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
 
@@ -48,20 +34,20 @@ _transport: TcpTransport | None = None
 _mpi_plane: MpiTransport | None = None
 
 
-def build(identity: Identity, listener: Listener) -> Driver:
+def build(start: Start) -> Driver:
     """Make this process a place and connect it."""
     global _transport  # noqa: PLW0603 - one place a process
-    assert listener.transport is not None
-    _transport = listener.transport
+    identity = start.identity
+    _transport = TcpTransport(start.token, start.listening)
     sys.setswitchinterval(SWITCH_S)
     core = checked(PlaceCore)(identity.place, identity.members, identity.epoch)
-    driver = Driver(core, _plane(identity, listener.transport))
+    driver = Driver(core, _plane(identity, _transport))
     if _mpi_plane is not None and identity.place == 0:
         driver.on_members = partial(_tell_plane, driver, _mpi_plane)
     current.be(driver)
     outputs.install(identity.place)
     logs.install()
-    before_waits(listener.transport.flush)
+    before_waits(_transport.flush)
     driver.start()
     return driver
 

@@ -153,12 +153,11 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise UsageError("apgas.run can be called once per process")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
-    listener = process.Listener()
-    identity = lifetime.start_world(listener)
-    driver = process.build(identity, listener)
-    if identity.place != 0:
+    start = lifetime.start_world()
+    driver = process.build(start)
+    if start.identity.place != 0:
         lifetime.leave(process.serve(driver))
-    this = _Job(driver, Resizing(driver, MpiSpawner(driver, listener.token)))
+    this = _Job(driver, Resizing(driver, MpiSpawner(driver, start.token)))
     _programs[driver] = this
     try:
         this.resizing.share_nodes(environment.places_per_node(os.environ))

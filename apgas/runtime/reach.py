@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import ipaddress
 import os
 import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from apgas.errors import UsageError
 
@@ -21,8 +19,7 @@ ENV_BIND_HOST: Final = "APGAS_BIND_HOST"
 _SIOCGIFADDR: Final = 0x8915
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """Where a process runs: ``machine`` is the same for processes that reach each other over loopback."""
 
     machine: tuple[str, ...]
@@ -59,6 +56,8 @@ def someone_elsewhere(me: Spot, everyone: Sequence[Spot]) -> str:
 
 def is_loopback(host: str) -> bool:
     """Tell whether only this machine reaches the numeric address ``host``."""
+    import ipaddress  # a newcomer on this machine does without
+
     return ipaddress.ip_address(host).is_loopback
 
 
@@ -91,6 +90,8 @@ def listening_host(chosen: str, towards: str, own_name: str, network: Network) -
 
 
 def _chosen_host(chosen: str, network: Network) -> str:
+    import ipaddress
+
     address = network.interface_address(chosen)
     if address is None:
         try:

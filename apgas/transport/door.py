@@ -15,7 +15,6 @@ from apgas.transport.base import Address
 from apgas.transport.loop import READ, EventLoop
 
 _logger = logging.getLogger(__name__)
-_BACKLOG: Final = 1024
 _PAUSE_S: Final = 0.1
 
 
@@ -28,23 +27,18 @@ class Door:
 
     Args:
         loop: The io thread.
-        bind_host: Where to listen.
+        listening: Where it listens.
         deadline_s: For one handshake.
         max_callers: How many handshakes may be under way.
     """
 
-    def __init__(self, loop: EventLoop, bind_host: str, deadline_s: float, max_callers: int) -> None:
+    def __init__(self, loop: EventLoop, listening: near.Listening, deadline_s: float, max_callers: int) -> None:
         self._loop = loop
         self._deadline_s = deadline_s
         self._max_callers = max_callers
         self._visits: dict[int, _Visit] = {}
-        family = socket.AF_INET6 if ":" in bind_host else socket.AF_INET
-        far = socket.create_server((bind_host, 0), family=family, backlog=_BACKLOG)
-        far.setblocking(False)
-        host, port = far.getsockname()[:2]
-        self.address: Final[Address] = (host, port)
-        local = near.listen(self.address, _BACKLOG)
-        self._sockets = [far] if local is None else [far, local]
+        self.address: Final[Address] = listening.address
+        self._sockets = listening.sockets
 
     def open(self, new_listener: Callable[[], Listener], admit: Callable[[int, socket.socket], bool]) -> None:
         """Begin to accept. ``admit`` gets the place and socket of who proved itself, and says whether it keeps them."""

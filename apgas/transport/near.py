@@ -14,6 +14,7 @@ from typing import Final
 
 from apgas.transport.base import Address
 
+_BACKLOG: Final = 1024
 _CREDENTIALS: Final = struct.Struct("iII")
 """Process, user and group of the peer, as the kernel knows them."""
 
@@ -21,6 +22,29 @@ _CREDENTIALS: Final = struct.Struct("iII")
 def local_name(address: Address) -> bytes:
     """Return the name of the local socket that belongs to a TCP address."""
     return f"\0apgas/{address[0]}/{address[1]}".encode()
+
+
+class Listening:
+    """The sockets at which a place listens, for all who reach ``host`` and for places of this machine.
+
+    Args:
+        host: Numeric address.
+
+    Attributes:
+        address: The TCP address.
+        sockets: Non-blocking; nobody has accepted from them.
+
+    Raises:
+        OSError: It is not possible to listen there.
+    """
+
+    def __init__(self, host: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        far = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
+        far.setblocking(False)
+        self.address: Final[Address] = far.getsockname()[:2]
+        local = listen(self.address, _BACKLOG)
+        self.sockets: Final = [far] if local is None else [far, local]
 
 
 def listen(address: Address, backlog: int) -> socket.socket | None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from apgas.errors import UsageError
+from apgas.transport import near
 from apgas.transport.auth import Caller, Listener, check_token
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
 from apgas.transport.channel import Channel
@@ -54,7 +55,8 @@ class TcpTransport:
 
     Args:
         token: The job's secret (``auth.new_token``).
-        bind_host: Numeric address to listen on. Loopback will do when all places are on this host.
+        where: Numeric address to listen on, or the sockets that listen there already. Loopback will do when all places
+            are on this host.
         config: Bounds and deadlines.
 
     Raises:
@@ -62,7 +64,9 @@ class TcpTransport:
         OSError: It cannot listen there.
     """
 
-    def __init__(self, token: bytes, bind_host: str = "127.0.0.1", config: TcpConfig | None = None) -> None:
+    def __init__(
+        self, token: bytes, where: str | near.Listening = "127.0.0.1", config: TcpConfig | None = None
+    ) -> None:
         self._token = check_token(token)
         self._config = config or TcpConfig()
         self._place = -1
@@ -78,7 +82,7 @@ class TcpTransport:
         self._closed = False
         self._drained = threading.Event()
         self._loop = EventLoop("apgas-io")
-        self._doors = [self._new_door(bind_host)]
+        self._doors = [self._new_door(near.Listening(where) if isinstance(where, str) else where)]
 
     @property
     def address(self) -> Address:
@@ -115,7 +119,7 @@ class TcpTransport:
         with self._lock:
             if self._closing or self._receiver is None:
                 raise TransportClosedError("the transport is not running")
-            door = self._new_door(host)
+            door = self._new_door(near.Listening(host))
             self._doors.append(door)
             self._loop.call_soon(partial(self._open_door, door))
             return door.address
@@ -244,8 +248,8 @@ class TcpTransport:
                 self._end_all()
             self._loop.stop()
 
-    def _new_door(self, host: str) -> Door:
-        return Door(self._loop, host, self._config.handshake_deadline_s, self._config.max_callers)
+    def _new_door(self, listening: near.Listening) -> Door:
+        return Door(self._loop, listening, self._config.handshake_deadline_s, self._config.max_callers)
 
     # the rest runs on the io thread, except _open --------------------------------------------------------------------
 

@@ -1,0 +1,76 @@
+"""How a place reports where it listens, and how a newcomer does so before it has loaded anything else.
+
+The job waits for a newcomer until place 0 knows its address. So this module loads little: MPI, and sockets. What others
+send meanwhile waits in the sockets until the newcomer has loaded the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from apgas.errors import UsageError
+from apgas.runtime import environment, library, reach, segments
+from apgas.transport.near import Listening
+
+
+class Told(NamedTuple):
+    """What a place tells of itself: where it listens, and for people its node and process id."""
+
+    host: str
+    port: int
+    node: str
+    pid: int
+
+
+class Arrival(NamedTuple):
+    """A newcomer that has reported.
+
+    Attributes:
+        rank: Its rank among those spawned together.
+        admission: What place 0 answered, pickled; empty: it is not wanted any more.
+        token: The job's secret.
+        listening: Where it listens; None: it has said that it cannot.
+        bridge: On the mpi plane, the communicator that it shares with place 0.
+    """
+
+    rank: int
+    admission: bytes
+    token: bytes
+    listening: Listening | None
+    bridge: Any
+
+
+def listen(towards: str) -> tuple[Listening | None, Told | str]:
+    """Listen where ``towards`` reaches us; returns what to tell of it, or why not: the others wait to hear of us."""
+    node = environment.node_name()
+    wanted = ""
+    try:
+        wanted = reach.listen_where(towards)
+        listening = Listening(wanted)
+    except UsageError as error:
+        return None, f"{node}: {error}"
+    except OSError as error:
+        return None, f"{node}: cannot listen on {wanted}{reach.asked_for()}: {error.strerror}"
+    host, port = listening.address
+    return listening, Told(host, port, node, os.getpid())
+
+
+def arrive() -> Arrival:
+    """(newcomer) Report to the place that spawned us, and hear what it answers."""
+    mpi = library.load()
+    world = mpi.COMM_WORLD
+    world.Barrier()
+    # as soon as all have initialised: until then a kill -9 leaves MPI's files behind
+    segments.unlink_leftovers()
+    parent = mpi.Comm.Get_parent()
+    token, towards = parent.bcast(None, root=0)
+    listening, told = listen(towards)
+    everyone = world.gather(told, root=0)
+    if world.rank == 0:
+        parent.send(everyone, dest=0, tag=0)
+    admission: bytes = parent.bcast(None, root=0)
+    bridged = bool(admission) and environment.transport() == "mpi"
+    bridge = parent.Merge(high=True) if bridged else None
+    parent.Disconnect()
+    return Arrival(world.rank, admission, token, listening, bridge)

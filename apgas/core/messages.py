@@ -28,6 +28,10 @@ class FinishId(msgspec.Struct, frozen=True, array_like=True, order=True):
     seq: int
 
 
+RefId: TypeAlias = FinishId
+"""A reference: the place that made it (its home) and a number unique there."""
+
+
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of the messages between places."""
 
@@ -100,6 +104,33 @@ class Forget(Message, frozen=True, array_like=True, tag=True):
     """The home of ``finish``, which was cancelled, says that it has fired."""
 
     finish: FinishId
+
+
+# references ----------------------------------------------------------------------------------------------------------
+
+
+class Carries(Message, frozen=True, array_like=True, tag=True):
+    """The next message to the receiver carries copies of ``refs``. See ``core.references``."""
+
+    refs: tuple[RefId, ...]
+
+
+class RefReport(Message, frozen=True, array_like=True, tag=True):
+    """The place ``by``, which holds no copy of ``ref``, tells its home what happened since its last report.
+
+    Those of a leaver go by way of place 0, for its connection to the home may be at its end.
+    """
+
+    by: int
+    ref: RefId
+    sent: dict[int, int]
+    dropped: int
+
+
+class Freed(Message, frozen=True, array_like=True, tag=True):
+    """The objects of a ``PlaceLocal`` are not needed any more."""
+
+    ref: RefId
 
 
 # membership ----------------------------------------------------------------------------------------------------------
@@ -205,10 +236,14 @@ AnyMessage: TypeAlias = (
     | Lost
     | End
 )
+OfReferences: TypeAlias = Carries | RefReport | Freed
+"""Messages that have nothing to do with epochs and finishes."""
+OF_REFERENCES = (Carries, RefReport, Freed)
 FROM_PLACE_0_ONLY = (Members, Leave, StayOn, Release, End)
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+_FRAMES: msgspec.msgpack.Decoder[AnyMessage | OfReferences] = msgspec.msgpack.Decoder(AnyMessage | OfReferences)
 _ERRORS: msgspec.msgpack.Decoder[tuple[bytes, ...]] = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 
@@ -224,6 +259,15 @@ def decode(head: bytes | bytearray | memoryview) -> AnyMessage:
         msgspec.DecodeError: The bytes are not a message between places.
     """
     return _DECODER.decode(head)
+
+
+def decode_frame(head: bytes | bytearray | memoryview) -> AnyMessage | OfReferences:
+    """Decode whatever one place may send to another, strictly.
+
+    Raises:
+        msgspec.DecodeError: The bytes are not a message between places.
+    """
+    return _FRAMES.decode(head)
 
 
 def pack_errors(errors: tuple[bytes, ...]) -> list[bytes | bytearray | memoryview]:

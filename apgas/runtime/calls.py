@@ -21,6 +21,7 @@ import cloudpickle
 from apgas.errors import ProtocolError
 from apgas.runtime import codec
 from apgas.runtime.functions import Definition, ReceivedFunction, SentFunctions
+from apgas.runtime.handles import Carrying, Handle, like
 from apgas.transport.base import Buffer
 
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -53,12 +54,13 @@ class Calls:
         except Exception:  # noqa: BLE001 - what cannot be pickled is told below, with all of the call
             definition = None
         if definition is None:
-            body, *beside = codec.dumps(call)
-            return [_FULL_HEAD + body, *beside], None
-        body, *beside = codec.dumps((args, kwargs))
+            made = codec.dumps(call)
+            return like(made, [_FULL_HEAD + made[0], *made[1:]]), None
+        made = codec.dumps((args, kwargs))
         if dst in definition.sent_to:
-            return [_HEAD.pack(_KNOWN, definition.number) + body, *beside], None
-        return [_HEAD.pack(_DEFINES, definition.number) + body, definition.body, *beside], definition
+            return like(made, [_HEAD.pack(_KNOWN, definition.number) + made[0], *made[1:]]), None
+        packed = [_HEAD.pack(_DEFINES, definition.number) + made[0], definition.body, *made[1:]]
+        return like(made, packed), definition
 
     def sent(self, dst: int, definition: Definition | None) -> None:
         """Note that a definition was sent to ``dst``: later calls may rely on it."""
@@ -71,6 +73,10 @@ class Calls:
         Raises:
             ProtocolError: It is no call, or relies on a function that was never defined.
         """
+        load = self._arrived(src, payload)
+        return partial(_load_holding, payload.handles, load) if isinstance(payload, Carrying) else load
+
+    def _arrived(self, src: int, payload: Sequence[Buffer]) -> Callable[[], Call]:
         try:
             kind, number = _HEAD.unpack_from(payload[0])
             rest = memoryview(payload[0])[_HEAD.size :]
@@ -90,6 +96,10 @@ class Calls:
         self._sent.forget(place)
         for key in [key for key in list(self._received) if key[0] == place]:
             del self._received[key]
+
+
+def _load_holding(_: tuple[Handle, ...], load: Callable[[], Call]) -> Call:
+    return load()
 
 
 def _load(function: ReceivedFunction, payload: Sequence[Buffer]) -> Call:

@@ -10,13 +10,14 @@ import io
 import pickle
 import reprlib
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
 import cloudpickle
 
 from apgas.errors import ApgasError, UsageError
+from apgas.runtime.handles import Carrier, Carrying, Handle
 from apgas.transport.wire import DEFAULT_LIMITS
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
@@ -43,8 +44,13 @@ class _TravelsByValueError(Exception):
 class _ByName(pickle.Pickler):
     """Pickles what can be named; raises an error of any kind otherwise."""
 
+    handles: tuple[Handle, ...] = ()
+
     def reducer_override(self, obj: Any) -> Any:
         """Refuse functions and classes of the main program and of modules that the program wants sent by value."""
+        if isinstance(obj, Carrier):
+            self.handles += tuple(obj.handles())
+            return obj.travel()
         if isinstance(obj, FunctionType | type) and (
             obj.__module__ == "__main__" or obj.__module__ in cloudpickle.list_registry_pickle_by_value()
         ):
@@ -52,8 +58,21 @@ class _ByName(pickle.Pickler):
         return NotImplemented
 
 
+class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """Pickles functions and classes that cannot be named, too."""
+
+    handles: tuple[Handle, ...] = ()
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Take the handles of what has any."""
+        if isinstance(obj, Carrier):
+            self.handles += tuple(obj.handles())
+            return obj.travel()
+        return super().reducer_override(obj)
+
+
 def dumps(value: object) -> list[Buffer]:
-    """Pickle ``value``: the pickle first, then the large buffers in it, uncopied.
+    """Pickle ``value``: the pickle first, then the large buffers in it, uncopied; ``Carrying`` if it has references.
 
     Raises:
         TypeError: The value cannot be pickled; the text says which.
@@ -70,25 +89,27 @@ def dumps(value: object) -> list[Buffer]:
         beside.append(raw)
         return False
 
+    file = io.BytesIO()
     try:
-        file = io.BytesIO()
-        _ByName(file, 5, buffer_callback=keep_within).dump(value)
-        body = file.getvalue()
+        pickler: _ByName | _ByValue = _ByName(file, 5, buffer_callback=keep_within)
+        pickler.dump(value)
     except Exception:  # noqa: BLE001 - whatever it is, cloudpickle does it or says why not
         beside.clear()
-        body = _dump_by_value(value, keep_within)
+        file = io.BytesIO()
+        pickler = _ByValue(file, 5, buffer_callback=keep_within)
+        _dump_by_value(pickler, value)
+    body = file.getvalue()
     size_bytes = len(body) + sum(raw.nbytes for raw in beside)
     if size_bytes > MOST_BYTES:
         raise UsageError(f"cannot send {size_bytes} bytes at once, at most {MOST_BYTES}: send it in parts")
-    return [body, *beside]
+    return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
 
 
-def _dump_by_value(value: object, keep_within: Callable[[pickle.PickleBuffer], bool]) -> bytes:
+def _dump_by_value(pickler: _ByValue, value: object) -> None:
     try:
-        body: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=keep_within)
+        pickler.dump(value)
     except Exception as error:
         raise TypeError(f"cannot send {reprlib.repr(value)}: {error}") from error
-    return body
 
 
 def loads(payload: Sequence[Buffer]) -> Any:

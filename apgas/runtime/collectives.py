@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 from apgas.core.identity import Place
+from apgas.core.messages import RefId
 from apgas.errors import CancelledError
 from apgas.runtime import codec, current, process
 from apgas.runtime.api import at
 from apgas.runtime.calls import Call
 from apgas.runtime.context import Future, current_scope
+from apgas.runtime.handles import Carrier, Carrying, Handle
 from apgas.runtime.mpi_comm import among
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 
@@ -103,24 +105,31 @@ def _fetch(source: GlobalRef[T]) -> T:
     return at(source.place, source.get)
 
 
-class _Packed:
+class _Packed(Carrier):
     """A call that is pickled once and sent to several places; takes the call's name."""
 
     def __init__(self, name: str, payload: list[codec.Buffer]) -> None:
         self.__qualname__ = name
         self.payload = payload
 
+    def handles(self) -> Iterable[Handle]:
+        """Those of the references among the arguments."""
+        return self.payload.handles if isinstance(self.payload, Carrying) else ()
+
+    def travel(self) -> tuple[Any, ...]:
+        """Without copying what is pickled already."""
+        refs = [handle.ref for handle in self.handles()]
+        return _packed, (self.__qualname__, refs, *map(pickle.PickleBuffer, self.payload))
+
     def __call__(self, together: tuple[int, ...] | None) -> Any:
         fn, args, kwargs = codec.loads(self.payload)
         with among(together):
             return fn(*args, **kwargs)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _packed, (self.__qualname__, *map(pickle.PickleBuffer, self.payload))
 
-
-def _packed(name: str, *payload: codec.Buffer) -> _Packed:
-    return _Packed(name, list(payload))
+def _packed(name: str, refs: list[RefId], *payload: codec.Buffer) -> _Packed:
+    handles = tuple(map(current.required().counting.handle, refs))
+    return _Packed(name, Carrying(payload, handles) if handles else list(payload))
 
 
 def _everywhere(call: Call) -> dict[Place, Future[Any]]:

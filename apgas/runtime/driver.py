@@ -26,7 +26,9 @@ from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceErr
 from apgas.runtime import codec, naming, trace
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within, pooled
+from apgas.runtime.counting import Counting
 from apgas.runtime.executor import Executor
+from apgas.runtime.handles import Carrying
 from apgas.runtime.objects import Objects
 from apgas.runtime.quick import QuickFunctions
 from apgas.transport.base import SlowPeerError, Transport, TransportClosedError, UnknownPeerError
@@ -63,6 +65,7 @@ class Driver:
         self.lock = threading.RLock()
         self.executor = Executor(f"apgas-{core.here}", self._broken)
         self.objects = Objects()
+        self.counting = Counting(self)
         self.over = threading.Event()
         self.interrupted = False
         self.messages_sent = 0
@@ -246,8 +249,14 @@ class Driver:
     ) -> None:
         """Take a frame; a frame that makes no sense ends the job, because counts can no longer be trusted."""
         try:
-            message = m.decode(head)
-            self._change(lambda: self.core.received(src, message, list(buffers)))
+            message = m.decode_frame(head)
+            if isinstance(message, m.OF_REFERENCES):
+                self.counting.received(src, message)
+                return
+            payload: e.Payload = [*buffers]
+            if self.counting.carried:
+                payload = self.counting.attach(src, payload)
+            self._change(lambda: self.core.received(src, message, payload))
         except (msgspec.DecodeError, ApgasError) as error:
             _log.exception("place %d: bad message from place %d", self.core.here, src)
             self.fail(f"place {self.core.here} received a bad message from place {src}: {error}")
@@ -256,6 +265,7 @@ class Driver:
 
     def on_lost(self, place: int, reason: str) -> None:
         """Take the loss of a connection."""
+        self.counting.carried.pop(place, None)
         self._change(lambda: self.core.lost(place, reason))
 
     # effects ---------------------------------------------------------------------------------------------------------
@@ -297,6 +307,8 @@ class Driver:
             match effect:
                 case e.Send(dst, message, payload):
                     self.messages_sent += 1
+                    if isinstance(payload, Carrying):
+                        self._send(self.counting.send_ahead(dst, payload), soon=soon)
                     try:
                         self.transport.send(dst, m.encode(message), payload, soon=soon)
                     except (UnknownPeerError, TransportClosedError):
@@ -337,6 +349,7 @@ class Driver:
                 case e.PlaceLost(place, reason):
                     self.on_place_lost(place, reason)
                 case e.Leaves():
+                    self.counting.leave()
                     # place 0 waits for our process to end, not only for our transport
                     self.transport.hold(0)
                     self.over.set()

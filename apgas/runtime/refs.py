@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, cast
 
 from apgas.core.identity import Place
+from apgas.core.messages import RefId
 from apgas.errors import PlaceGoneError, UsageError
 from apgas.runtime import current
 from apgas.runtime.driver import Driver
+from apgas.runtime.handles import Carrier, Handle
 
 T = TypeVar("T")
+R = TypeVar("R", bound="_Reference")
 
 
 def _driver() -> Driver:
@@ -20,11 +23,50 @@ def _driver() -> Driver:
     return driver
 
 
-class GlobalRef(Generic[T]):
+class _Reference(Carrier):
+    """Something that travels, and is counted as long as it travels with messages of the runtime."""
+
+    _handle: Handle
+
+    def handles(self) -> Iterable[Handle]:
+        """Its own."""
+        return (self._handle,)
+
+    def travel(self) -> tuple[Any, ...]:
+        """Its number and its other attributes."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_handle"}
+        return _arrive, (type(self), self._handle.ref.home, self._handle.ref.seq), state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # pickled by the program itself, which may keep the copy for as long as it likes
+        driver = current.driver()
+        if driver is not None:
+            driver.counting.keep(self._handle)
+        return self.travel()
+
+    def __copy__(self: R) -> R:
+        return self
+
+    def __deepcopy__(self: R, _: object) -> R:
+        return self
+
+
+def _arrive(kind: type[R], home: int, seq: int) -> R:
+    driver, ref = current.driver(), RefId(home, seq)
+    made = kind.__new__(kind)
+    made._handle = Handle(ref, counts=False) if driver is None else driver.counting.handle(ref)  # noqa: SLF001 - a constructor
+    return made
+
+
+class GlobalRef(_Reference, Generic[T]):
     """A reference to an object of the place that made it; it can be sent anywhere and read at its home only.
 
+    The object is kept until ``free``, or until no reference to it is left on any place. Copies are counted as they
+    travel with activities, their values, and immediates; a place that leaves lets go of those that it has. A reference
+    that the program pickles by itself, and one in an error, keeps its object until ``free``.
+
     Args:
-        value: The object. It is kept until ``free``.
+        value: The object.
 
     Attributes:
         place: Its home.
@@ -39,8 +81,8 @@ class GlobalRef(Generic[T]):
     def __init__(self, value: T) -> None:
         driver = _driver()
         self.place: Place = driver.here
-        self._number = next(driver.objects.numbers)
-        driver.objects.homed[self._number] = value
+        self._handle = driver.counting.make()
+        driver.objects.homed[self._handle.ref] = value
 
     def get(self) -> T:
         """Read it, at home.
@@ -53,9 +95,9 @@ class GlobalRef(Generic[T]):
             PlaceGoneError: Its home has left the program, or the reference was freed.
         """
         driver = self._at_home()
-        if self._number not in driver.objects.homed:
+        if self._handle.ref not in driver.objects.homed:
             raise PlaceGoneError(self.place.id, driver.core.epoch, "has freed this reference")
-        return cast(T, driver.objects.homed[self._number])
+        return cast(T, driver.objects.homed[self._handle.ref])
 
     def free(self) -> None:
         """(home) Let the object go; later reads raise. Idempotent.
@@ -64,7 +106,7 @@ class GlobalRef(Generic[T]):
             UsageError: This is not its home.
             PlaceGoneError: Its home has left the program.
         """
-        self._at_home().objects.homed.pop(self._number, None)
+        self._at_home().objects.homed.pop(self._handle.ref, None)
 
     def _at_home(self) -> Driver:
         driver = _driver()
@@ -76,10 +118,12 @@ class GlobalRef(Generic[T]):
         raise UsageError(f"the object lives on {self.place}: use at({self.place}, ...) to work with it")
 
 
-class PlaceLocal(Generic[T]):
+class PlaceLocal(_Reference, Generic[T]):
     """One object per place, made by ``factory`` when a place first asks for it; newcomers make theirs, too.
 
-    It can be sent anywhere; make it once, on one place, and send it along.
+    It can be sent anywhere; make it once, on one place, and send it along. The objects are kept until ``free``, or
+    until this handle is left on no place (as with ``GlobalRef``); if the place that made the handle has left, until
+    ``free``.
 
     Args:
         factory: Makes the object of a place; it has to be picklable. It may use other places.
@@ -90,7 +134,8 @@ class PlaceLocal(Generic[T]):
 
     def __init__(self, factory: Callable[[], T]) -> None:
         driver = _driver()
-        self._key = (driver.here.id, next(driver.objects.numbers))
+        self._handle = driver.counting.make()
+        driver.objects.place(self._handle.ref)
         self._factory = factory
 
     def get(self) -> T:
@@ -102,11 +147,11 @@ class PlaceLocal(Generic[T]):
         Raises:
             Exception: What the factory raised; the next call tries again.
         """
-        objects = _driver().objects
-        with objects.making(self._key):
-            if self._key not in objects.local:
-                objects.local[self._key] = self._factory()
-            return cast(T, objects.local[self._key])
+        objects, ref = _driver().objects, self._handle.ref
+        with objects.making(ref):
+            if ref not in objects.local:
+                objects.local[ref] = self._factory()
+            return cast(T, objects.local[ref])
 
     def set(self, value: T) -> None:
         """Let ``value`` be this place's object; those of other places stay as they are.
@@ -117,6 +162,14 @@ class PlaceLocal(Generic[T]):
         Raises:
             UsageError: Called outside of ``apgas.run``.
         """
-        objects = _driver().objects
-        with objects.making(self._key):
-            objects.local[self._key] = value
+        objects, ref = _driver().objects, self._handle.ref
+        with objects.making(ref):
+            objects.local[ref] = value
+
+    def free(self) -> None:
+        """Let the objects of all places go; who asks again gets a new one.
+
+        Raises:
+            UsageError: Called outside of ``apgas.run``.
+        """
+        _driver().counting.free_everywhere(self._handle.ref)

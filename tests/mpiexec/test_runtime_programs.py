@@ -92,6 +92,13 @@ def test_collectives(places: int, mpi: Mpi, leftovers: Leftovers) -> None:
 
 
 @on_every_plane
+def test_references_are_let_go(mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(4, [PROGRAMS / "letting_go.py"], mpi=mpi)
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
+@on_every_plane
 def test_handlers_that_misbehave(mpi: Mpi, leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward_resizes.py"], mpi=mpi)
     assert (job.rc, job.out) == (0, "fine\n"), job.err

@@ -1,0 +1,162 @@
+"""Counts the copies of references: interprets ``core.references`` for one place."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from apgas.core import messages as m
+from apgas.core.effects import Send
+from apgas.core.messages import RefId
+from apgas.core.references import ReferenceEffect, References, Unreferenced
+from apgas.runtime.handles import Carrying, Handle, Watch, watch
+from apgas.transport.base import Buffer
+
+if TYPE_CHECKING:
+    from apgas.runtime.driver import Driver
+
+
+_log = logging.getLogger("apgas")
+
+
+class Counting:
+    """The handles of one place.
+
+    Handles end wherever the garbage collector runs, so their ends are queued, for a thread that begins with the first
+    handle. ``SimpleQueue`` is made for that: its ``put`` may interrupt itself.
+
+    Attributes:
+        carried: By place, the handles that belong to the next message of it.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.carried: dict[int, tuple[Handle, ...]] = {}
+        self._driver = driver
+        self._references = References(driver.core.here)
+        self._handles: dict[RefId, Watch] = {}
+        self._kept: set[Handle] = set()
+        self._todo: queue.SimpleQueue[RefId | Callable[[], object] | None] = queue.SimpleQueue()
+        self._working = False
+
+    def make(self) -> Handle:
+        """Make a reference, and its first handle."""
+        with self._driver.lock:
+            return self._new(self._references.make())
+
+    def handle(self, ref: RefId) -> Handle:
+        """The handle of ``ref``; one that does not count if this place has none."""
+        with self._driver.lock:
+            return self._known(ref) or Handle(ref, counts=False)
+
+    def keep(self, handle: Handle) -> None:
+        """Hold a handle for ever: a copy of it was made that cannot be counted."""
+        if handle.counts:
+            self._kept.add(handle)
+
+    def send_ahead(self, dst: int, payload: Carrying) -> list[Send]:
+        """(under the lock) What has to be sent to ``dst`` just before a message with ``payload``."""
+        refs = [handle.ref for handle in payload.handles if handle.counts]
+        return [self._references.sent(dst, refs, self._driver.core.epoch)] if refs else []
+
+    def received(self, src: int, message: m.OfReferences) -> None:
+        """Take a message about references."""
+        match message:
+            case m.Carries():
+                with self._driver.lock:
+                    self.carried[src] = tuple(self._arrived(ref, src) for ref in message.refs)
+            case m.RefReport():
+                self._reported(src, message)
+            case m.Freed():
+                self._later(partial(self._driver.objects.free, message.ref))
+
+    def attach(self, src: int, buffers: list[Buffer]) -> list[Buffer]:
+        """Let the payload that has arrived from ``src`` hold the handles that came ahead of it, if any did."""
+        handles = self.carried.pop(src, None)
+        return buffers if handles is None else Carrying(buffers, handles)
+
+    def free_everywhere(self, ref: RefId) -> None:
+        """Let the objects of a ``PlaceLocal`` go, on every place."""
+        core = self._driver.core
+        with self._driver.lock:
+            others = [place for place in core.membership.members if place != core.here]
+            self._driver.carry_out([Send(place, m.Freed(core.epoch, ref), []) for place in others])
+        self._driver.objects.free(ref)
+
+    def leave(self) -> None:
+        """This place leaves: it holds nothing from now on; what it has to report goes by way of place 0."""
+        with self._driver.lock:
+            effects = self._references.leave(self._driver.core.epoch)
+            self._driver.carry_out([Send(0, effect.message, []) for effect in effects if isinstance(effect, Send)])
+
+    def close(self) -> None:
+        """End the thread."""
+        self._todo.put(None)
+
+    def _reported(self, src: int, report: m.RefReport) -> None:
+        driver, home = self._driver, report.ref.home
+        apply = partial(self._change, partial(self._references.reported, report))
+        if home != driver.core.here:
+            with driver.lock:
+                driver.carry_out([Send(home, report, [])] if home in driver.core.membership.members else [])
+        elif src == report.by:
+            apply()
+        else:
+            # a leaver's: what it has reported before has arrived when its connection has ended
+            driver.transport.on_gone(report.by, apply)
+
+    def _arrived(self, ref: RefId, src: int) -> Handle:
+        self._references.arrived(ref, src)
+        known = self._known(ref)
+        if known is None:
+            return self._new(ref)
+        self._references.dropped(ref, self._driver.core.epoch)
+        return known
+
+    def _new(self, ref: RefId) -> Handle:
+        self._start()
+        handle = Handle(ref, counts=True)
+        self._handles[ref] = watch(handle, self._todo.put)
+        return handle
+
+    def _known(self, ref: RefId) -> Handle | None:
+        watched = self._handles.get(ref)
+        return None if watched is None else watched()
+
+    def _let_go(self, ref: RefId) -> list[ReferenceEffect]:
+        if self._known(ref) is None:
+            self._handles.pop(ref, None)
+        return self._references.dropped(ref, self._driver.core.epoch)
+
+    def _start(self) -> None:
+        if not self._working:
+            self._working = True
+            name = f"apgas-{self._driver.core.here}-references"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def _later(self, act: Callable[[], object]) -> None:
+        """Let go of objects on our own thread: what the program does when one ends is its own affair."""
+        self._start()
+        self._todo.put(act)
+
+    def _work(self) -> None:
+        while (what := self._todo.get()) is not None:
+            try:
+                if isinstance(what, RefId):
+                    self._change(partial(self._let_go, what))
+                else:
+                    what()
+            except Exception:  # noqa: BLE001 - the next reference has nothing to do with it
+                _log.exception("place %d: a reference could not be let go", self._driver.core.here)
+
+    def _change(self, act: Callable[[], list[ReferenceEffect]]) -> None:
+        with self._driver.lock:
+            effects = act()
+            self._driver.carry_out([effect for effect in effects if isinstance(effect, Send)])
+        for effect in effects:
+            if isinstance(effect, Unreferenced):
+                everywhere = self._driver.objects.displace(effect.ref)
+                self._later(partial(self.free_everywhere if everywhere else self._driver.objects.free, effect.ref))

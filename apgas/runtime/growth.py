@@ -64,8 +64,9 @@ class MpiSpawner:
             return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note)
         # others would wait for us, within MPI, while it spawns
         plane.communicators.settled(SETTLED_S)
-        bridge = plane.communicators.bridge
-        return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note, bridge)
+        with plane.aside():
+            bridge = plane.communicators.bridge
+            return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note, bridge)
 
 
 class Routes:

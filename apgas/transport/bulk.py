@@ -7,6 +7,8 @@ The line is TCP and keeps the order; MPI carries the buffers that are worth it. 
                 are in the frame. All buffers of one frame have one tag, and come in the order of their positions.
     BUILD       no frame: place 0 asks to build the communicator of an epoch
     BYE         no frame: the sender has sent everything by MPI that it has announced
+    ASIDE       no frame: MPI is busy at the sender, so nothing should come by it until BACK
+    BACK        no frame: MPI is free again at the sender
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ WHOLE: Final = b"\x00"
 ANNOUNCED: Final = b"\x01"
 BUILD: Final = b"\x02"
 BYE: Final = b"\x03"
+ASIDE: Final = b"\x04"
+BACK: Final = b"\x05"
 
 _FIXED: Final = struct.Struct("!cQII")
 _PART: Final = struct.Struct("!IQ")

@@ -2,7 +2,8 @@
 
 The TCP connections are the *line*: they authenticate, keep the order, notice losses, carry small frames whole, and ring
 when something comes by MPI. So an idle place sleeps in the kernel, which MPI alone cannot do, and a resize stops
-nobody: buffers to a place that is not in our newest communicator travel on the line.
+nobody: on the line travels what goes to a place that is not in our newest communicator, or to or from place 0 while its
+MPI spawns.
 
 A large frame is announced on the line (``bulk``), and its receiver posts the receives when it sees that; ``Arrivals``
 keeps it, and what follows from the same place, until all of it is there. Sends are synchronous: when one has ended, the
@@ -16,8 +17,8 @@ import itertools
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -42,6 +43,8 @@ _MOST_TAGS: Final = 2**24
 """MPICH allows more; a tag is used again when its frame has arrived long since."""
 _BUILD_S: Final = 10.0
 """How long a place that leaves waits for communicators that others build with it."""
+_ASIDE_S: Final = 1.0
+"""How long a spawn waits for what is on its way by MPI."""
 _LOST_S: Final = 5.0
 """How long sends to a lost place are kept, and receives from a forgotten one: it may have ended one direction only."""
 
@@ -85,6 +88,7 @@ class MpiTransport(Overlay):
         self._outgoing_bytes: Counter[int] = Counter()
         self._outgoing_epochs: Counter[int] = Counter()
         self._talked: set[int] = set()
+        self._aside: Counter[int] = Counter()
         self._closing = False
         self._closed = False
         self._engine = Engine(self._mpi.Request.Testsome, "apgas-mpi")
@@ -109,6 +113,28 @@ class MpiTransport(Overlay):
                 with suppress(UnknownPeerError, TransportClosedError):
                     self._line.send(place, head)
         self.communicators.build(task)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """(place 0) Let nothing travel to or from here by MPI: it is going to spawn, and would make all that wait."""
+        with self._changed:
+            self._aside[self._here] += 1
+        self._tell_all(bulk.ASIDE)
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._outgoing, _ASIDE_S)
+            yield
+        finally:
+            with self._changed:
+                self._aside[self._here] -= 1
+            self._tell_all(bulk.BACK)
+
+    def _tell_all(self, kind: bytes) -> None:
+        epoch = self.communicators.newest
+        for place in epoch.ranks if epoch is not None else ():
+            if place != self._here:
+                with suppress(UnknownPeerError, TransportClosedError):
+                    self._line.send(place, kind)
 
     # the contract ----------------------------------------------------------------------------------------------------
 
@@ -193,7 +219,7 @@ class MpiTransport(Overlay):
         """Send ``parts`` by MPI and the rest on the line; False if they have to travel on the line, too."""
         with self._lock:
             epoch = self.communicators.newest
-            if epoch is None or dst not in epoch.ranks:
+            if epoch is None or dst not in epoch.ranks or self._aside[self._here] or self._aside[dst]:
                 return False
             comm, rank, tag = epoch.comm, epoch.ranks[dst], next(_TAGS) % _MOST_TAGS
             owned: list[Buffer] = []
@@ -277,6 +303,9 @@ class MpiTransport(Overlay):
                 self.communicators.build(msgspec.msgpack.decode(memoryview(head)[1:], type=Build))
             elif kind == bulk.BYE:
                 self._byes.add(src)
+            elif kind in (bulk.ASIDE, bulk.BACK):
+                with self._lock:
+                    self._aside[src] += 1 if kind == bulk.ASIDE else -1
             else:
                 raise ProtocolError(f"a frame of kind {bytes(kind)!r} makes no sense")
         except (ProtocolError, MemoryError, msgspec.DecodeError) as error:
@@ -367,6 +396,7 @@ class MpiTransport(Overlay):
         """The connection from a forgotten place has ended: perhaps in good order, but it could not say BYE any more."""
         if place not in self._byes and place in self._arrivals.waiting:
             self._line.call_later(_LOST_S, partial(self._drop, place))
+        self._line.call_later(_LOST_S, partial(self._abandon, place))
 
     def _drop(self, place: int) -> None:
         for transfer in self._incoming.pop(place, {}).values():

@@ -1,14 +1,14 @@
-"""The thread that makes the data plane's MPI calls: posts sends and receives, and looks whether they are done.
+"""Carries out transfers by MPI: starts them, and has a thread look whether they are done.
 
-MPI has no way to sleep until something happens. So this thread looks at it again and again, but only while a transfer
+MPI has no way to sleep until something happens. So the thread looks at it again and again, but only while a transfer
 is under way: at first without a pause, for most transfers take less than that; then with naps that grow. Without
-transfers it sleeps in the kernel. The io thread makes no MPI call: one may take long while MPI spawns processes.
+transfers it sleeps in the kernel. A transfer is started by the thread that asks for it, and if it is a receive of what
+has arrived already, the engine's thread has nothing to do with it.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -39,8 +39,9 @@ class Transfer:
     """The buffers of one frame on their way, out or in.
 
     Args:
-        post: Starts it; called on the engine's thread.
-        ended: Called there once, with an empty text when all is done, else with what went wrong.
+        post: Starts it.
+        ended: Called once, with an empty text when all is done, else with what went wrong; on the engine's thread, or
+            within ``submit``.
         receiving: Whether MPI can give it up: it can for receives only.
     """
 
@@ -82,7 +83,18 @@ class Engine:
 
     def submit(self, transfer: Transfer) -> None:
         """Carry out a transfer. Any thread."""
-        self._do_soon(lambda: self._post(transfer))
+        try:
+            requests = transfer.post()
+            if transfer.receiving:
+                requests = [request for request in requests if not request.Test()]
+        except Exception as error:
+            _logger.debug("a transfer could not begin", exc_info=True)
+            transfer.end(str(error))
+            return
+        if requests:
+            self._do_soon(lambda: self._watch(transfer, requests))
+        else:
+            transfer.end("")
 
     def give_up(self, transfer: Transfer) -> None:
         """Do not wait for a transfer any more; it is not told of its end. Any thread."""
@@ -117,7 +129,7 @@ class Engine:
                 progress_s = time.monotonic()
                 nap_s = FIRST_NAP_S
             elif time.monotonic() - progress_s < EAGER_S:
-                os.sched_yield()
+                time.sleep(0)  # lets other threads have the interpreter
             else:
                 self._sleep(nap_s)
                 nap_s = min(2 * nap_s, LONGEST_NAP_S)
@@ -129,13 +141,7 @@ class Engine:
             if self._running and not self._queue:
                 self._condition.wait(longest_s)
 
-    def _post(self, transfer: Transfer) -> None:
-        try:
-            requests = transfer.post()
-        except Exception as error:
-            _logger.debug("a transfer could not begin", exc_info=True)
-            transfer.end(str(error))
-            return
+    def _watch(self, transfer: Transfer, requests: list[Request]) -> None:
         transfer.pending = len(requests)
         self._requests += requests
         self._owners += [transfer] * transfer.pending

@@ -217,32 +217,42 @@ class MpiTransport(Overlay):
 
     def _send_beside(self, dst: int, head: bytes, views: Sequence[Buffer], parts: list[bulk.Part]) -> bool:
         """Send ``parts`` by MPI and the rest on the line; False if they have to travel on the line, too."""
+        if not self._by_mpi(dst):
+            return False
+        owned = [_own(views[part.position]) for part in parts]
+        size_bytes = sum(part.length_bytes for part in parts)
         with self._lock:
-            epoch = self.communicators.newest
-            if epoch is None or dst not in epoch.ranks or self._aside[self._here] or self._aside[dst]:
+            epoch = self._by_mpi(dst)
+            if epoch is None:
                 return False
             comm, rank, tag = epoch.comm, epoch.ranks[dst], next(_TAGS) % _MOST_TAGS
-            owned: list[Buffer] = []
             transfer = Transfer(
                 lambda: [comm.Issend((buffer, self._mpi.BYTE), rank, tag) for buffer in owned],
                 lambda error: self._sent(dst, epoch.number, transfer, size_bytes, error),
                 receiving=False,
             )
-            size_bytes = sum(part.length_bytes for part in parts)
             self._outgoing.setdefault(dst, set()).add(transfer)
             self._outgoing_bytes[dst] += size_bytes
             self._outgoing_epochs[epoch.number] += 1
             self._talked.add(dst)
+        self._engine.submit(transfer)
         beside = {part.position for part in parts}
         rest = [view for position, view in enumerate(views) if position not in beside]
         try:
             self._line.send(dst, bulk.announce(bulk.Announcement(epoch.number, tag, tuple(parts)), head), rest)
         except BaseException:
+            # nobody will ask for it; its tag is its own, so it is in nobody's way
+            self._engine.give_up(transfer)
             self._sent(dst, epoch.number, transfer, size_bytes, "")
             raise
-        owned += [_own(views[part.position]) for part in parts]
-        self._engine.submit(transfer)
         return True
+
+    def _by_mpi(self, dst: int) -> Epoch | None:
+        """The communicator to reach ``dst`` by; None: it has to be reached on the line."""
+        epoch = self.communicators.newest
+        if epoch is None or dst not in epoch.ranks or self._aside[self._here] or self._aside[dst]:
+            return None
+        return epoch
 
     def _sent(self, dst: int, number: int, transfer: Transfer, size_bytes: int, error: str) -> None:
         """(engine) A transfer to ``dst`` has ended."""
@@ -368,11 +378,17 @@ class MpiTransport(Overlay):
         comm, rank = epoch.comm, epoch.ranks[src]
         transfer = Transfer(
             lambda: [comm.Irecv((buffer, self._mpi.BYTE), rank, tag) for buffer in memory],
-            lambda error: self._line.call_soon(partial(self._received, src, arrival, error)),
+            lambda error: self._received_soon(src, arrival, error),
             receiving=True,
         )
         self._incoming[src][arrival] = transfer
         self._engine.submit(transfer)
+
+    def _received_soon(self, src: int, arrival: Arrival, error: str) -> None:
+        if self.in_io_thread():
+            self._received(src, arrival, error)
+        else:
+            self._line.call_soon(partial(self._received, src, arrival, error))
 
     def _received(self, src: int, arrival: Arrival, error: str) -> None:
         arrivals = self._incoming.get(src, {})

@@ -101,6 +101,15 @@ def test_a_slow_transfer_is_looked_at_again_and_again(rig: Rig) -> None:
     assert rig.ends() == ("one", "")
 
 
+def test_a_receive_of_what_is_there_ends_at_once(rig: Rig) -> None:
+    requests = [FakeRequest(), FakeRequest()]
+    for request in requests:
+        request.done = True
+    rig.transfer("received", requests, receiving=True)
+    assert rig.ended.get_nowait() == ("received", "")
+    assert rig.mpi.looks == 0
+
+
 def test_a_failure_ends_its_transfer_only(rig: Rig) -> None:
     bad, sibling, good = FakeRequest(), FakeRequest(), FakeRequest()
     rig.transfer("bad", [bad, sibling], receiving=True)

@@ -1,6 +1,6 @@
 """A timeline of all places on one clock, in the Chrome trace event format (Perfetto, chrome://tracing).
 
-Every place keeps its own events; while tracing is off, an event costs one test of a global. Leavers hand theirs to
+Every place keeps its own events; while tracing is off, an event costs a test of a global. Leavers hand theirs to
 place 0 when they have been chosen to leave, the others at the end. Times are those of the monotonic clock, which all
 processes of a machine share; for places elsewhere the offset to place 0's clock is measured when they begin to trace.
 """
@@ -14,12 +14,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from apgas.core.identity import Place
 from apgas.core.resize import ResizeRecord
+from apgas.runtime import current
+
+if TYPE_CHECKING:
+    from apgas.runtime.driver import Driver
 
 Arguments: TypeAlias = Mapping[str, int | float | str]
 
@@ -52,25 +57,37 @@ class Tracer:
         return events
 
 
-_tracer: Tracer | None = None
+class _Nobody:
+    """Whom threads without a place trace for."""
+
+
+_nobody = _Nobody()
+_on = False
+_tracers: WeakKeyDictionary[Driver | _Nobody, Tracer] = WeakKeyDictionary()
+"""One, or several where a process simulates places."""
+
+
+def _tracer() -> Tracer | None:
+    return _tracers.get(current.driver() or _nobody) if _on else None
 
 
 def enable() -> int:
     """Begin to trace on this place; returns its clock, in ns."""
-    global _tracer  # noqa: PLW0603 - one place a process
-    if _tracer is None:
-        _tracer = Tracer()
+    global _on  # noqa: PLW0603 - tested at every activity: nothing is quicker
+    _tracers.setdefault(current.driver() or _nobody, Tracer())
+    _on = True
     return time.monotonic_ns()
 
 
 def on() -> bool:
-    """Tell whether this place is traced."""
-    return _tracer is not None
+    """Tell whether a place of this process is traced."""
+    return _on
 
 
 def take() -> list[Event]:
     """The events of this place since the last call."""
-    return _tracer.take() if _tracer is not None else []
+    tracer = _tracer()
+    return [] if tracer is None else tracer.take()
 
 
 def instant(name: str, category: str, **arguments: int | float | str) -> None:
@@ -81,8 +98,9 @@ def instant(name: str, category: str, **arguments: int | float | str) -> None:
         category: The kind of event, by which a viewer sorts.
         **arguments: Numbers and texts to show with it.
     """
-    if _tracer is not None:
-        _tracer.add(name, category, time.monotonic_ns(), 0, arguments)
+    tracer = _tracer()
+    if tracer is not None:
+        tracer.add(name, category, time.monotonic_ns(), 0, arguments)
 
 
 def span(name: str, category: str, **arguments: int | float | str) -> AbstractContextManager[None]:
@@ -96,7 +114,8 @@ def span(name: str, category: str, **arguments: int | float | str) -> AbstractCo
     Returns:
         The context of the block.
     """
-    return nullcontext() if _tracer is None else _timed(_tracer, name, category, arguments)
+    tracer = _tracer()
+    return nullcontext() if tracer is None else _timed(tracer, name, category, arguments)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -16,7 +17,8 @@ from apgas.runtime import trace
 
 @pytest.fixture(autouse=True)
 def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(trace, "_tracer", None)
+    monkeypatch.setattr(trace, "_on", False)
+    monkeypatch.setattr(trace, "_tracers", WeakKeyDictionary())
     return iter(())
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -151,6 +153,25 @@ def test_variables_of_modules_can_be_those_of_places(apgas_job: MakeJob) -> None
         state.get()
     with pytest.raises(TypeError, match="a PlaceState does not travel"):
         apgas_job(lambda: at(place(1), len, state)).run()  # type: ignore[arg-type]
+
+
+def nothing_special() -> None:
+    pass
+
+
+def test_the_timeline_shows_each_place(apgas_job: MakeJob, tmp_path: Path) -> None:
+    def main() -> None:
+        apgas.trace(tmp_path / "trace.json")
+        at(place(1), nothing_special)
+        apgas.define_malleable_handler(Handler())
+        job.grow(1).wait()
+        at(place(2), nothing_special)
+
+    job = apgas_job(main, places=2)
+    job.run()
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in events if event["name"] == "nothing_special"} == {1, 2}
+    assert [event["pid"] for event in events if event["name"] == "grow 1: done"] == [0]
 
 
 def where_threads_are() -> list[int]:

@@ -31,6 +31,10 @@ def here() -> Place:
 
     Raises:
         UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> apgas.here() in apgas.places()
+        True
     """
     return current.required().here
 
@@ -46,6 +50,10 @@ def place(number: int) -> Place:
 
     Raises:
         UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> apgas.place(0) == apgas.places()[0]
+        True
     """
     return current.required().place(number)
 
@@ -58,6 +66,10 @@ def places() -> list[Place]:
 
     Raises:
         UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> [place.id for place in apgas.places()][0]
+        0
     """
     return current.required().places()
 
@@ -88,6 +100,10 @@ def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
 
     Raises:
         UsageError: There is no finish around the caller: it is no activity.
+
+    Example:
+        >>> apgas.async_(pow, 2, 10).result()
+        1024
     """
     driver = current.required()
     return driver.spawn(current_scope(), driver.here, (fn, args, kwargs), to_caller=False)
@@ -110,6 +126,12 @@ def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         PlaceGoneError: The place is leaving or has left, or never was.
         TypeError: The function or an argument cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
+
+    Example:
+        >>> with apgas.finish():
+        ...     futures = [apgas.async_at(place, pow, 2, place.id) for place in apgas.places()]
+        >>> sum(future.result() for future in futures) == 2 ** len(futures) - 1
+        True
     """
     return current.required().spawn(current_scope(), where, (fn, args, kwargs), to_caller=False)
 
@@ -131,6 +153,11 @@ def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
         TypeError: The function, an argument or the value cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``fn`` raised, with the place and its traceback as a note.
+
+    Example:
+        >>> last = apgas.places()[-1]
+        >>> apgas.at(last, apgas.here) == last
+        True
     """
     result: T = current.required().call(current_scope(), where, (fn, args, kwargs))
     return result
@@ -151,6 +178,16 @@ def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
     Raises:
         TypeError: The function or an argument cannot be pickled.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
+
+    Example:
+        >>> import threading
+        >>> heard = threading.Event()
+        >>> ref = apgas.GlobalRef(heard)
+        >>> def tell(to):
+        ...     apgas.immediate(to.place, lambda: to.get().set())
+        >>> apgas.at(apgas.places()[-1], tell, ref)
+        >>> heard.wait(10)
+        True
     """
     current.required().immediate(where, (fn, args, kwargs))
 
@@ -173,6 +210,12 @@ def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
         PlaceGoneError: The place is leaving or has left, or never was.
         TypeError: The function or an argument cannot be pickled.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
+
+    Example:
+        >>> def log(text):
+        ...     with apgas.finish():
+        ...         apgas.at(apgas.place(0), len, text)
+        >>> apgas.uncounted(apgas.places()[-1], log, "nobody waits for this")
     """
     current.required().uncounted(where, (fn, args, kwargs))
 
@@ -185,6 +228,16 @@ def capture() -> Scope:
 
     Raises:
         UsageError: The caller runs in no activity.
+
+    Example:
+        >>> import threading
+        >>> scope = apgas.capture()
+        >>> def work():
+        ...     with apgas.attach(scope):
+        ...         apgas.async_(pow, 2, 10)
+        >>> thread = threading.Thread(target=work)
+        >>> thread.start()
+        >>> thread.join()
     """
     scope = current_scope()
     if scope is None:

@@ -45,6 +45,11 @@ def gather(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> dict[Place,
         CancelledError: The finish around the caller is cancelled.
         TypeError: The function, an argument or a value cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
+
+    Example:
+        >>> values = apgas.gather(pow, 2, 3)
+        >>> values == dict.fromkeys(apgas.places(), 8)
+        True
     """
     futures = _everywhere((fn, args, kwargs))
     errors = [error for future in futures.values() if (error := future.exception()) is not None]
@@ -74,6 +79,11 @@ def reduce(join: Callable[[T, T], T], fn: Callable[P, T], *args: P.args, **kwarg
         TypeError: The function, an argument or a value cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``join`` raised.
+
+    Example:
+        >>> import operator
+        >>> apgas.reduce(operator.add, pow, 2, 3) == 8 * len(apgas.places())
+        True
     """
     return functools.reduce(join, gather(fn, *args, **kwargs).values())
 
@@ -93,6 +103,11 @@ def broadcast(value: T) -> PlaceLocal[T]:
         TypeError: The value cannot be pickled.
         CancelledError: The finish around the caller is cancelled.
         UsageError: There is no finish around the caller, or the value is larger than 16 GiB.
+
+    Example:
+        >>> table = apgas.broadcast({"a": 1, "b": 2})
+        >>> apgas.at(apgas.places()[-1], lambda: table.get()["b"])
+        2
     """
     driver = current.required()
     source = GlobalRef(value) if driver.core.here == 0 else at(driver.place(0), GlobalRef, value)

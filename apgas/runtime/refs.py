@@ -75,7 +75,13 @@ class GlobalRef(_Reference, Generic[T]):
         UsageError: Made outside of ``apgas.run``.
 
     Example:
-        ``ref = GlobalRef(totals)`` and, in an activity elsewhere, ``at(ref.place, add, ref, 3)``.
+        >>> totals = []
+        >>> ref = apgas.GlobalRef(totals)
+        >>> def add(ref, number):
+        ...     apgas.at(ref.place, lambda: ref.get().append(number))
+        >>> apgas.at(apgas.places()[-1], add, ref, 3)
+        >>> totals
+        [3]
     """
 
     def __init__(self, value: T) -> None:
@@ -130,6 +136,12 @@ class PlaceLocal(_Reference, Generic[T]):
 
     Raises:
         UsageError: Made outside of ``apgas.run``.
+
+    Example:
+        >>> counts = apgas.PlaceLocal(list)
+        >>> _ = apgas.gather(lambda: counts.get().append(apgas.here().id))
+        >>> apgas.at(apgas.places()[-1], lambda: counts.get()) == [apgas.places()[-1].id]
+        True
     """
 
     def __init__(self, factory: Callable[[], T]) -> None:

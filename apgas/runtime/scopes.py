@@ -115,6 +115,16 @@ def finish(*, timeout: float | None = None) -> Iterator[FinishScope]:
             places. With other errors it is one of the group.
         CancelledError: A finish around this one was cancelled.
         UsageError: Called outside of ``apgas.run``, or with a negative timeout.
+
+    Example:
+        >>> def search(number):
+        ...     if number == 3:
+        ...         apgas.cancel()
+        >>> with apgas.finish(timeout=60) as scope:
+        ...     for number in range(10):
+        ...         _ = apgas.async_at(apgas.places()[-1], search, number)
+        >>> scope.cancelled
+        True
     """
     limit_s = None if timeout is None else _seconds(timeout)
     scope = FinishScope(current.required(), current_scope())
@@ -136,6 +146,15 @@ def deadline(seconds: float) -> Iterator[None]:
     Raises:
         DeadlineError: (a ``TimeoutError``) A wait would have gone on for longer.
         UsageError: ``seconds`` is negative or not a number.
+
+    Example:
+        >>> import time
+        >>> try:
+        ...     with apgas.deadline(0.01):
+        ...         apgas.at(apgas.places()[-1], time.sleep, 0.5)
+        ... except TimeoutError as error:
+        ...     print(error)
+        the deadline passed, and what was waited for is not done
     """
     with waiting_until(time.monotonic() + _seconds(seconds)):
         yield
@@ -157,6 +176,12 @@ def cancel() -> None:
 
     Raises:
         UsageError: There is no finish around the caller.
+
+    Example:
+        >>> with apgas.finish():
+        ...     apgas.cancel()
+        ...     apgas.cancelled(), type(apgas.async_(print, "never").exception()).__name__
+        (True, 'CancelledError')
     """
     scope = current_scope()
     if scope is None:
@@ -172,6 +197,15 @@ def cancelled() -> bool:
 
     Raises:
         UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> import time
+        >>> def work():
+        ...     while not apgas.cancelled():
+        ...         time.sleep(0.001)
+        >>> with apgas.finish() as scope:
+        ...     _ = apgas.async_at(apgas.places()[-1], work)
+        ...     scope.cancel()
     """
     scope = current_scope()
     return scope is not None and scope.finish in current.required().core.cancelled

@@ -98,6 +98,23 @@ def test_references_are_let_go(mpi: Mpi, leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+EXAMPLES = (
+    "GlobalRef PlaceLocal async_ async_at at broadcast cancel cancelled capture deadline finish gather here immediate"
+    " place places reduce uncounted"
+)
+
+
+@pytest.mark.parametrize("places", [None, 3])
+def test_the_examples_in_the_texts_of_public_names(places: int | None, leftovers: Leftovers) -> None:
+    program = [PROGRAMS / "documented.py"]
+    job = python_run(program) if places is None else mpirun(places, program)
+    assert (job.rc, job.err) == (0, "")
+    told, _, names = job.out.rstrip().partition(" went wrong in ")
+    assert told.startswith("0 of ")
+    assert set(EXAMPLES.split()) <= set(names.split())
+    leftovers.check(job.mark)
+
+
 @on_every_plane
 def test_handlers_that_misbehave(mpi: Mpi, leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "awkward_resizes.py"], mpi=mpi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import math
 import os
@@ -26,6 +27,9 @@ T = TypeVar("T")
 
 PARTING_S: Final = 2.0
 """How long place 0 waits for the other places to end."""
+
+LINGER_S: Final = 4.0
+"""How much longer it waits at the end of its own process."""
 
 PARTING_FAILED_S: Final = 1.2
 """Likewise if the program has failed, and activities may run that cannot be stopped."""
@@ -227,10 +231,28 @@ def _part(this: _Job, error: BaseException | None) -> None:
     if not all_gone(driver, others, PARTING_S if error is None else PARTING_FAILED_S):
         if error is not None:
             _end_by_force(this, error)
-        _log.warning("not every place has ended within %s s", PARTING_S)
+        # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
+        atexit.register(_wait_for_the_last, this, others)
+        return
+    _close(this)
+
+
+def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
+    """(end of this process) Give places that stand still or are slow to end a last chance, then end them by force."""
+    driver = this.driver
+    late = [place for place in places if not all_gone(driver, [place], 0.1)]
+    if late and not all_gone(driver, late, LINGER_S):
+        members = driver.core.membership.members
+        who = ", ".join(f"place {place} ({members[place].node}, pid {members[place].pid})" for place in late)
+        _say(f"apgas: {who} did not end within {LINGER_S:g} s after the program; the job is ended by force\n")
+        lifetime.abort(1)
+    _close(this)
+
+
+def _close(this: _Job) -> None:
     if this.resizing.communicator is not None:
         this.resizing.communicator.close()
-    process.close(driver)
+    process.close(this.driver)
     with suppress(Exception):
         lifetime.finalize()
 

@@ -10,7 +10,7 @@ SABOTEUR = "import subprocess, tempfile; from apgas.testing import soak_program 
 """Breaks something in place 0 before the job starts; what is kept in ``kept`` stays."""
 
 
-@pytest.mark.parametrize("transport", ["tcp", "mpi"])
+@pytest.mark.parametrize("transport", ["tcp", "mpi"], ids="over_{}".format)
 def test_every_activity_counts_once_while_places_come_and_go(
     transport: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -23,7 +23,7 @@ def test_every_activity_counts_once_while_places_come_and_go(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("transport", ["tcp", "mpi"])
+@pytest.mark.parametrize("transport", ["tcp", "mpi"], ids="over_{}".format)
 def test_two_hundred_cycles(transport: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = soak.main(["--cycles", "200", "--seed", "1", "--transport", transport])
     with capsys.disabled():

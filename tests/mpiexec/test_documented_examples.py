@@ -11,7 +11,8 @@ from support import ROOT, Leftovers, mpirun
 EXAMPLES = ROOT / "docs" / "examples"
 TEXTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]
 TUTORIALS = ["docs/tutorial-first-program.md", "docs/tutorial-malleable-program.md"]
-DOCUMENTS = ["README.md", *TUTORIALS, "docs/how-to-test-a-malleable-program.md"]
+GUIDES = ["docs/how-to-control-activities.md", "docs/how-to-test-a-malleable-program.md"]
+DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES]
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -39,14 +40,14 @@ def test_files_that_the_documents_name_exist(document: str) -> None:
 
 def shown(example: str) -> tuple[int, list[str]]:
     """The number of places and the output that a tutorial shows for an example."""
-    for block in (block for tutorial in TUTORIALS for block in blocks(tutorial, "")):
+    for block in (block for tutorial in (*TUTORIALS, *GUIDES) for block in blocks(tutorial, "")):
         match = re.match(rf"\$ mpiexec -n (\d+) python docs/examples/{example}\n(.*)", block, flags=re.DOTALL)
         if match:
             return int(match[1]), match[2].splitlines()
     raise AssertionError(f"{example} is not shown")
 
 
-@pytest.mark.parametrize("example", ["estimate.py", "elastic.py", "stencil.py"])
+@pytest.mark.parametrize("example", ["activities.py", "estimate.py", "elastic.py", "stencil.py"])
 def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, tmp_path: Path) -> None:
     places, lines = shown(example)
     done = mpirun(places, [EXAMPLES / example], cwd=tmp_path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from apgas.core.messages import FinishId, Message, PlaceInfo, Spawn
 
@@ -11,8 +12,7 @@ Payload: TypeAlias = "list[bytes | bytearray | memoryview]"
 """What a program sends along with a message: opaque to the core."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send a message; sends of one core happen in the order of the effects."""
 
     dst: int
@@ -20,8 +20,7 @@ class Send:
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class RunActivity:
+class RunActivity(msgspec.Struct, frozen=True):
     """Start the activity in the payload; its end is told by ``ended``."""
 
     src: int
@@ -29,24 +28,21 @@ class RunActivity:
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class RunImmediate:
+class RunImmediate(msgspec.Struct, frozen=True):
     """Run the payload now, on this thread."""
 
     src: int
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class RunUncounted:
+class RunUncounted(msgspec.Struct, frozen=True):
     """Start the payload as an activity without a finish; its end is told by ``uncounted_ended``."""
 
     src: int
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveCall:
+class ResolveCall(msgspec.Struct, frozen=True):
     """A call of ours is answered; by an error without a payload if it was cancelled before it began."""
 
     call: int
@@ -54,16 +50,14 @@ class ResolveCall:
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class CallLost:
+class CallLost(msgspec.Struct, frozen=True):
     """A call of ours went to a place that died, and will not be answered."""
 
     call: int
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class FinishFired:
+class FinishFired(msgspec.Struct, frozen=True):
     """Every activity of a finish opened here has ended, or is lost: ``lost`` tells how many with which dead place."""
 
     finish: FinishId
@@ -72,8 +66,7 @@ class FinishFired:
     lost: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MembersChanged:
+class MembersChanged(msgspec.Struct, frozen=True):
     """A new epoch began. Once nothing more is taken from those that ``died``, the core wants ``cut_off`` for each."""
 
     epoch: int
@@ -82,28 +75,24 @@ class MembersChanged:
     died: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LeaverDrained:
+class LeaverDrained(msgspec.Struct, frozen=True):
     """(place 0) A leaver is ready to be released."""
 
     order: int
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leaves:
+class Leaves(msgspec.Struct, frozen=True):
     """This place was released: its process is to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(msgspec.Struct, frozen=True):
     """The program is over; ``reason`` is empty if it ended well."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceLost:
+class PlaceLost(msgspec.Struct, frozen=True):
     """(place 0) A place died, or failed by itself."""
 
     place: int

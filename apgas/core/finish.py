@@ -18,29 +18,27 @@ A report costs one message per quiet period and place: O(places) for the common 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from apgas.core.messages import FinishId
 from apgas.errors import InvariantError
 
 
-@dataclass(slots=True)
-class Share:
+class Share(msgspec.Struct):
     """What one place counts for one finish since its last report."""
 
     live: int = 0
-    spawned: dict[int, int] = field(default_factory=dict)
+    spawned: dict[int, int] = msgspec.field(default_factory=dict)
     completed: int = 0
-    errors: list[bytes] = field(default_factory=list)
+    errors: list[bytes] = msgspec.field(default_factory=list)
     sources: dict[int, int] | None = None
 
 
-@dataclass(slots=True)
-class Balance:
+class Balance(msgspec.Struct):
     """What the home knows: per place, activities spawned there minus completed there; zero entries are dropped."""
 
     open: dict[int, int]
-    errors: list[bytes] = field(default_factory=list)
+    errors: list[bytes] = msgspec.field(default_factory=list)
 
     def add(self, place: int, delta: int) -> None:
         """Add ``delta`` to the balance of ``place``."""
@@ -51,8 +49,7 @@ class Balance:
             self.open.pop(place, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(msgspec.Struct, frozen=True):
     """A quiet place's report to the home of ``finish``."""
 
     finish: FinishId
@@ -62,8 +59,7 @@ class Flush:
     sources: dict[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fired:
+class Fired(msgspec.Struct, frozen=True):
     """Every activity of ``finish`` has ended; ``errors`` are those of its activities, encoded.
 
     ``lost``: in resilient jobs, how many have died with which place.

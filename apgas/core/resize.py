@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
 
@@ -73,8 +75,7 @@ class Bounds:
         return self.min_nodes <= nodes and (self.max_nodes is None or nodes <= self.max_nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeOrder:
+class ResizeOrder(msgspec.Struct, frozen=True):
     """An order as place 0 takes it, for ``count`` nodes: ``nodes`` are where to grow, or a wish which to release."""
 
     order: int
@@ -132,8 +133,7 @@ class Current:
         self.note = f"{self.note}; {text}" if self.note and text else self.note or text
 
 
-@dataclass(frozen=True, slots=True)
-class CallHandler:
+class CallHandler(msgspec.Struct, frozen=True):
     """Call a method of the handler for ``count`` places.
 
     Attributes:
@@ -150,61 +150,53 @@ class CallHandler:
     wish: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StartSpawn:
+class StartSpawn(msgspec.Struct, frozen=True):
     """Spawn one place per name in ``nodes`` (this host where it is empty); those of one node stand together."""
 
     token: int
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitGrow:
+class CommitGrow(msgspec.Struct, frozen=True):
     """The newcomers become members."""
 
     added: tuple[PlaceInfo, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareShrink:
+class PrepareShrink(msgspec.Struct, frozen=True):
     """Ask the leavers to drain."""
 
     order: int
     leavers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AbortShrink:
+class AbortShrink(msgspec.Struct, frozen=True):
     """The leavers stay."""
 
     order: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommitShrink:
+class CommitShrink(msgspec.Struct, frozen=True):
     """Release the leavers."""
 
     order: int
     leavers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(msgspec.Struct, frozen=True):
     """Call ``timeout(token)`` after ``delay_s``."""
 
     token: int
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class TellDeferred:
+class TellDeferred(msgspec.Struct, frozen=True):
     """The order waits in ``pre*`` for a suitable phase of the program."""
 
     order: int
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """The order has ended."""
 
     record: ResizeRecord

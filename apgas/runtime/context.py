@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from apgas.core.messages import FinishId
 from apgas.errors import DeadlineError
@@ -16,8 +17,7 @@ from apgas.errors import DeadlineError
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """The finish that a thread spawns under."""
 
     finish: FinishId

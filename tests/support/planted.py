@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from apgas.core.cancel import Cancellations
 from apgas.core.effects import Effect, Payload, ResolveCall, Send

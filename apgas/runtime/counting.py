@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apgas.core import messages as m
 from apgas.core.effects import Send
@@ -19,6 +21,9 @@ from apgas.transport.base import Buffer
 if TYPE_CHECKING:
     from apgas.runtime.driver import Driver
 
+
+LINGER_S: Final = 0.02
+"""For so long a handle that nobody has is held on."""
 
 _log = logging.getLogger("apgas")
 
@@ -126,10 +131,11 @@ class Counting:
         watched = self._handles.get(ref)
         return None if watched is None else watched()
 
-    def _let_go(self, ref: RefId) -> list[ReferenceEffect]:
-        if self._known(ref) is None:
-            self._handles.pop(ref, None)
-        return self._references.dropped(ref, self._driver.core.epoch)
+    def _let_go(self, refs: list[RefId]) -> list[ReferenceEffect]:
+        for ref in {*refs}:
+            if self._known(ref) is None:
+                self._handles.pop(ref, None)
+        return [effect for ref in refs for effect in self._references.dropped(ref, self._driver.core.epoch)]
 
     def _start(self) -> None:
         if not self._working:
@@ -143,13 +149,20 @@ class Counting:
         self._todo.put(act)
 
     def _work(self) -> None:
-        while (what := self._todo.get()) is not None:
+        while (first := self._todo.get()) is not None:
+            # what arrives again and again is held most of the time then, and reported once, not each time
+            time.sleep(LINGER_S)
+            together = [first]
+            with suppress(queue.Empty):
+                while (what := self._todo.get_nowait()) is not None:
+                    together.append(what)
+                return
             try:
-                if isinstance(what, RefId):
-                    self._change(partial(self._let_go, what))
-                else:
-                    what()
-            except Exception:  # noqa: BLE001 - the next reference has nothing to do with it
+                self._change(partial(self._let_go, [what for what in together if isinstance(what, RefId)]))
+                for what in together:
+                    if not isinstance(what, RefId):
+                        what()
+            except Exception:  # noqa: BLE001 - the next references have nothing to do with it
                 _log.exception("place %d: a reference could not be let go", self._driver.core.here)
 
     def _change(self, act: Callable[[], list[ReferenceEffect]]) -> None:

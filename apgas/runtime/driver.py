@@ -308,7 +308,7 @@ class Driver:
                 case e.Send(dst, message, payload):
                     self.messages_sent += 1
                     if isinstance(payload, Carrying):
-                        self._send(self.counting.send_ahead(dst, payload), soon=soon)
+                        self._send(self.counting.send_ahead(dst, payload), soon=True)  # in one go with what follows
                     try:
                         self.transport.send(dst, m.encode(message), payload, soon=soon)
                     except (UnknownPeerError, TransportClosedError):

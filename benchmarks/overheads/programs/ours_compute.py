@@ -13,8 +13,12 @@ from benchmarks.overheads.programs.serve import Answer, Command
 
 PERIOD_S: Final = 0.001
 SHARE: Final = 0.2
+CATCH_UP_S: Final = 0.25
+"""As with the pacing of the balancer."""
 QUIET_S: Final = 0.1
 """Between two resizes: longer than what a resize leaves to be done."""
+AFTERMATH_S: Final = QUIET_S / 4
+"""Belongs to the resize before."""
 
 _stop = threading.Event()
 
@@ -29,7 +33,7 @@ def lost(resizer: Resizer, other: apgas.Place, command: Command) -> Answer:
     def rest() -> None:
         began_s = time.monotonic()
         time.sleep(QUIET_S)
-        windows["quiet"].append((began_s + QUIET_S / 4, time.monotonic()))
+        windows["quiet"].append((began_s + AFTERMATH_S, time.monotonic()))
 
     with apgas.finish():
         computed = apgas.async_at(other, compute)
@@ -39,7 +43,7 @@ def lost(resizer: Resizer, other: apgas.Place, command: Command) -> Answer:
                 rest()
                 began_s = time.monotonic()
                 resize(1)
-                windows[kind].append((began_s, time.monotonic()))
+                windows[kind].append((began_s, time.monotonic() + AFTERMATH_S))
         rest()
         apgas.immediate(other, stop)
     speed = {kind: share_done(computed.result(), spans) for kind, spans in windows.items()}
@@ -63,7 +67,9 @@ def share_done(done_s: list[float], spans: list[tuple[float, float]]) -> float:
 
 
 def compute() -> list[float]:
-    """Do a unit of work every ``PERIOD_S`` until ``stop``; a unit that was not done in its time is lost.
+    """Do a unit of work every ``PERIOD_S`` until ``stop``, as emulated nodes do: one that is late catches up.
+
+    What it is behind by more than ``CATCH_UP_S`` is lost.
 
     Returns:
         When each unit was done, in s of the machine's monotonic clock.
@@ -76,7 +82,7 @@ def compute() -> list[float]:
         sum(range(rounds))
         now_s = time.monotonic()
         done.append(now_s)
-        due_s = max(due_s + PERIOD_S, now_s)
+        due_s = max(due_s + PERIOD_S, now_s - CATCH_UP_S)
         time.sleep(max(0.0, due_s - now_s))
     return done
 

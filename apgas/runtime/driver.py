@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import InvalidStateError
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import msgspec
 
@@ -23,30 +22,22 @@ from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, UsageError
-from apgas.runtime import codec, naming, trace
+from apgas.runtime import codec
 from apgas.runtime.calls import Call, Calls
-from apgas.runtime.context import Future, Scope, call_within, pooled
+from apgas.runtime.context import Future, Scope, call_within
 from apgas.runtime.counting import Counting
 from apgas.runtime.executor import Executor
 from apgas.runtime.handles import Carrying
 from apgas.runtime.objects import Objects
-from apgas.runtime.quick import QuickFunctions
-from apgas.transport.base import SlowPeerError, Transport, TransportClosedError, UnknownPeerError
+from apgas.runtime.running import Running
+from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas")
-_uncounted_log = logging.getLogger("apgas.uncounted")
-
-Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""What a wait of an activity is wrapped in."""
 
 T = TypeVar("T")
 
 LEAD_S: Final = 0.005
 """For so long a thread that waits reads what arrives itself: no other thread has to wake it when its answer comes."""
-
-_SMALL_BYTES: Final = 64 * 1024
-"""A call whose pickle is no larger than this is read by the io thread, and run by it if it is known to be quick."""
-
 
 CUT_OFF_S: Final = 2.0
 """How long the connections of a place that is said to be dead may last."""
@@ -69,7 +60,6 @@ class Driver:
         self.over = threading.Event()
         self.interrupted = False
         self.messages_sent = 0
-        self.activities_run = 0
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self.on_place_died: list[Callable[[Place], None]] = []
@@ -80,7 +70,7 @@ class Driver:
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
         self._calls = Calls()
-        self._quick = QuickFunctions()
+        self._running = Running(self, self._calls)
 
     def start(self) -> None:
         """Begin to exchange frames with the other members."""
@@ -108,6 +98,11 @@ class Driver:
         with self.lock:
             return [Place(info.place, info.node) for info in self.core.membership.staying]
 
+    @property
+    def activities_run(self) -> int:
+        """How many activities have ended well here; about, for it is counted without a lock."""
+        return self._running.activities_run
+
     def open_finish(self, outer: Scope | None = None) -> m.FinishId:
         """Open a finish in an activity of ``outer``, if that is given; ``close_finish`` waits for it."""
         with self.lock:
@@ -127,7 +122,7 @@ class Driver:
         Raises:
             DeadlineError: The thread's deadline has passed; the finish is cancelled, and nobody will wait for it.
         """
-        self._change(lambda: self.core.ended(finish))
+        self.change(lambda: self.core.ended(finish))
         try:
             fired = self.wait(self._fired[finish])
         except DeadlineError:
@@ -151,11 +146,11 @@ class Driver:
     def abandon_finish(self, finish: m.FinishId) -> None:
         """End the body of a finish that nobody will wait for."""
         self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
-        self._change(lambda: self.core.ended(finish))
+        self.change(lambda: self.core.ended(finish))
 
     def cancel(self, finish: m.FinishId) -> None:
         """Start nothing more under ``finish``, anywhere."""
-        self._change(lambda: self.core.cancel(finish))
+        self.change(lambda: self.core.cancel(finish))
 
     def spawn(
         self,
@@ -185,7 +180,7 @@ class Driver:
             except CancelledError as error:
                 future.set_exception(error)
                 return future
-            self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
+            self.executor.submit(lambda: self._running.run_local(scope, call, future, to_caller=to_caller))
             return future
         payload, definition = self._calls.pack(dst.id, call)
         if throttled:
@@ -216,7 +211,7 @@ class Driver:
         """Run ``call`` on the io thread of ``dst``, uncounted; dropped if the place is leaving or gone."""
         payload, definition = self._calls.pack(dst.id, call)
         if dst.id == self.core.here:
-            self.transport.call_soon(lambda: self._run_immediate(dst.id, payload))
+            self.transport.call_soon(lambda: self._running.run_immediate(dst.id, payload))
             return
         with self.lock:
             effects = self.core.immediate(dst.id, payload)
@@ -234,7 +229,7 @@ class Driver:
         if dst.id == self.core.here:
             with self.lock:
                 self.core.uncounted_here()
-            self.executor.submit(partial(self._run_uncounted, dst.id, lambda: call))
+            self.executor.submit(partial(self._running.run_uncounted, dst.id, lambda: call))
             return
         payload, definition = self._calls.pack(dst.id, call)
         self.transport.throttle(dst.id)
@@ -256,7 +251,7 @@ class Driver:
             payload: e.Payload = [*buffers]
             if self.counting.carried:
                 payload = self.counting.attach(src, payload)
-            self._change(lambda: self.core.received(src, message, payload))
+            self.change(lambda: self.core.received(src, message, payload))
         except (msgspec.DecodeError, ApgasError) as error:
             _log.exception("place %d: bad message from place %d", self.core.here, src)
             self.fail(f"place {self.core.here} received a bad message from place {src}: {error}")
@@ -266,7 +261,7 @@ class Driver:
     def on_lost(self, place: int, reason: str) -> None:
         """Take the loss of a connection."""
         self.counting.carried.pop(place, None)
-        self._change(lambda: self.core.lost(place, reason))
+        self.change(lambda: self.core.lost(place, reason))
 
     # effects ---------------------------------------------------------------------------------------------------------
 
@@ -275,7 +270,7 @@ class Driver:
         if self.core.here == 0:
             self.on_place_lost(0, reason)
         else:
-            self._change(lambda: [e.Send(0, m.Lost(self.core.epoch, self.core.here, reason), [])])
+            self.change(lambda: [e.Send(0, m.Lost(self.core.epoch, self.core.here, reason), [])])
 
     def give_up(self, error: BaseException) -> None:
         """Let everything here that waits for activities raise ``error``: the job is over without them."""
@@ -290,7 +285,8 @@ class Driver:
         _log.error("place %d: an internal error", self.core.here, exc_info=error)
         self.fail(f"place {self.core.here} is out of order: {codec.summary(error)}")
 
-    def _change(self, act: Callable[[], Iterable[e.Effect]], *, soon: bool = False) -> None:
+    def change(self, act: Callable[[], Iterable[e.Effect]], *, soon: bool = False) -> None:
+        """Change the core, and carry out what it asks for; ``soon``: messages may go a little later, with others."""
         with self.lock:
             rest = self._send(act(), soon=soon)
         self.interpret(rest)
@@ -332,11 +328,11 @@ class Driver:
         for effect in effects:
             match effect:
                 case e.RunActivity(src, spawn, payload):
-                    self._begin(src, spawn, payload)
+                    self._running.begin(src, spawn, payload)
                 case e.RunImmediate(src, payload):
-                    self._run_immediate(src, payload)
+                    self._running.run_immediate(src, payload)
                 case e.RunUncounted(src, payload):
-                    self.executor.submit(partial(self._run_uncounted, src, self._calls.arrived(src, payload)))
+                    self.executor.submit(partial(self._running.run_uncounted, src, self._calls.arrived(src, payload)))
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
                 case e.CallLost(call, place):
@@ -373,7 +369,7 @@ class Driver:
             hear(self.place(place))
 
     def _cut_off(self, place: int) -> None:
-        self._change(lambda: self.core.cut_off(place))
+        self.change(lambda: self.core.cut_off(place))
 
     def _death(self, place: int, activities: int) -> DeadPlaceError:
         epoch, node = self.core.membership.dead[place]
@@ -392,114 +388,3 @@ class Driver:
             future.set_result(value)
         else:
             future.set_exception(value)
-
-    # activities ------------------------------------------------------------------------------------------------------
-
-    def _begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
-        """Take an activity that another place sent."""
-        load = self._calls.arrived(src, payload)
-        if len(payload[0]) <= _SMALL_BYTES and self.transport.in_io_thread():
-            self.transport.run_last(partial(self._run_quickly, src, spawn, load))
-        else:
-            self.executor.submit(partial(self._run, src, spawn, load))
-
-    def _run_quickly(self, src: int, spawn: m.Spawn, load: Callable[[], Call]) -> None:
-        """(io thread, last) Run an activity here if it is known to be quick, else on a thread of the pool."""
-        try:
-            call = load()
-        except BaseException:  # noqa: BLE001 - the second attempt fails where its error is taken care of
-            self.executor.submit(partial(self._run, src, spawn, load))
-            return
-        if self._quick.expects(call[0]):
-            self._run(src, spawn, lambda: call, self._hand_over, soon=self.transport.busy)
-        else:
-            self.executor.submit(partial(self._run, src, spawn, lambda: call))
-
-    @contextmanager
-    def _hand_over(self) -> Iterator[None]:
-        """Around a wait in an activity that the io thread runs."""
-        self.transport.hand_over()
-        yield
-
-    def _run(
-        self,
-        src: int,
-        spawn: m.Spawn,
-        load: Callable[[], Call],
-        waiting: Waiting | None = None,
-        *,
-        soon: bool = False,
-    ) -> None:
-        """Run an activity that another place sent, and answer."""
-        if not self.core.may_begin(spawn.finish):
-            self._change(lambda: self.core.dropped(src, spawn))
-            return
-        error: bytes | None = None
-        try:
-            answer = call_within(Scope(spawn.finish), waiting or self.executor.waiting, self._answer, src, load)
-        except BaseException as raised:  # noqa: BLE001 - an activity's error travels, whatever it is
-            error = codec.dump_error(raised, self.core.here, self.here.node)
-            answer = [error]
-        to_finish = None if spawn.to_caller else error
-        with suppress(SlowPeerError):
-            # the answer has to go, even to a place that takes nothing for a minute
-            self.transport.throttle(src)
-        self._change(lambda: self.core.answered(src, spawn, answer, ok=error is None, error=to_finish), soon=soon)
-
-    def _answer(self, src: int, load: Callable[[], Call]) -> e.Payload:
-        fn, args, kwargs = load()
-        return codec.dumps(self._call(src, fn, args, kwargs))
-
-    @naming.runs("fn")
-    def _call(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-        began_s = time.perf_counter()
-        if not trace.on():
-            value = fn(*args, **kwargs)
-        else:
-            with trace.span(codec.name_of(fn), "activity", sent_by=src):
-                value = fn(*args, **kwargs)
-        self._quick.learn(fn, time.perf_counter() - began_s)
-        self.activities_run += 1  # two threads may count one, which does no harm
-        return value
-
-    def _run_local(self, scope: Scope, call: Call, future: Future[Any], *, to_caller: bool) -> None:
-        """Run an activity that this place sent itself: nothing is pickled but an error for the finish."""
-        if not self.core.may_begin(scope.finish):
-            future.set_exception(CancelledError("its finish was cancelled before it began"))
-            self._change(lambda: self.core.ended(scope.finish))
-            return
-        error: bytes | None = None
-        try:
-            value = call_within(scope, self.executor.waiting, self._call, self.core.here, *call)
-        except BaseException as raised:  # noqa: BLE001 - an activity's error goes to its finish, whatever it is
-            if not to_caller:
-                error = codec.dump_error(raised, self.core.here, self.here.node)
-            future.set_exception(raised)
-        else:
-            future.set_result(value)
-        self.transport.nudge()
-        self._change(lambda: self.core.ended(scope.finish, error))
-
-    @naming.runs("fn")
-    def _run_immediate(self, src: int, payload: e.Payload) -> None:
-        load = self._calls.arrived(src, payload)
-        try:
-            fn, args, kwargs = load()
-            fn(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001 - the job ends with it
-            _log.exception("place %d: an immediate failed", self.core.here)
-            self.fail(f"an immediate failed on place {self.core.here}: {codec.summary(error)}")
-
-    @naming.runs("fn")
-    def _run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
-        """An activity that nobody waits for: what it raises is logged here."""
-        name = "its function"
-        try:
-            with pooled(self.executor.waiting):
-                fn, args, kwargs = load()
-                name = codec.name_of(fn)
-                with trace.span(name, "activity", sent_by=src):
-                    fn(*args, **kwargs)
-        except BaseException:  # noqa: BLE001 - an activity's error, whatever it is
-            _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", self.core.here, name, src)
-        self._change(self.core.uncounted_ended)

@@ -106,13 +106,12 @@ def start_world() -> Start:
     listening, told = arrival.listen(towards)
     members = _all_listening(world.allgather(told))
     assert listening is not None
-    by_mpi = environment.transport() == "mpi"
-    beginning = _beginning(world.Dup(), newcomer=False) if by_mpi else None
+    beginning = _beginning(None) if environment.transport() == "mpi" else None
     return Start(Identity(world.rank, members, 0, beginning), token, listening)
 
 
-def _beginning(comm: Any, *, newcomer: bool) -> Beginning:
-    """What the mpi plane begins with.
+def _beginning(bridge: Any) -> Beginning:
+    """What the mpi plane begins with; ``bridge`` is a newcomer's to place 0.
 
     Raises:
         UsageError: It cannot work with this MPI.
@@ -128,7 +127,7 @@ def _beginning(comm: Any, *, newcomer: bool) -> Beginning:
             f"the mpi transport needs MPICH with MPI_THREAD_MULTIPLE, and this is {name}: "
             f"leave {environment.ENV_TRANSPORT} out, or set it to tcp"
         )
-    return Beginning(mpi, comm, newcomer)
+    return Beginning(mpi, bridge)
 
 
 def _leave_nothing() -> None:
@@ -245,7 +244,7 @@ def join_job(arrived: arrival.Arrival) -> Start | None:
     if not arrived.admission or arrived.listening is None:
         return None
     admission: Admission = pickle.loads(arrived.admission)
-    beginning = _beginning(arrived.bridge, newcomer=True) if arrived.bridge is not None else None
+    beginning = _beginning(arrived.bridge) if arrived.bridge is not None else None
     os.chdir(admission.cwd)
     sys.path[:] = list(admission.sys_path)
     main_module.stand_in(admission.main)

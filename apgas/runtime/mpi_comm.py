@@ -40,6 +40,10 @@ def among(places: tuple[int, ...] | None) -> Iterator[None]:
         yield
     finally:
         _together.places = before
+        plane = process.mpi_plane()
+        if plane is not None:
+            # what MPI calls done here, another place may still be waiting for
+            plane.linger()
 
 
 def comm(members: Sequence[Place] | None = None) -> Intracomm:

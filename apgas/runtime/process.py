@@ -65,7 +65,7 @@ def _plane(identity: Identity, line: TcpTransport) -> Transport:
     from apgas.transport.mpi import MpiTransport
 
     _mpi_plane = MpiTransport(line, identity.beginning)
-    if not identity.beginning.newcomer:
+    if identity.beginning.bridge is None:
         _mpi_plane.begin(identity.epoch, [info.place for info in identity.members])
     return _mpi_plane
 

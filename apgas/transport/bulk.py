@@ -9,6 +9,7 @@ The line is TCP and keeps the order; MPI carries the buffers that are worth it. 
     BYE         no frame: the sender has sent everything by MPI that it has announced
     ASIDE       no frame: MPI is busy at the sender, so nothing should come by it until BACK
     BACK        no frame: MPI is free again at the sender
+    POKE        no frame: the sender waits for MPI, which may need to be called here, too
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ BUILD: Final = b"\x02"
 BYE: Final = b"\x03"
 ASIDE: Final = b"\x04"
 BACK: Final = b"\x05"
+POKE: Final = b"\x06"
 
 _FIXED: Final = struct.Struct("!cQII")
 _PART: Final = struct.Struct("!IQ")

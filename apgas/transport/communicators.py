@@ -3,7 +3,7 @@
 Each epoch has two, with the members in the order of their ids: one for the transport, one for the program. They are
 built on a thread of their own, in the order in which place 0 says so, while everything else goes on:
 
-    first world     a copy of its MPI.COMM_WORLD
+    first world     a copy of its MPI.COMM_WORLD, made by all its places when they start
     grow            place 0 and a spawned world have a bridge: the merged communicator of the spawn. All members and
                     that world make an intercommunicator over it and merge; one world after another
     shrink          those who stay make theirs alone; leavers have nothing to do with it
@@ -40,7 +40,10 @@ _UNUSED: Final = 4
 
 
 class Build(msgspec.Struct, frozen=True, array_like=True):
-    """Build the communicator of epoch ``number``; ``worlds``: the newcomers, by the worlds they were spawned in."""
+    """Build the communicator of epoch ``number``; ``worlds``: the newcomers, by the worlds they were spawned in.
+
+    The first one that a place builds is that of its first world, or it is a newcomer.
+    """
 
     number: int
     members: tuple[int, ...]
@@ -69,13 +72,11 @@ class Beginning:
 
     Attributes:
         mpi: The module mpi4py.MPI.
-        comm: A copy of the first world's communicator; or, for a newcomer, the bridge between its world and place 0.
-        newcomer: Which of the two it is.
+        bridge: A newcomer's: the communicator of its world and place 0.
     """
 
     mpi: Any
-    comm: Intracomm
-    newcomer: bool
+    bridge: Intracomm | None = None
 
 
 @dataclass(slots=True)
@@ -99,25 +100,23 @@ class Communicators:
         here: Its id, known from its start on.
         on_installed: Is told of each new communicator.
         on_failed: Is told why one cannot be built.
+        on_building: Is told of each task that is begun.
         wait_sent: Waits for the end of all sends of an epoch, some seconds at most; returns whether they have ended.
     """
 
     def __init__(self, beginning: Beginning, name: str) -> None:
         self.here = -1
         self._mpi = beginning.mpi
-        self._bridge = beginning.comm if beginning.newcomer else None
+        self._bridge = beginning.bridge
         self._bridges: dict[tuple[int, ...], Intracomm] = {}
         self._state = _State()
         self._changed = threading.Condition()
         self._name = name
         self._thread: threading.Thread | None = None
         self.on_installed: Callable[[Epoch], None] = lambda _: None
+        self.on_building: Callable[[Build], None] = lambda _: None
         self.on_failed: Callable[[str], None] = lambda _: None
         self.wait_sent: Callable[[int, float], bool] = lambda *_: True
-
-    def begin(self, number: int, members: Iterable[int], comm: Intracomm) -> None:
-        """Install the communicator of the first world; all of its places do this together."""
-        self._install(number, tuple(members), comm)
 
     @property
     def newest(self) -> Epoch | None:
@@ -171,7 +170,7 @@ class Communicators:
                 for_program.pop(known).comm.Free()
             return found.comm
 
-    # the rest runs on the thread, but for the first communicator -----------------------------------------------------
+    # the rest runs on the thread -------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while True:
@@ -194,7 +193,11 @@ class Communicators:
     def _carry_out(self, task: Build) -> None:
         previous = self._state.previous
         quiet = previous is None or self.wait_sent(previous.number, _QUIET_S)
-        comm = self._grow(task) if task.worlds else self._shrink(task)
+        self.on_building(task)
+        if self._state.newest is None and self._bridge is None:
+            comm = self._mpi.COMM_WORLD.Dup()
+        else:
+            comm = self._grow(task) if task.worlds else self._shrink(task)
         if previous is not None and quiet:
             previous.comm.Free()
         self._install(task.number, task.members, comm)

@@ -1,9 +1,12 @@
 """Carries out transfers by MPI: starts them, and has a thread look whether they are done.
 
 MPI has no way to sleep until something happens. So the thread looks at it again and again, but only while a transfer
-is under way: at first without a pause, for most transfers take less than that; then with naps that grow. Without
-transfers it sleeps in the kernel. A transfer is started by the thread that asks for it, and if it is a receive of what
-has arrived already, the engine's thread has nothing to do with it.
+is under way: at first without a pause, for most transfers take less than that; then with naps that grow. A transfer is
+started by whoever asks for it, and if it is a receive of what has arrived already, the thread has no part in it.
+
+What MPI calls done here may not have left this process: over libfabric's TCP, it goes on only while somebody calls MPI.
+So the thread lingers for a second after the last transfer, looking now and then, and sleeps in the kernel only after
+that. A place that waits for long pokes those that it waits for, and they linger again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,10 @@ EAGER_S: Final = 0.002
 """For so long after the last sign of progress it looks without a pause."""
 FIRST_NAP_S: Final = 0.00005
 LONGEST_NAP_S: Final = 0.001
+LINGER_S: Final = 1.0
+LINGER_NAP_S: Final = 0.01
+STUCK_S: Final = 0.5
+"""A transfer that makes no progress for so long may need a poke, and again after so long."""
 
 
 class Request(Protocol):
@@ -64,11 +71,18 @@ class Engine:
 
     Args:
         test_some: MPI's.
+        progress: Any call that lets MPI work.
+        stuck: Called on the thread when transfers make no progress.
         name: Of the thread.
     """
 
-    def __init__(self, test_some: TestSome, name: str) -> None:
+    def __init__(
+        self, test_some: TestSome, progress: Callable[[], object], stuck: Callable[[], None], name: str
+    ) -> None:
         self._test_some = test_some
+        self._progress = progress
+        self._stuck = stuck
+        self._linger_until_s = 0.0
         self._condition = threading.Condition()
         self._queue: deque[Callable[[], None]] = deque()
         self._requests: list[Request] = []
@@ -96,6 +110,12 @@ class Engine:
         else:
             transfer.end("")
 
+    def linger(self) -> None:
+        """Let MPI finish what it calls done already. Any thread."""
+        self._linger_until_s = time.monotonic() + LINGER_S
+        with self._condition:
+            self._condition.notify()
+
     def give_up(self, transfer: Transfer) -> None:
         """Do not wait for a transfer any more; it is not told of its end. Any thread."""
         self._do_soon(lambda: self._give_up(transfer))
@@ -117,24 +137,37 @@ class Engine:
 
     def _run(self) -> None:
         nap_s = FIRST_NAP_S
-        progress_s = 0.0
+        active_s = poked_s = 0.0
         while self._running:
+            now_s = time.monotonic()
             if self._queue:
                 self._queue.popleft()()
-                progress_s = time.monotonic()
-                continue
-            if not self._requests:
-                self._sleep(None)
+                active_s = poked_s = now_s
+            elif not self._requests:
+                nap_s = self._linger(nap_s, now_s)
             elif self._look():
-                progress_s = time.monotonic()
+                active_s = poked_s = now_s
                 nap_s = FIRST_NAP_S
-            elif time.monotonic() - progress_s < EAGER_S:
+                self._linger_until_s = now_s + LINGER_S
+            elif now_s - active_s < EAGER_S:
                 time.sleep(0)  # lets other threads have the interpreter
             else:
                 self._sleep(nap_s)
                 nap_s = min(2 * nap_s, LONGEST_NAP_S)
+                if now_s - poked_s > STUCK_S:
+                    poked_s = now_s
+                    self._stuck()
         for transfer in set(self._owners):
             self._give_up(transfer)
+
+    def _linger(self, nap_s: float, now_s: float) -> float:
+        """Nothing is under way: look once, and sleep; returns how long to sleep the next time."""
+        if now_s > self._linger_until_s:
+            self._sleep(None)
+            return FIRST_NAP_S
+        self._progress()
+        self._sleep(nap_s)
+        return min(2 * nap_s, LINGER_NAP_S)
 
     def _sleep(self, longest_s: float | None) -> None:
         with self._condition:

@@ -17,7 +17,7 @@ import itertools
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from apgas.transport import bulk
 from apgas.transport.arrivals import Arrival, Arrivals
 from apgas.transport.base import Buffer, Receiver, SlowPeerError, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
-from apgas.transport.engine import Engine, Transfer
+from apgas.transport.engine import STUCK_S, Engine, Transfer
 from apgas.transport.overlay import Overlay
 from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import checked
@@ -70,7 +70,6 @@ class MpiTransport(Overlay):
     def __init__(self, line: TcpTransport, beginning: Beginning, config: MpiConfig | None = None) -> None:
         super().__init__(line)
         self._mpi = beginning.mpi
-        self._first = beginning.comm
         self._config = config or MpiConfig()
         self._here = -1
         self._receiver: Receiver | None = None
@@ -91,27 +90,28 @@ class MpiTransport(Overlay):
         self._aside: Counter[int] = Counter()
         self._closing = False
         self._closed = False
-        self._engine = Engine(self._mpi.Request.Testsome, "apgas-mpi")
+        self._engine = Engine(self._mpi.Request.Testsome, self._mpi.COMM_SELF.Iprobe, self._poke, "apgas-mpi")
         self.communicators = Communicators(beginning, "apgas-comm")
         self.communicators.on_installed = lambda epoch: line.call_soon(partial(self._installed, epoch))
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
+        self.communicators.on_building = self._poke_later
         self.communicators.wait_sent = self._wait_sent
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
     def begin(self, number: int, members: Sequence[int]) -> None:
-        """(first world) Use its communicator for the epoch that the job begins with; all its places do so together."""
-        self.communicators.begin(number, members, self._first)
+        """(first world) Build the communicator of the epoch that the job begins with; all its places do so."""
+        self.communicators.build(Build(number, tuple(members), ()))
+
+    def linger(self) -> None:
+        """Let MPI finish what the program has done with its communicator."""
+        self._engine.linger()
 
     def enter(self, number: int, members: Sequence[int], added: Sequence[int]) -> None:
         """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""
         worlds = self.communicators.worlds(added)
         task = Build(number, tuple(members), worlds)
-        head = bulk.BUILD + msgspec.msgpack.encode(task)
-        for place in members:
-            if place != self._here:
-                with suppress(UnknownPeerError, TransportClosedError):
-                    self._line.send(place, head)
+        self._tell(members, bulk.BUILD + msgspec.msgpack.encode(task))
         self.communicators.build(task)
 
     @contextmanager
@@ -128,13 +128,17 @@ class MpiTransport(Overlay):
             with self._changed:
                 self._aside[self._here] -= 1
             self._tell_all(bulk.BACK)
+            self._engine.linger()
 
     def _tell_all(self, kind: bytes) -> None:
         epoch = self.communicators.newest
-        for place in epoch.ranks if epoch is not None else ():
+        self._tell(epoch.ranks if epoch is not None else (), kind)
+
+    def _tell(self, places: Iterable[int], words: bytes) -> None:
+        for place in places:
             if place != self._here:
                 with suppress(UnknownPeerError, TransportClosedError):
-                    self._line.send(place, kind)
+                    self._line.send(place, words)
 
     # the contract ----------------------------------------------------------------------------------------------------
 
@@ -207,9 +211,7 @@ class MpiTransport(Overlay):
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: not self._outgoing, timeout_s)
                 talked = sorted(self._talked - self._forgotten)
-            for place in talked:
-                with suppress(UnknownPeerError, TransportClosedError):
-                    self._line.send(place, bulk.BYE)
+            self._tell(talked, bulk.BYE)
             self._line.close(timeout_s)
             self._engine.stop()
 
@@ -280,9 +282,14 @@ class MpiTransport(Overlay):
     def _part_from(self, place: int) -> None:
         """Say the last word to a forgotten place."""
         if place in self._talked:
-            with suppress(UnknownPeerError, TransportClosedError):
-                self._line.send(place, bulk.BYE)
+            self._tell([place], bulk.BYE)
         self._line.forget(place)
+
+    def _poke(self) -> None:
+        """(engine) What we send is not taken for long."""
+        with self._lock:
+            places = list(self._outgoing)
+        self._tell(places, bulk.POKE)
 
     def _abandon(self, place: int) -> None:
         """Do not wait any longer for a lost place to take what was sent to it."""
@@ -313,6 +320,8 @@ class MpiTransport(Overlay):
                 self.communicators.build(msgspec.msgpack.decode(memoryview(head)[1:], type=Build))
             elif kind == bulk.BYE:
                 self._byes.add(src)
+            elif kind == bulk.POKE:
+                self._engine.linger()
             elif kind in (bulk.ASIDE, bulk.BACK):
                 with self._lock:
                     self._aside[src] += 1 if kind == bulk.ASIDE else -1
@@ -400,8 +409,19 @@ class MpiTransport(Overlay):
         else:
             self._arrivals.completed(src, arrival)
 
+    def _poke_later(self, task: Build) -> None:
+        """Look now and then whether a communicator is there, and wake up MPI at those who build it with us."""
+        self._line.call_later(STUCK_S, partial(self._poke_builders, task))
+
+    def _poke_builders(self, task: Build) -> None:
+        newest = self.communicators.newest
+        if not self._closing and (newest is None or newest.number < task.number):
+            self._tell(task.members, bulk.POKE)
+            self._poke_later(task)
+
     def _installed(self, epoch: Epoch) -> None:
         """A communicator is there: those before the one before it are not used any more."""
+        self._engine.linger()
         self._epochs[epoch.number] = epoch
         for number in sorted(self._epochs)[:-2]:
             del self._epochs[number]

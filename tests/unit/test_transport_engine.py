@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from apgas.transport import engine
 from apgas.transport.engine import Engine, Request, Transfer
 
 PATIENCE_S = 20.0
@@ -50,7 +51,9 @@ class FakeMpi:
 class Rig:
     def __init__(self) -> None:
         self.mpi = FakeMpi()
-        self.engine = Engine(self.mpi.test_some, "engine")
+        self.calls: queue.SimpleQueue[str] = queue.SimpleQueue()
+        progress, stuck = (lambda: self.calls.put("progress")), (lambda: self.calls.put("stuck"))
+        self.engine = Engine(self.mpi.test_some, progress, stuck, "engine")
         self.ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         self.engine.start()
 
@@ -83,13 +86,38 @@ def test_a_transfer_ends_with_its_last_request(rig: Rig) -> None:
 
 
 def test_without_transfers_nothing_is_looked_at(rig: Rig) -> None:
+    rig.engine.give_up(rig.transfer("one", [FakeRequest()]))  # leaves nothing to linger for
+    while not rig.calls.empty():
+        rig.calls.get()
+    before = rig.mpi.looks
+    threading.Event().wait(0.05)
+    assert (rig.mpi.looks - before <= 1, rig.calls.empty()) == (True, True)
+
+
+def test_it_lingers_after_a_transfer_and_then_sleeps(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LINGER_S", 0.05)
     request = FakeRequest()
     request.done = True
     rig.transfer("one", [request])
     assert rig.ends() == ("one", "")
-    before = rig.mpi.looks
-    threading.Event().wait(0.05)
-    assert rig.mpi.looks == before
+    assert rig.calls.get(timeout=PATIENCE_S) == "progress"
+    while True:
+        try:
+            assert rig.calls.get(timeout=0.2) == "progress"
+        except queue.Empty:
+            break
+    rig.engine.linger()
+    assert rig.calls.get(timeout=PATIENCE_S) == "progress"
+
+
+def test_it_tells_that_a_transfer_is_stuck_again_and_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "STUCK_S", 0.01)
+    request = FakeRequest()
+    rig.transfer("one", [request])
+    for _ in range(3):
+        assert rig.calls.get(timeout=PATIENCE_S) == "stuck"
+    request.done = True
+    assert rig.ends() == ("one", "")
 
 
 def test_a_slow_transfer_is_looked_at_again_and_again(rig: Rig) -> None:

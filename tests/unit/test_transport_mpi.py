@@ -29,6 +29,7 @@ class FakeMpi:
         self.holds = False
         self.BYTE = "byte"
         self.Request = SimpleNamespace(Testsome=self.test_some)
+        self.COMM_SELF = SimpleNamespace(Iprobe=lambda: False)
 
     def post(self, comm: object, tag: int, memory: Any, *, sending: bool) -> FakeRequest:
         request = FakeRequest(memory)
@@ -90,8 +91,7 @@ class Pair:
         self.mpi = FakeMpi()
         self.comm = FakeComm(self.mpi)
         token = new_token()
-        beginning = Beginning(self.mpi, self.comm, False)  # type: ignore[arg-type]
-        self.transports = [MpiTransport(TcpTransport(token), beginning, config) for _ in range(2)]
+        self.transports = [MpiTransport(TcpTransport(token), Beginning(self.mpi), config) for _ in range(2)]
         self.recorders = [Recorder(), Recorder()]
         for place, transport in enumerate(self.transports):
             self.adopt(place, 0)

@@ -24,7 +24,7 @@ OURS, OF_THE_PROGRAM = MPI.COMM_SELF.Dup(), MPI.COMM_SELF.Dup()
 
 
 def new() -> MpiTransport:
-    transport = MpiTransport(TcpTransport(TOKEN), Beginning(MPI, OURS, False), MpiConfig(bulk_bytes=int(sys.argv[1])))
+    transport = MpiTransport(TcpTransport(TOKEN), Beginning(MPI), MpiConfig(bulk_bytes=int(sys.argv[1])))
     transport.communicators.adopt(Epoch(0, OURS, dict.fromkeys(range(16), 0)), OF_THE_PROGRAM)
     return transport
 

@@ -3,7 +3,7 @@
 from apgas.core.estimate import Estimate
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
-from apgas.errors import ApgasError, CancelledError, DeadlineError, PlaceGoneError, UsageError
+from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, PlaceGoneError, UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
     async_,
@@ -31,6 +31,7 @@ from apgas.runtime.api import (
 from apgas.runtime.collectives import broadcast, gather, reduce
 from apgas.runtime.context import Future
 from apgas.runtime.estimating import estimate
+from apgas.runtime.failures import on_place_failure
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.mpi_comm import comm
 from apgas.runtime.place_state import PlaceState
@@ -44,6 +45,7 @@ from apgas.runtime.trace import span as trace_span
 __all__ = [
     "ApgasError",
     "CancelledError",
+    "DeadPlaceError",
     "DeadlineError",
     "Deadlines",
     "Estimate",
@@ -79,6 +81,7 @@ __all__ = [
     "immediate",
     "nodes",
     "offer_shrink",
+    "on_place_failure",
     "place",
     "places",
     "progress",

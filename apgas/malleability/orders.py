@@ -133,9 +133,20 @@ class Evolving(Message, frozen=True, tag="evolving"):
     delta: int
 
 
+class Lost(Message, frozen=True, tag="lost"):
+    """A resilient job goes on without ``nodes``, on which its places died; it did not release them.
+
+    ``loss`` grows from one message to the next, so that one that is repeated is recognised.
+    """
+
+    loss: OrderId
+    nodes: tuple[NodeName, ...]
+    reason: Text = ""
+
+
 Order: TypeAlias = Grow | Shrink
 ToJob: TypeAlias = Welcome | Refused | Grow | Shrink | Withdraw | Answer
-ToScheduler: TypeAlias = Hello | Ready | Disable | Progress | Deferred | Outcome | Evolving
+ToScheduler: TypeAlias = Hello | Ready | Disable | Progress | Deferred | Outcome | Evolving | Lost
 
 
 class BadMessageError(ValueError):

@@ -1,9 +1,9 @@
 """The socket communicator: a job's side of the wire protocol v2, over TCP.
 
 Two daemon threads: one blocks in reading, one blocks until there is something to send. After a lost connection the
-job says hello again, then (if it is ready for orders) ready, then the last outcomes, which may have been under way,
-then the requests that were not answered, then what was kept. The scheduler repeats an open order; an order that was
-delivered before is dropped here.
+job says hello again, then (if it is ready for orders) ready, then the last outcomes and losses, which may have been
+under way, then the requests that were not answered, then what was kept. The scheduler repeats an open order; an order
+that was delivered before is dropped here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SocketCommunicator:
         self._changed = threading.Condition()
         # All below is guarded by _changed.
         self._pending: deque[wire.Message] = deque()
-        self._outcomes: deque[wire.Outcome] = deque(maxlen=_REMEMBERED_OUTCOMES)
+        self._outcomes: deque[wire.Outcome | wire.Lost] = deque(maxlen=_REMEMBERED_OUTCOMES)
         self._asked: dict[int, wire.Evolving] = {}
         self._ready_nodes: tuple[wire.NodeName, ...] | None = None
         self._seen_orders: set[int] = set()
@@ -270,6 +270,10 @@ class SocketCommunicator:
                 self._outcomes.append(message)
                 if message.outcome == "done" and self._ready_nodes is not None:
                     self._ready_nodes = _changed(self._ready_nodes, message)
+            case wire.Lost():
+                self._outcomes.append(message)
+                if self._ready_nodes is not None:
+                    self._ready_nodes = _without(self._ready_nodes, message.nodes)
             case _:
                 pass
 
@@ -306,8 +310,12 @@ def _changed(nodes: tuple[str, ...], done: wire.Outcome) -> tuple[str, ...]:
     """The nodes after an order; several may have one name."""
     if done.kind == "grow":
         return (*nodes, *done.nodes)
+    return _without(nodes, done.nodes)
+
+
+def _without(nodes: tuple[str, ...], gone: tuple[str, ...]) -> tuple[str, ...]:
     left = list(nodes)
-    for name in done.nodes:
+    for name in gone:
         if name in left:
             left.remove(name)
     return tuple(left)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import arrival, environment, library, logs, main_module, mpis, orphans, reach, segments
+from apgas.runtime import arrival, environment, library, logs, main_module, mpis, orphans, reach, resilience, segments
 from apgas.runtime.outputs import TaggedOutput
 from apgas.transport.near import Listening
 
@@ -41,7 +41,7 @@ ABORT_S: Final = 1.0
 
 _wards = orphans.Wards()
 _NEWCOMER = (
-    "import os, sys; sys.path.insert(0, {path!r}); os.environ.update([{chosen!r}]); "
+    "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
     "from apgas.runtime.newcomer import main; main()"
 )
 """MPI does not hand on what the program has changed in its environment."""
@@ -89,6 +89,7 @@ def start_world() -> Start:
         UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, or the transport
             that was chosen cannot be used.
     """
+    resilience.prepare_first_world()
     if environment.transport() == "mpi" and "mpi4py.MPI" in sys.modules:
         raise UsageError(
             "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
@@ -217,11 +218,15 @@ def _spawn(node: str, count: int) -> Any:
     info.Set("wdir", str(Path.cwd()))
     for hint, value in kind.spawning.items():
         info.Set(hint, value)
-    chosen = (environment.ENV_TRANSPORT, environment.transport())
+    chosen = {
+        environment.ENV_TRANSPORT: environment.transport(),
+        resilience.ENV_RESILIENT: str(int(resilience.wanted())),
+    }
     program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
+    command, args = resilience.shielded(sys.executable, ["-c", program])
     try:
         with environment.shielded_from_interrupt():
-            return mpi.COMM_SELF.Spawn(sys.executable, ["-c", program], maxprocs=count, info=info)
+            return mpi.COMM_SELF.Spawn(command, args, maxprocs=count, info=info)
     except mpi.Exception as error:
         where = f"{node} ({kind.name} can on {kind.hosts})" if node else "this host"
         raise ApgasError(f"MPI could not spawn {count} places on {where}: {error}") from error

@@ -12,7 +12,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import current, lifetime, logs, outputs, reach
+from apgas.core.resilient import ResilientPlaceCore
+from apgas.runtime import current, lifetime, logs, outputs, reach, resilience
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity, Start
@@ -40,7 +41,8 @@ def build(start: Start) -> Driver:
     identity = start.identity
     _transport = TcpTransport(start.token, start.listening)
     sys.setswitchinterval(SWITCH_S)
-    core = checked(PlaceCore)(identity.place, identity.members, identity.epoch)
+    machine = ResilientPlaceCore if resilience.wanted() else PlaceCore
+    core = checked(machine)(identity.place, identity.members, identity.epoch)
     driver = Driver(core, _plane(identity, _transport))
     if _mpi_plane is not None and identity.place == 0:
         driver.on_members = partial(_tell_plane, driver, _mpi_plane)

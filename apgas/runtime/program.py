@@ -16,7 +16,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import calibration, current, environment, lifetime, naming, process
+from apgas.runtime import calibration, current, environment, lifetime, naming, process, resilience
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import MpiSpawner
@@ -88,6 +88,10 @@ class _Job(Program):
         """A place died: say so and end the job, at once (no lock), before mpiexec does it without a word."""
         if self.driver.core.over:
             return
+        if place and resilience.wanted():
+            gone = self.driver.place(place)
+            _say(f"apgas: {gone} on {gone.node} died: {reason}; the job goes on\n")
+            return
         known = self.driver.core.membership.members.get(place) if place else None
         who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
         _say(f"apgas: {who}; the job ends\n")
@@ -137,7 +141,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
     Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
     this call does not return: their process ends with the program. If a place dies, the whole job ends at once with a
-    message and exit code 1; Ctrl-C ends it with 130, TERM with 143.
+    message and exit code 1, unless it was started with ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143.
 
     Args:
         main: The program.

@@ -120,7 +120,7 @@ class GlobalRef(_Reference, Generic[T]):
             return driver
         membership = driver.core.membership
         if self.place.id not in membership.members:
-            raise PlaceGoneError(self.place.id, membership.epoch)
+            membership.require(self.place.id)
         raise UsageError(f"the object lives on {self.place}: use at({self.place}, ...) to work with it")
 
 

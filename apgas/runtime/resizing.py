@@ -66,7 +66,11 @@ class Resizing:
         self._progress_s = -math.inf
         self._zero_s = time.monotonic()
         self._origin_s = 0.0
+        self._admitted_to = 0
+        self._lost_nodes: list[str] = []
+        self._losses = itertools.count()
         driver.on_leaver_drained = self._leaver_drained
+        driver.on_place_died.append(self._died)
 
     # the program's side ----------------------------------------------------------------------------------------------
 
@@ -277,6 +281,20 @@ class Resizing:
     def _leaver_drained(self, order: int, place: int) -> None:
         self._event(lambda now: self._reshape.drained(order, place, now))
 
+    def _died(self, place: Place) -> None:
+        """A place died, and the members go on: if that was the last one of a node, the scheduler loses a node."""
+        with self.driver.lock:
+            if self._reshape.nodes.is_gone(place.id):
+                self._lost_nodes.append(place.node)
+            if not self._reshape.answers_for(place.id):
+                self._tell_losses()
+            self._event(lambda now: self._reshape.died(place.id, now))
+
+    def _tell_losses(self) -> None:
+        if self._lost_nodes:
+            nodes, self._lost_nodes = tuple(self._lost_nodes), []
+            self._tell(o.Lost(next(self._losses), nodes, "its place died"))
+
     def _timeout(self, token: int) -> None:
         self._event(lambda now: self._reshape.timeout(token, now))
 
@@ -290,6 +308,10 @@ class Resizing:
 
     def _finished(self, record: r.ResizeRecord) -> None:
         self.records.append(replace(record, at_s=record.at_s - self._origin_s))
+        if record.kind == "shrink" and record.outcome != "done":
+            self._tell_losses()
+        # else the outcome says which nodes were released or gained
+        self._lost_nodes.clear()
         _log.info("%s of %d nodes: %s %s", record.kind, record.n, record.outcome, record.reason)
         if record.order < _FIRST_OWN_ORDER:
             self._tell(
@@ -346,7 +368,14 @@ class Resizing:
             self._event(lambda now: self._reshape.failed(effect.token, text, now))
             return
         phases = {"spawn": marks["spawn"] - began, "join": marks["join"] - marks["spawn"]}
-        if not self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now)):
+        with self.driver.lock:
+            if self._admitted_to == self.driver.core.epoch + 1:
+                wanted = self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now))
+            else:
+                # newcomers believe in members that are none any more
+                why = "a place died while the newcomers joined"
+                wanted = self._event(lambda now: self._reshape.failed(effect.token, why, now)) and False
+        if not wanted:
             self._send_home(added)
 
     def _admit(self, newcomers: list[PlaceInfo]) -> Identity:
@@ -354,6 +383,7 @@ class Resizing:
         with self.driver.lock:
             membership = self.driver.core.membership
             ids = membership.new_ids(len(newcomers))
+            self._admitted_to = membership.epoch + 1
             added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
             return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
 

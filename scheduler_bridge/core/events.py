@@ -92,6 +92,15 @@ class EvolvingRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesLost:
+    """The job's processes on ``nodes`` died, and it goes on without them."""
+
+    job_id: int
+    nodes: tuple[str, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeUp:
     """The node is (back) in service; it may be a new one."""
 
@@ -128,6 +137,7 @@ Event: TypeAlias = (
     | ResizeFailed
     | ResizeDeferred
     | EvolvingRequest
+    | NodesLost
     | NodeUp
     | NodeDown
     | CancelJob

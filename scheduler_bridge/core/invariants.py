@@ -62,7 +62,7 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
         return f"the pool gives {strangers} to others"
     if holding != (spec.job_id in state.active) or (job.state is JobState.QUEUED) != (spec.job_id in state.queue):
         return "in the wrong list"
-    if holding and not spec.min_nodes <= size <= spec.max_nodes:
+    if (holding and not (spec.min_nodes <= size or job.losses)) or size > spec.max_nodes:
         return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
     if not holding and size > 0:
         return "holds nodes in a state without nodes"
@@ -85,6 +85,6 @@ def _order_contradiction(job: TrackedJob) -> str:
         return "a rigid job has an order"
     if not set(order.nodes).issubset(job.allotment):
         return "the order's nodes are not the job's"
-    if order.kind == "shrink" and len(job.allotment) - order.count < job.spec.min_nodes:
+    if order.kind == "shrink" and len(job.allotment) - order.count < job.spec.min_nodes and not job.losses:
         return f"the order leads below {job.spec.min_nodes} nodes"
     return ""

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from scheduler_bridge.core.effects import Effect, Refuse
-from scheduler_bridge.core.events import EvolvingRequest, GrowCompleted, ResizeDeferred, ResizeFailed, ShrinkCompleted
+from scheduler_bridge.core.events import (
+    EvolvingRequest,
+    GrowCompleted,
+    NodesLost,
+    ResizeDeferred,
+    ResizeFailed,
+    ShrinkCompleted,
+)
 from scheduler_bridge.core.lifecycle import JobState, Step
 from scheduler_bridge.core.on_jobs import PAST
 from scheduler_bridge.core.orders import send_shrink
@@ -97,6 +104,33 @@ def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: 
         state.pool.release(job.spec.job_id, order.nodes)
     job.note = f"did not {order.kind} by {wording.nodes(order.count)}: {event.reason or 'no reason given'}"
     _close(state, job, now, state.settings.failure_backoff_s)
+
+
+def lost(state: SchedulerState, event: NodesLost) -> list[Effect]:
+    """The job goes on without nodes that it held. They are free: its processes there died, not they.
+
+    It may fall below its minimum so; an order under way stays as it is.
+    """
+    job = state.jobs.get(event.job_id)
+    if job is None or job.state is JobState.QUEUED:
+        state.anomalies.append(f"{event} is about a job that does not run")
+        return []
+    if job.state in PAST:
+        return []
+    gone = set(event.nodes)
+    arriving = set(job.order.nodes) if job.order is not None and job.order.kind == "grow" else set()
+    if not gone or not gone <= set(job.allotment) - arriving or len(gone) >= len(job.allotment):
+        return _broken(state, job, f"it reports to have lost {event.nodes} of {tuple(job.allotment)}")
+    job.allotment = job.allotment.minus(gone)
+    state.pool.release(job.spec.job_id, sorted(gone))
+    if job.order is not None and job.order.kind == "shrink":
+        job.order = replace(job.order, nodes=tuple(node for node in job.order.nodes if node not in gone))
+    job.losses += len(gone)
+    job.note = (
+        f"lost {wording.nodes(len(gone))}, goes on with {len(job.allotment)}: {event.reason or 'no reason given'}"
+    )
+    state.touch(job)
+    return []
 
 
 def request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[Effect]:

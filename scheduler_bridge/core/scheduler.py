@@ -18,6 +18,7 @@ from scheduler_bridge.core.events import (
     MalleableEnded,
     MalleableReady,
     NodeDown,
+    NodesLost,
     NodeUp,
     ResizeDeferred,
     ResizeFailed,
@@ -100,6 +101,8 @@ class SchedulerCore:
                 return on_resizes.answer(self._state, event, now)
             case EvolvingRequest():
                 return on_resizes.request(self._state, event, now)
+            case NodesLost():
+                return on_resizes.lost(self._state, event)
             case NodeUp() | NodeDown():
                 return on_nodes.apply(self._state, event)
             case WakeUp():

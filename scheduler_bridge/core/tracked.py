@@ -42,6 +42,8 @@ class TrackedJob:
     starts: int = 0
     grows: int = 0
     shrinks: int = 0
+    losses: int = 0
+    """Nodes that it went on without; it may hold less than its minimum then."""
     _view: RunningJob | None = None
 
     def __post_init__(self) -> None:

@@ -125,6 +125,8 @@ class Dialogue:
                 self._handle(ev.ResizeDeferred(job_id, message.order, message.reason))
             case wire.Outcome():
                 self._outcome(job_id, message)
+            case wire.Lost():
+                self._lost(job_id, message)
             case wire.Evolving():
                 self._evolving(job_id, message)
             case _:
@@ -148,6 +150,12 @@ class Dialogue:
         self._recorder.note_outcome(job_id, message.order, message.outcome, message.reason)
         if message.outcome == "done":
             self._recorder.note_measured(job_id, message.order, message.seconds, message.phases)
+
+    def _lost(self, job_id: int, message: wire.Lost) -> None:
+        link = self.server.link(job_id)
+        if link is not None:
+            link.held -= set(message.nodes)
+        self._handle(ev.NodesLost(job_id, message.nodes, message.reason))
 
     def _evolving(self, job_id: int, message: wire.Evolving) -> None:
         granted, reason = self.request(job_id, message.delta)

@@ -16,6 +16,9 @@ deferred   refuse, close   refuse               report if the order is     the s
 outcome    refuse, close   refuse               report if it fits the      the same
                                                 open order, else refuse
 evolving   refuse, close   refuse               report                     refuse
+lost       refuse, close   report; repeated:    the same                   the same
+                           ignore; if it does
+                           not fit, refuse
 =========  ==============  ===================  =========================  =====================
 
 A refused message changes nothing. Too many refusals, a line that is too long, or a flood close the connection.
@@ -32,7 +35,7 @@ from apgas.malleability import orders as wire
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.model import wording
 
-Said: TypeAlias = wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving
+Said: TypeAlias = wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving | wire.Lost
 """What a job may say once it is attached."""
 
 _NOBODY = "0" * 64
@@ -67,6 +70,8 @@ class JobLink:
     """Nodes that the job runs on as far as its outcomes say; kept by the driver."""
     abandoned: set[int] = field(default_factory=set)
     """Grow orders whose outcome came too late to be awaited: their nodes may be someone else's by now."""
+    losses: int = -1
+    """The number of the last loss that was reported."""
     phase: Literal["silent", "ready", "disabled"] = "silent"
     open: OpenOrder | None = None
 
@@ -195,6 +200,8 @@ class Session:
         if isinstance(message, wire.Outcome) and message.outcome == "done" and message.order in link.abandoned:
             reason = f"it grew on {', '.join(message.nodes)} after order {message.order} had failed"
             return [Trespassed(link.job_id, reason)]
+        if isinstance(message, wire.Lost) and message.loss <= link.losses:
+            return []  # Likewise.
         if isinstance(message, wire.Hello):
             return self._refuse("a hello was said already")
         objection = _objection(link, message)
@@ -206,6 +213,8 @@ class Session:
             link.phase = "ready"
         elif isinstance(message, wire.Disable):
             link.phase = "disabled"
+        elif isinstance(message, wire.Lost):
+            link.losses = message.loss
         elif isinstance(message, wire.Outcome):
             link.open = None
         return [Heard(link.job_id, message)]
@@ -224,6 +233,8 @@ def _objection(link: JobLink, message: Said) -> str | None:
             return _objection_to_order(link, message.order)
         case wire.Outcome():
             return _objection_to_outcome(link, message)
+        case wire.Lost():
+            return _objection_to_loss(link, message)
         case wire.Evolving():
             return None if link.phase == "ready" else "only a job that is ready may ask for nodes"
         case _:
@@ -236,6 +247,17 @@ def _objection_to_ready(link: JobLink, message: wire.Ready) -> str | None:
     strange = [node for node in message.nodes if node not in link.held]
     if strange:
         return f"{strange[0]} is not a node of job {link.job_id} ({', '.join(sorted(link.held))})"
+    return None
+
+
+def _objection_to_loss(link: JobLink, message: wire.Lost) -> str | None:
+    strange = [node for node in message.nodes if node not in link.held]
+    if strange:
+        return f"{strange[0]} is not a node of job {link.job_id} ({', '.join(sorted(link.held))})"
+    if not message.nodes:
+        return "no node is named"
+    if len(set(message.nodes)) >= len(link.held):
+        return "a job that goes on keeps at least one node"
     return None
 
 

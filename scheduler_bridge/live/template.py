@@ -50,7 +50,9 @@ def launch_command(request: JobRequest, nodes: tuple[str, ...], mpiexec: Path) -
     words = tuple(word.replace("{hosts}", hosts).replace("{count}", count) for word in request.command)
     if not wants_launcher(request):
         return words
-    return (str(mpiexec), "-launcher", "fork", "-hosts", hosts, "-n", count, *words)
+    # a job that survives the loss of places has to be left alone by mpiexec
+    alone = ("-disable-auto-cleanup",) if request.environment.get("APGAS_RESILIENT") == "1" else ()
+    return (str(mpiexec), *alone, "-launcher", "fork", "-hosts", hosts, "-n", count, *words)
 
 
 def check_command(request: JobRequest) -> None:

@@ -46,7 +46,8 @@ class RunningJob:
         """Nodes that it could be asked to give back now or soon, besides those that it is releasing."""
         if not self.ready or self.deferred:
             return 0
-        return self.nodes - self.releasing_nodes - self.spec.min_nodes
+        # a job that has lost nodes may be below its minimum
+        return max(0, self.nodes - self.releasing_nodes - self.spec.min_nodes)
 
     def resizable(self, now: float) -> bool:
         """Whether an order may be sent to it at ``now``."""

@@ -124,7 +124,7 @@ class Recorder:
 
     # events ---------------------------------------------------------------------------------------------------------
 
-    def _event(self, event: ev.Event, at_s: float) -> None:
+    def _event(self, event: ev.Event, at_s: float) -> None:  # noqa: C901 - one arm an event
         match event:
             case ev.JobSubmitted(job=spec):
                 self._jobs[spec.job_id] = _Watched(
@@ -155,6 +155,10 @@ class Recorder:
                 resize = self._resize(job_id, order)
                 if resize is not None:
                     resize.reason = f"deferred: {reason}" if reason else "deferred"
+            case ev.NodesLost(job_id=job_id, nodes=nodes):
+                watched = self._jobs.get(job_id)
+                if watched is not None:
+                    watched.change([node for node in watched.held if node not in nodes], at_s)
             case ev.NodeDown(node=node):
                 self._down.setdefault(node, at_s)
             case ev.NodeUp(node=node):

@@ -1,0 +1,67 @@
+"""What a program does when a place of a resilient job has died: ``on_place_failure``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from apgas.core.identity import Place
+from apgas.runtime import current
+from apgas.runtime.context import Scope, entered, pooled
+from apgas.runtime.driver import Driver
+from apgas.runtime.handlers import SerialCalls
+
+_log = logging.getLogger("apgas.failures")
+
+
+class PlaceFailures:
+    """The handler of one place; called for one dead place after another."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.handler: Callable[[Place], Any] | None = None
+        self._driver = driver
+        self._calls = SerialCalls(driver.executor.submit)
+        driver.on_place_died.append(lambda place: self._calls.add(lambda: self._call(place)))
+
+    def _call(self, place: Place) -> None:
+        """Run the handler as an activity under a finish of its own."""
+        handler = self.handler
+        if handler is None:
+            return
+        finish = self._driver.open_finish()
+        with current.working_for(self._driver), entered(Scope(finish)), pooled(self._driver.executor.waiting):
+            try:
+                handler(place)
+            except BaseException:  # noqa: BLE001 - the program's error is told, and the job goes on
+                _log.exception("the place failure handler failed for %s", place)
+            for error in self._driver.close_finish(finish):
+                _log.error("an activity of the place failure handler failed", exc_info=error)
+
+
+_failures: dict[Driver, PlaceFailures] = {}
+
+
+def on_place_failure(handler: Callable[[Place], Any] | None) -> None:
+    """Have ``handler`` called on this place whenever a place of a resilient job has died.
+
+    It is called with the dead place, as an activity of its own, once the members are without that place: ``places()``
+    does not list it any more. Finishes hear of what was lost by themselves (``DeadPlaceError``). Each place has its own
+    handler; in a job that is not resilient it is never called, for there the loss of a place ends the job.
+
+    Args:
+        handler: What to call; it replaces the one before. None: nothing. What it raises is logged.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> import apgas
+        >>> def main():
+        ...     apgas.on_place_failure(lambda place: print(place, "is lost"))
+        >>> apgas.run(main)  # doctest: +SKIP
+    """
+    driver = current.required()
+    if driver not in _failures:
+        _failures[driver] = PlaceFailures(driver)
+    _failures[driver].handler = handler

@@ -1,0 +1,134 @@
+"""Resilient jobs, ``APGAS_RESILIENT=1``: places may die, and the others go on.
+
+MPICH's mpiexec ends a job of which a process was killed. So every process that it starts is a guard, which hangs up,
+has nothing to do but to wait for the place, and ends well when that is killed: the place is a fork of it in the first
+world (``_guard``), and the child of a shell if it is spawned (``shielded``).
+
+With ``-disable-auto-cleanup`` mpiexec tells the others by SIGUSR1 that one has left, which would kill them, so all
+ignore it. It does so, too, when the last one leaves, while its own helpers on the nodes end: so place 0 stays for a
+moment after it has left MPI (``_linger``), or mpiexec would write into a broken pipe and return 141.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from apgas.errors import UsageError
+from apgas.runtime import environment
+
+ENV_RESILIENT: Final = "APGAS_RESILIENT"
+FLAG: Final = "-disable-auto-cleanup"
+
+LINGER_S: Final = 0.5
+"""How long place 0 stays after it has left MPI; mpiexec needs a few milliseconds of a quiet machine."""
+
+_ANCESTORS: Final = 6
+_PR_SET_PDEATHSIG: Final = 1
+_SHIELD: Final = 'trap "" USR1; "$0" "$@"; exit 0'
+
+
+def wanted(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether the job is to survive the loss of places.
+
+    Raises:
+        UsageError: The variable is neither 0 nor 1.
+    """
+    value = environ.get(ENV_RESILIENT, "") or "0"
+    if value not in ("0", "1"):
+        raise UsageError(
+            f"{ENV_RESILIENT}={value}: set it to 1 for a job that survives the loss of places, or leave it out"
+        )
+    return value == "1"
+
+
+def prepare_first_world() -> None:
+    """Make this process one that survives others, before it loads MPI.
+
+    Raises:
+        UsageError: The job was started in a way in which it could not survive.
+    """
+    if not wanted():
+        return
+    launch = environment.launched_by(os.environ)
+    if launch.kind != "hydra":
+        raise UsageError(
+            f"a resilient job ({ENV_RESILIENT}=1) is started by MPICH's mpiexec, also with one place\n{_recipe()}"
+        )
+    if environment.transport() == "mpi":
+        raise UsageError(
+            f"a resilient job ({ENV_RESILIENT}=1) talks over tcp: MPI's communicators do not survive a dead place\n"
+            f"leave {environment.ENV_TRANSPORT} out"
+        )
+    words = _mpiexec_words(os.getppid())
+    if words and FLAG not in words and f"-{FLAG}" not in words:
+        raise UsageError(
+            f"mpiexec would end this resilient job ({ENV_RESILIENT}=1) with the first dead place\n{_recipe()}"
+        )
+    if threading.active_count() > 1:
+        others = ", ".join(sorted(thread.name for thread in threading.enumerate()))
+        raise UsageError(f"start no threads before apgas.run in a resilient job, which forks there: {others} run")
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    _guard()
+    if os.environ.get("PMI_RANK") == "0":
+        _linger()
+
+
+def shielded(program: str, args: Sequence[str]) -> tuple[str, list[str]]:
+    """Return what to spawn in the place of ``program``, so that neither its death nor that of others does harm."""
+    return ("/bin/sh", ["-c", _SHIELD, program, *args]) if wanted() else (program, list(args))
+
+
+def _guard() -> None:
+    """Go on as a child of this process, which ends when we do: well, if we are killed."""
+    place = os.fork()
+    if place == 0:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        return
+
+    def pass_on(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(place, number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, pass_on)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    status = os.waitstatus_to_exitcode(os.waitpid(place, 0)[1])
+    os._exit(max(status, 0))
+
+
+def _recipe() -> str:
+    return f"start it like this: {ENV_RESILIENT}=1 mpiexec {FLAG} -n 4 python {Path(sys.argv[0] or 'prog.py').name}"
+
+
+def _mpiexec_words(pid: int) -> list[str]:
+    """The command line of the mpiexec that started this process; empty if it runs on another machine."""
+    with suppress(OSError, ValueError):
+        for _ in range(_ANCESTORS):
+            process = Path(f"/proc/{pid}")
+            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if Path(words[0]).name.startswith(("mpiexec", "mpirun")):
+                return words
+            # the name of the process, in parentheses, may hold anything
+            pid = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    return []
+
+
+def _linger() -> None:
+    """Have C's exit first leave MPI, whose own function runs before these, then hang up, then wait.
+
+    mpiexec takes a process for ended when it has hung up, and not by its exit.
+    """
+    libc = ctypes.CDLL(None)
+    at_exit = libc["__cxa_atexit"]
+    at_exit(libc.usleep, ctypes.c_void_p(int(LINGER_S * 1e6)), None)
+    line = os.environ.get("PMI_FD", "")
+    if line.isdecimal():
+        at_exit(libc.close, ctypes.c_void_p(int(line)), None)

@@ -1,0 +1,80 @@
+"""Resilient jobs with real processes: places are killed, and the job goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT, Leftovers, mpirun, python_run, start_job
+
+SURVIVOR = ROOT / "tests" / "mpiexec" / "programs" / "survivor.py"
+WAITING = ROOT / "tests" / "support" / "programs" / "waiting.py"
+MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
+RESILIENT = {"APGAS_RESILIENT": "1"}
+FLAG = "-disable-auto-cleanup"
+SOON_S = 20.0
+
+
+def test_a_job_loses_a_first_and_a_spawned_place_and_grows_again(leftovers: Leftovers) -> None:
+    done = mpirun(3, [SURVIVOR, "shrink"], env=RESILIENT, options=[FLAG], timeout=100)
+    leftovers.check(done.mark)
+    assert done.rc == 0, done.err
+    said = done.out.splitlines()
+    assert said[0].startswith("grow done")
+    assert said[1:5] == [
+        "finish lost 1:2 of 1",
+        said[2],
+        "finish lost 3:2 of 3",
+        said[4],
+    ]
+    assert said[2].startswith("at says place 1 on ")
+    assert said[2].endswith(" has died (epoch 2)")
+    assert said[6] == "call lost 4 1"
+    assert said[8:] == ["handler heard of [1, 3, 4]", "places [0, 2, 5]", "shrink done", "fine"]
+    assert done.err.count("died: ") == 3
+    assert done.err.count("the job goes on") == 3
+
+
+def test_a_forgotten_flag_is_told(leftovers: Leftovers) -> None:
+    done = mpirun(2, [SURVIVOR], env=RESILIENT)
+    leftovers.check(done.mark)
+    assert done.rc != 0
+    assert f"start it like this: APGAS_RESILIENT=1 mpiexec {FLAG} -n 4 python survivor.py" in done.err
+
+
+def test_a_resilient_job_is_started_by_mpiexec(leftovers: Leftovers) -> None:
+    done = python_run([SURVIVOR], env=RESILIENT)
+    leftovers.check(done.mark)
+    assert done.rc == 1
+    assert f"mpiexec {FLAG}" in done.err
+
+
+def test_the_mpi_transport_cannot_survive(leftovers: Leftovers) -> None:
+    done = mpirun(2, [SURVIVOR], env={**RESILIENT, "APGAS_TRANSPORT": "mpi"}, options=[FLAG])
+    leftovers.check(done.mark)
+    assert done.rc != 0
+    assert "talks over tcp" in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_resilient_job(number: signal.Signals, leftovers: Leftovers) -> None:
+    with start_job([MPIEXEC, FLAG, "-n", "2", sys.executable, WAITING], env=RESILIENT) as job:
+        job.expect("pids")
+        os.killpg(job.process.pid, number)
+        done = job.wait(SOON_S)
+        leftovers.check(job.mark)
+    assert "terminated" in done.err or "interrupted" in done.err
+    if number == signal.SIGINT:
+        assert done.rc == 130, done.err
+    assert done.rc != 0  # at TERM mpiexec may stumble over its own helpers, which end as well
+
+
+def test_the_loss_of_place_0_ends_a_resilient_job(leftovers: Leftovers) -> None:
+    with start_job([MPIEXEC, FLAG, "-n", "3", sys.executable, WAITING], env=RESILIENT) as job:
+        pids = [int(word) for word in job.expect("pids").split("pids", 1)[1].split()]
+        os.kill(pids[0], signal.SIGKILL)
+        job.wait(SOON_S)
+        leftovers.check(job.mark)

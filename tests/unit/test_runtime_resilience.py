@@ -8,7 +8,7 @@ import pytest
 
 from apgas.core import resize as r
 from apgas.core.membership import Membership
-from apgas.core.messages import PlaceInfo
+from apgas.core.messages import Members, PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.core.reshape import Reshape
 from apgas.errors import DeadPlaceError, InvariantError, PlaceGoneError, ProtocolError, UsageError
@@ -64,7 +64,8 @@ def test_the_error_says_what_is_lost_and_travels() -> None:
     assert str(error) == "place 3 on node2 has died (epoch 7); 2 activities are lost"
     assert str(DeadPlaceError(3, 7, "node2", 1)).endswith("1 activity is lost")
     again = pickle.loads(pickle.dumps(error))
-    assert isinstance(again, PlaceGoneError)
+    assert isinstance(again, DeadPlaceError)
+    assert issubclass(DeadPlaceError, PlaceGoneError)
     assert (again.place, again.epoch, again.node, again.activities, str(again)) == (3, 7, "node2", 2, str(error))
 
 
@@ -82,8 +83,7 @@ def test_a_member_that_died_is_told_from_one_that_left() -> None:
 def test_a_job_that_is_not_resilient_knows_no_dead() -> None:
     core = PlaceCore(1, [info(0), info(1), info(2)], 0)
     with pytest.raises(ProtocolError, match="not resilient"):
-        core.lost(0, "")
-        core._mourn(2)
+        core.received(0, Members(1, (), (), (2,)), [])
 
 
 def test_a_leaver_that_dies_counts_as_drained() -> None:

@@ -21,6 +21,7 @@ from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
+from apgas.core.resilient import ResilientPlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, UsageError
 from apgas.runtime import codec
 from apgas.runtime.calls import Call, Calls
@@ -62,6 +63,7 @@ class Driver:
         self.messages_sent = 0
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
+        self._survives = isinstance(core, ResilientPlaceCore)
         self.on_place_died: list[Callable[[Place], None]] = []
         self.on_place_lost: Callable[[int, str], None] = _ignore
         self.on_end: Callable[[str], None] = _ignore
@@ -317,6 +319,9 @@ class Driver:
                         self.transport.forget(place)
                         self._calls.forget(place)
                     self.on_members(epoch, [info.place for info in added])
+                    for info in added if self._survives else ():
+                        # one that dies before it has said a word is noticed, too
+                        self.transport.connect(info.place)
                     if died:
                         rest.append(effect)
                 case _:

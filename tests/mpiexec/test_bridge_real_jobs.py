@@ -101,3 +101,19 @@ def test_a_job_that_may_wait_outlives_its_scheduler(serving: Running, tmp_path: 
     _until("the job has ended", lambda: not living(serving.mark))
     assert json.loads(result.read_text(encoding="utf-8"))["verified"] is True
     leftovers.check(serving.mark)
+
+
+def test_a_resilient_job_goes_on_without_a_node(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    ran, program = tmp_path / "ran", Path(__file__).parent / "programs" / "loses_a_node.py"
+    survives = ("--env", "APGAS_RESILIENT=1", "--", sys.executable, program, ran)
+    _submit(tmp_path, "--name", "survivor", "--min", "2", "--max", "3", *survives)
+    _submit(tmp_path, "--name", "rigid", "--nodes", "1", "--launch", "direct", "--", "touch", ran)
+    _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
+    survivor, rigid = _report(tmp_path)
+    assert (survivor["state"], rigid["state"]) == ("completed", "completed"), survivor
+    assert "lost node3 2" in (tmp_path / "state" / "job-1.out").read_text(encoding="utf-8")
+    assert [len(segment["nodes"]) for segment in survivor["segments"]][:2] == [3, 2]
+    assert rigid["start_s"] < survivor["end_s"]
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.wait(PATIENCE_S).rc == 0
+    leftovers.check(serving.mark)

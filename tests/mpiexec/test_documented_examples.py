@@ -11,7 +11,11 @@ from support import ROOT, Leftovers, mpirun
 EXAMPLES = ROOT / "docs" / "examples"
 TEXTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]
 TUTORIALS = ["docs/tutorial-first-program.md", "docs/tutorial-malleable-program.md"]
-GUIDES = ["docs/how-to-control-activities.md", "docs/how-to-test-a-malleable-program.md"]
+GUIDES = [
+    "docs/how-to-control-activities.md",
+    "docs/how-to-survive-the-loss-of-a-place.md",
+    "docs/how-to-test-a-malleable-program.md",
+]
 DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES]
 
 

@@ -38,6 +38,17 @@ def test_a_job_loses_a_first_and_a_spawned_place_and_grows_again(leftovers: Left
     assert done.err.count("the job goes on") == 3
 
 
+def test_the_documented_example_computes_again_what_was_lost(leftovers: Leftovers) -> None:
+    done = mpirun(3, [ROOT / "docs" / "examples" / "surviving.py"], env=RESILIENT, options=[FLAG])
+    leftovers.check(done.mark)
+    assert done.rc == 0, done.err
+    assert sorted(done.out.splitlines()) == [
+        "DeadPlaceError of 2",
+        "sum: 71994000 - True",
+        "without place(2) there are 2",
+    ]
+
+
 def test_a_forgotten_flag_is_told(leftovers: Leftovers) -> None:
     done = mpirun(2, [SURVIVOR], env=RESILIENT)
     leftovers.check(done.mark)

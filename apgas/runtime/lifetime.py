@@ -26,7 +26,19 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import arrival, environment, library, logs, main_module, mpis, orphans, reach, resilience, segments
+from apgas.runtime import (
+    arrival,
+    environment,
+    library,
+    logs,
+    main_module,
+    mpis,
+    orphans,
+    outputs,
+    reach,
+    resilience,
+    segments,
+)
 from apgas.runtime.outputs import TaggedOutput
 from apgas.transport.near import Listening
 
@@ -80,6 +92,7 @@ class Admission:
     cwd: str
     main: main_module.MainModule
     logs: logs.Settings | None
+    tagged: bool
 
 
 def start_world() -> Start:
@@ -201,7 +214,8 @@ def spawn_places(
         places = tuple(info.place for info in added[taken : taken + len(group)])
         taken += len(group)
         cwd, main = str(Path.cwd()), main_module.describe()
-        admission = Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, logs.settings())
+        saying = logs.settings(), outputs.wanted()
+        admission = Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, *saying)
         _dismiss(world, admission, partial(bridge, places) if bridge is not None else None)
     if library.kind() is mpis.OPEN_MPI:
         here = [info.pid for info in added if info.node == environment.node_name()]
@@ -255,6 +269,7 @@ def join_job(arrived: arrival.Arrival) -> Start | None:
     main_module.stand_in(admission.main)
     if admission.logs is not None:
         logs.apply(admission.logs)
+    outputs.want(tagged=admission.tagged)
     identity = Identity(admission.places[arrived.rank], admission.members, admission.epoch, beginning)
     return Start(identity, arrived.token, arrived.listening)
 

@@ -71,9 +71,19 @@ class TaggedOutput(io.TextIOBase):
             self._stream.flush()
 
 
+def wanted() -> bool:
+    """Whether the environment says that what places print is to be tagged."""
+    return os.environ.get(ENV_TAG, "0") not in ("", "0")
+
+
+def want(*, tagged: bool) -> None:
+    """(newcomer) Tag what this process prints if the other places do."""
+    os.environ[ENV_TAG] = str(int(tagged))
+
+
 def install(place: int) -> None:
-    """Tag what this process prints from now on, if the environment says so."""
-    if os.environ.get(ENV_TAG, "0") in ("", "0") or isinstance(sys.stdout, TaggedOutput):
+    """Tag what this process prints from now on, if that is wanted."""
+    if not wanted() or isinstance(sys.stdout, TaggedOutput):
         return
     for name in ("stdout", "stderr"):
         tagged = TaggedOutput(getattr(sys, name), f"[place {place}] ")

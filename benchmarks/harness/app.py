@@ -72,6 +72,8 @@ def _announce(arguments: list[str]) -> None:
         "--on-scheduler-loss": ("APGAS_ON_SCHEDULER_LOSS", check_scheduler_loss),
         "--transport": ("APGAS_TRANSPORT", check_transport),
     }
+    if "--tag-output" in arguments:
+        os.environ["APGAS_TAG_OUTPUT"] = "1"
     for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
         name, equals, joined = option.partition("=")
         text = joined if equals else value

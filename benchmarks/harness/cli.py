@@ -60,6 +60,9 @@ def _common(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.", rich_help_panel=_PANEL)] = False,
     on_scheduler_loss: Annotated[str, typer.Option(help="end, or reconnect:SECONDS.", rich_help_panel=_PANEL)] = "end",
+    tag_output: Annotated[
+        bool, typer.Option("--tag-output", help="Put the place before each printed line.", rich_help_panel=_PANEL)
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)] = False,
 ) -> CommonOptions:
     """Gather the common options; their order here is that of the help."""
@@ -71,6 +74,7 @@ def _common(
         transport=transport,
         json=json,
         trace=trace,
+        tag_output=tag_output,
         verify=verify,
         repeat=repeat,
         rate=rate,

@@ -30,6 +30,7 @@ class CommonOptions:
         rate: Tasks per second and worker that may not be exceeded; None: no limit.
         quiet: Whether to leave out progress and table.
         on_scheduler_loss: ``end`` or ``reconnect:SECONDS``.
+        tag_output: Whether printed lines begin with their place; the runtime takes it from the environment, too.
         debug: Whether errors come with their traceback.
     """
 
@@ -45,6 +46,7 @@ class CommonOptions:
     rate: float | None = None
     quiet: bool = False
     on_scheduler_loss: str = "end"
+    tag_output: bool = False
     debug: bool = False
 
     def check(self) -> None:

@@ -58,3 +58,10 @@ def test_help_is_printed_once(name: str) -> None:
     assert f"Example: mpiexec -n 4 python -m benchmarks.{name}" in job.stdout
     for option in ("--workers", "--orders", "--json", "--rate", "--on-scheduler-loss"):
         assert option in job.stdout
+
+
+def test_printed_lines_tell_their_place() -> None:
+    done = run(1, "pi", "--samples", "1e6", "--tag-output")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert all(line.startswith("[place 0] ") for line in done.stdout.splitlines()), done.stdout

@@ -205,7 +205,7 @@ def _managed(launch: Launch) -> bool:
 
 def _prepare_singleton() -> None:
     """A program started without mpiexec looks its own one up at the first spawn: it must be ours, and not use ssh."""
-    if "SLURM_JOB_ID" not in os.environ:
+    if "SLURM_JOB_ID" not in os.environ and not _bundled(mpis.OPEN_MPI):
         os.environ.setdefault("HYDRA_LAUNCHER", "fork")
     if os.geteuid() == 0:
         # Open MPI's refuses to start as root; this program is root already

@@ -183,13 +183,17 @@ def check_world() -> Check:
 
 def check_spawn() -> Check:
     """A plain Python program can start a further process through MPI: what growing needs."""
+    tried = "MPI.COMM_SELF.Spawn of one Python"
+    kind = library().kind
+    if kind is not None and not kind.resizes:
+        return Check("spawn", None, tried, f"not tried: under {kind.name} jobs are rigid")
     done = run([sys.executable, "-c", _SPAWN, _CHILD])
     ok = not done.failed and done.words.isdecimal()
     came = f"a process joined after {done.words} ms" if ok else done.reason or done.words
     mend = (
         "" if ok else "malleable doctor's lines above come first; then: HYDRA_LAUNCHER=fork, or ssh without a password"
     )
-    return Check("spawn", ok, "MPI.COMM_SELF.Spawn of one Python", came, mend)
+    return Check("spawn", ok, tried, came, mend)
 
 
 def check_emulated_nodes() -> Check:
@@ -197,8 +201,8 @@ def check_emulated_nodes() -> Check:
     mpiexec = str(environment.right_mpiexec() or _mpiexec())  # what the embedded scheduler starts jobs with
     tried = "mpiexec -launcher fork -hosts nodeA,nodeB"
     whose = identified(mpiexec)
-    if whose is not None and whose[0] is mpis.OPEN_MPI:
-        return Check("emulated nodes", None, tried, "Open MPI has none; the embedded scheduler needs MPICH")
+    if whose is not None and whose[0] is not mpis.MPICH:
+        return Check("emulated nodes", None, tried, f"{whose[0].name} has none; the embedded scheduler needs MPICH")
     done = run([mpiexec, "-launcher", "fork", "-hosts", "nodeA,nodeB", "-n", "2", sys.executable, "-c", _NODE])
     names = sorted(done.words.split())
     ok = not done.failed and names == ["nodeA", "nodeB"]

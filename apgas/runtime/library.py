@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from typing import Any
 
 from apgas.runtime import environment, mpis
+
+_too_early = False
 
 
 @functools.cache
@@ -15,6 +19,11 @@ def load() -> Any:
     Raises:
         UsageError: The process was started by a foreign mpiexec.
     """
+    global _too_early  # noqa: PLW0603 - MPI is loaded once
+    before = sys.modules.get("mpi4py.MPI")
+    if before is not None:
+        needed = (mpis.named_in(before.Get_library_version()) or mpis.MPICH).variables
+        _too_early = not needed.keys() <= os.environ.keys()
     launch = environment.prepare()
     import mpi4py
 
@@ -24,6 +33,11 @@ def load() -> Any:
 
     environment.check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])
     return MPI
+
+
+def loaded_too_early() -> bool:
+    """Whether MPI had been loaded before, without what it needs to be told."""
+    return _too_early
 
 
 def kind() -> mpis.Mpi:

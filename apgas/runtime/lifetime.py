@@ -187,6 +187,10 @@ def spawn_places(
     Raises:
         ApgasError: MPI could not spawn them, or nobody could reach them; those that were spawned end.
     """
+    if library.loaded_too_early():
+        raise ApgasError(
+            "mpi4py.MPI was imported before apgas.run, so MPI was loaded without what growing needs: import it in main"
+        )
     if not library.kind().resizes:
         raise ApgasError(f"a job cannot grow under {library.kind().name}; MPICH and Open MPI can: malleable doctor")
     worlds: list[Any] = []

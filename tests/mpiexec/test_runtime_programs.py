@@ -187,3 +187,10 @@ def test_plain_python_grows_and_shrinks(mpi: Mpi, leftovers: Leftovers) -> None:
     assert [record["outcome"] for record in result["records"]] == ["done", "done", "not_due"]
     assert result["places"] == [0, 2]
     leftovers.check(job.mark)
+
+
+def test_an_mpi_that_was_loaded_too_early_keeps_a_job_from_growing(mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(2, [PROGRAMS / "early_mpi.py"], mpi=mpi)
+    assert job.rc == 0, job.err
+    assert job.out.startswith("2 2 aborted mpi4py.MPI was imported before apgas.run")
+    leftovers.check(job.mark)

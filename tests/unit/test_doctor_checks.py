@@ -140,6 +140,11 @@ def test_open_mpi_that_refuses_root_is_explained(fake_bin: Path, monkeypatch: py
     assert "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" in result.mend
 
 
+def test_what_only_malleable_jobs_need_is_not_asked_of_a_rigid_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi, "library", lambda: mpi.Library("Intel(R) MPI Library 2021.17", "multiple"))
+    assert mpi.check_spawn().ok is None
+
+
 def test_open_mpi_has_no_emulated_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpi, "identified", lambda _: (mpis.OPEN_MPI, "5.0.11"))
     assert mpi.check_emulated_nodes().ok is None

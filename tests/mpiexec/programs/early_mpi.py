@@ -1,0 +1,42 @@
+"""Imports MPI before the runtime could prepare it, and is told so when it is to grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from mpi4py import MPI
+
+import apgas
+
+
+class Handler(apgas.MalleableHandler):
+    """Does nothing."""
+
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
+        return []
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+        pass
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        pass
+
+    def postGrow(  # noqa: N802
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        pass
+
+
+def main() -> None:
+    apgas.define_malleable_handler(Handler())
+    apgas.schedule_orders("0:+1", hosts=[])
+    until = time.monotonic() + 30
+    while not apgas.resizes() and time.monotonic() < until:
+        time.sleep(0.01)
+    (record,) = apgas.resizes()
+    print(len(apgas.places()), MPI.COMM_WORLD.size, record.outcome, record.reason)
+
+
+if __name__ == "__main__":
+    apgas.run(main)

@@ -12,7 +12,8 @@ from apgas.errors import AuthenticationError
 from apgas.transport import near
 from apgas.transport.auth import Caller
 from apgas.transport.base import Address
-from apgas.transport.loop import READ, WRITE, EventLoop, Timer
+from apgas.transport.loop import READ, WRITE, EventLoop
+from apgas.transport.timers import Timer
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5

@@ -10,8 +10,9 @@ from functools import partial
 
 from apgas.errors import UsageError
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
-from apgas.transport.loop import EventLoop, Timer
+from apgas.transport.loop import EventLoop
 from apgas.transport.peers import PeerBook
+from apgas.transport.timers import Timer
 from apgas.transport.wire import Frame, checked
 
 _logger = logging.getLogger(__name__)

@@ -17,8 +17,6 @@ most often be awaited at once. ``_baton`` is held by whoever runs rounds.
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
 import logging
 import os
 import select
@@ -30,10 +28,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from apgas.transport.timers import Timer, Timers
 from apgas.transport.watch import Watch
 
 _logger = logging.getLogger(__name__)
-_COMPACT_TIMERS: Final = 64
 _ROUND_S: Final = 0.001
 """How long a round does ``run_last`` work before it looks at the sockets again."""
 _PATIENCE_S: Final = 0.001
@@ -48,20 +46,6 @@ _STREAK: Final = 4
 """So many of them make it worth while to lead."""
 READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
-
-
-class Timer:
-    """A callback due at ``due_s`` on the monotonic clock."""
-
-    __slots__ = ("callback", "due_s")
-
-    def __init__(self, due_s: float, callback: Callable[[], None]) -> None:
-        self.due_s = due_s
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        """Do not run the callback any more."""
-        self.callback = None
 
 
 class _Turn:
@@ -89,8 +73,7 @@ class EventLoop:
         self._handlers: dict[int, Callable[[int], None]] = {self._wake_fd: self._woken}
         self._sockets: dict[int, socket.socket] = {}
         self._ready: deque[Callable[[], None]] = deque()
-        self._timers: list[tuple[float, int, Timer]] = []
-        self._sequence = itertools.count()
+        self._timers = Timers()
         self._sleeping = False
         self._running = True
         self._closed = False
@@ -223,11 +206,11 @@ class EventLoop:
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Run ``callback`` on the loop's thread in ``delay_s`` seconds. Any thread."""
         timer = Timer(time.monotonic() + delay_s, callback)
-        entry = (timer.due_s, next(self._sequence), timer)
+        ticket = self._timers.ticket()
         if self.in_thread():
-            self._add_timer(entry)
+            self._timers.add(timer, ticket)
         else:
-            self.call_soon(lambda: self._add_timer(entry))
+            self.call_soon(lambda: self._timers.add(timer, ticket))
         return timer
 
     def watch(self, sock: socket.socket, events: int, handler: Callable[[int], None]) -> None:
@@ -287,12 +270,6 @@ class EventLoop:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wake_fd)
 
-    def _add_timer(self, entry: tuple[float, int, Timer]) -> None:
-        if len(self._timers) >= _COMPACT_TIMERS and len(self._timers).bit_count() == 1:
-            self._timers = [kept for kept in self._timers if kept[2].callback is not None]
-            heapq.heapify(self._timers)
-        heapq.heappush(self._timers, entry)
-
     def _start_thread(self, turn: _Turn) -> None:
         self._threads += 1
         name = self._name if self._threads == 1 else f"{self._name}-{self._threads}"
@@ -338,7 +315,7 @@ class EventLoop:
             self.flush_now()
         self._sleeping = True
         busy = self._ready or self._last or self._flushes or (limit_s is None and self._leading.locked())
-        timeout_s = 0.0 if busy else self._until_next_timer()
+        timeout_s = 0.0 if busy else self._timers.seconds_left()
         if limit_s is not None:
             timeout_s = limit_s if timeout_s is None else min(timeout_s, limit_s)
         events = self._epoll.poll(timeout_s)
@@ -352,7 +329,8 @@ class EventLoop:
                 except BaseException:
                     _logger.exception("handler of file descriptor %d failed", fd)
         if self._timers:
-            self._run_timers()
+            for callback in self._timers.take_due():
+                self._call(callback)
         for _ in range(len(self._ready)):
             self._call(self._ready.popleft())
 
@@ -369,23 +347,6 @@ class EventLoop:
                 turn.work = 0
             if time.monotonic() > until_s:
                 return
-
-    def _until_next_timer(self) -> float | None:
-        while self._timers and self._timers[0][2].callback is None:
-            heapq.heappop(self._timers)
-        if not self._timers:
-            return None
-        return max(0.0, self._timers[0][0] - time.monotonic())
-
-    def _run_timers(self) -> None:
-        now_s = time.monotonic()
-        due: list[Timer] = []
-        while self._timers and self._timers[0][0] <= now_s:
-            due.append(heapq.heappop(self._timers)[2])
-        for timer in due:
-            callback, timer.callback = timer.callback, None
-            if callback is not None:
-                self._call(callback)
 
     def _call(self, callback: Callable[[], None]) -> None:
         try:

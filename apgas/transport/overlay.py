@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from apgas.transport.base import Address
-from apgas.transport.loop import Timer
 from apgas.transport.tcp import TcpTransport
+from apgas.transport.timers import Timer
 
 
 class Overlay:

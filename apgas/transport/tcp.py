@@ -18,9 +18,10 @@ from apgas.transport.channel import Channel
 from apgas.transport.connector import Connector
 from apgas.transport.door import Door
 from apgas.transport.incoming import Incoming
-from apgas.transport.loop import EventLoop, Timer
+from apgas.transport.loop import EventLoop
 from apgas.transport.peers import PeerBook
 from apgas.transport.shared import MOST_BYTES, Budget
+from apgas.transport.timers import Timer
 from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
 
 _logger = logging.getLogger(__name__)

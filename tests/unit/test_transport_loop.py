@@ -97,7 +97,9 @@ def test_live_timers_survive_the_cleaning_up(loop: EventLoop) -> None:
 def test_timers_of_the_same_time_run_in_the_order_of_the_calls(
     loop: EventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apgas.transport.loop.time", SimpleNamespace(monotonic=lambda: 100.0))
+    clock = SimpleNamespace(monotonic=lambda: 100.0)
+    monkeypatch.setattr("apgas.transport.loop.time", clock)
+    monkeypatch.setattr("apgas.transport.timers.time", clock)
     ran: list[int] = []
 
     def set_timers() -> None:

@@ -317,6 +317,7 @@ class Driver:
                     self._nodes.update((info.place, info.node) for info in added)
                     for place in (*removed, *died):
                         self.transport.forget(place)
+                    for place in removed:
                         self._calls.forget(place)
                     self.on_members(epoch, [info.place for info in added])
                     for info in added if self._survives else ():
@@ -375,6 +376,7 @@ class Driver:
 
     def _cut_off(self, place: int) -> None:
         self.change(lambda: self.core.cut_off(place))
+        self._calls.forget(place)
 
     def _death(self, place: int, activities: int) -> DeadPlaceError:
         epoch, node = self.core.membership.dead[place]

@@ -5,8 +5,8 @@ has nothing to do but to wait for the place, and ends well when that is killed: 
 world (``_guard``), and the child of a shell if it is spawned (``shielded``).
 
 With ``-disable-auto-cleanup`` mpiexec tells the others by SIGUSR1 that one has left, which would kill them, so all
-ignore it. It does so, too, when the last one leaves, while its own helpers on the nodes end: so place 0 stays for a
-moment after it has left MPI (``_linger``), or mpiexec would write into a broken pipe and return 141.
+ignore it. It does so, too, when the last one has left, while its own helpers on the nodes end, writes into a broken
+pipe and returns 141. So the last one is the guard of place 0, which stays for a moment.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,8 +28,10 @@ from apgas.runtime import environment
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
 FLAG: Final = "-disable-auto-cleanup"
 
-LINGER_S: Final = 0.5
-"""How long place 0 stays after it has left MPI; mpiexec needs a few milliseconds of a quiet machine."""
+LINGER_S: Final = 0.3
+"""How long the guard of place 0 stays; mpiexec needs a few milliseconds of a quiet machine."""
+LONGEST_LINGER_S: Final = 3.0
+"""How much longer it stays at most on a machine that is not quiet."""
 
 _ANCESTORS: Final = 6
 _PR_SET_PDEATHSIG: Final = 1
@@ -76,9 +79,7 @@ def prepare_first_world() -> None:
         others = ", ".join(sorted(thread.name for thread in threading.enumerate()))
         raise UsageError(f"start no threads before apgas.run in a resilient job, which forks there: {others} run")
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    _guard()
-    if os.environ.get("PMI_RANK") == "0":
-        _linger()
+    _guard(os.environ.get("PMI_RANK") == "0")
 
 
 def shielded(program: str, args: Sequence[str]) -> tuple[str, list[str]]:
@@ -86,8 +87,8 @@ def shielded(program: str, args: Sequence[str]) -> tuple[str, list[str]]:
     return ("/bin/sh", ["-c", _SHIELD, program, *args]) if wanted() else (program, list(args))
 
 
-def _guard() -> None:
-    """Go on as a child of this process, which ends when we do: well, if we are killed."""
+def _guard(lingers: bool) -> None:
+    """Go on as a child of this process, which ends when we do, or a moment later; and well, if we are killed."""
     place = os.fork()
     if place == 0:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -101,6 +102,8 @@ def _guard() -> None:
         signal.signal(number, pass_on)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     status = os.waitstatus_to_exitcode(os.waitpid(place, 0)[1])
+    if lingers:
+        time.sleep(LINGER_S + min(LONGEST_LINGER_S, 0.1 * os.getloadavg()[0] / (os.cpu_count() or 1)))
     os._exit(max(status, 0))
 
 
@@ -119,16 +122,3 @@ def _mpiexec_words(pid: int) -> list[str]:
             # the name of the process, in parentheses, may hold anything
             pid = int((process / "stat").read_text().rpartition(")")[2].split()[1])
     return []
-
-
-def _linger() -> None:
-    """Have C's exit first leave MPI, whose own function runs before these, then hang up, then wait.
-
-    mpiexec takes a process for ended when it has hung up, and not by its exit.
-    """
-    libc = ctypes.CDLL(None)
-    at_exit = libc["__cxa_atexit"]
-    at_exit(libc.usleep, ctypes.c_void_p(int(LINGER_S * 1e6)), None)
-    line = os.environ.get("PMI_FD", "")
-    if line.isdecimal():
-        at_exit(libc.close, ctypes.c_void_p(int(line)), None)

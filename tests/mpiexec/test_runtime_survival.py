@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from support import ROOT, Leftovers, mpirun, python_run, start_job
 
 SURVIVOR = ROOT / "tests" / "mpiexec" / "programs" / "survivor.py"
+PERILOUS = SURVIVOR.with_name("perilous.py")
 WAITING = ROOT / "tests" / "support" / "programs" / "waiting.py"
 MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 RESILIENT = {"APGAS_RESILIENT": "1"}
@@ -47,6 +49,16 @@ def test_the_documented_example_computes_again_what_was_lost(leftovers: Leftover
         "sum: 71994000 - True",
         "without place(2) there are 2",
     ]
+
+
+@pytest.mark.parametrize("seconds", [4.0, pytest.param(120.0, marks=[pytest.mark.slow, pytest.mark.timeout(400)])])
+def test_places_die_at_random(seconds: float, leftovers: Leftovers) -> None:
+    done = mpirun(4, [PERILOUS, "1", str(seconds)], env=RESILIENT, options=[FLAG], timeout=60 + 2 * seconds)
+    leftovers.check(done.mark)
+    assert done.rc == 0, done.err
+    assert re.fullmatch(
+        r"\d+ rounds, [1-9]\d* places died, [1-9]\d* activities lost, \d+ places at the end\n", done.out
+    )
 
 
 def test_a_forgotten_flag_is_told(leftovers: Leftovers) -> None:

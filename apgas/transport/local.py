@@ -11,8 +11,8 @@ from functools import partial
 from apgas.errors import UsageError
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
 from apgas.transport.loop import EventLoop
+from apgas.transport.onloop import OnLoop
 from apgas.transport.peers import PeerBook
-from apgas.transport.timers import Timer
 from apgas.transport.wire import Frame, checked
 
 _logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class LocalNetwork:
             self._transports.pop(address, None)
 
 
-class LocalTransport:
+class LocalTransport(OnLoop):
     """A transport inside one process; keeps the contract of ``apgas.transport.base``, each place on its own io thread.
 
     A connection is an entry on both sides: ``_outgoing`` of the sender, ``_incoming`` of the receiver. Whatever happens
@@ -54,6 +54,7 @@ class LocalTransport:
     """
 
     def __init__(self, network: LocalNetwork, address: Address) -> None:
+        super().__init__(EventLoop(f"apgas-io-{address[1]}"))
         self._network = network
         self._address = address
         self._place = -1
@@ -63,17 +64,11 @@ class LocalTransport:
         self._outgoing: dict[int, LocalTransport] = {}
         self._incoming: dict[int, LocalTransport] = {}
         self._closing = False
-        self._loop = EventLoop(f"apgas-io-{address[1]}")
 
     @property
     def address(self) -> Address:
         """Where the network knows this transport."""
         return self._address
-
-    @property
-    def wakeups(self) -> int:
-        """How often the io thread has woken up so far."""
-        return self._loop.wakeups
 
     def start(self, place: int, receiver: Receiver) -> None:
         """Become ``place`` and begin to deliver; see ``Transport``."""
@@ -93,8 +88,9 @@ class LocalTransport:
             with self._lock:
                 self._link(place)
 
-    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:  # noqa: ARG002 - nothing is gained by waiting
+    def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
+        del soon  # nothing is gained by waiting
         frame = Frame(self._place, bytes(head), [bytearray(view) for view in checked(head, buffers)])
         with self._lock:
             if dst == self._place and self._running():
@@ -130,43 +126,6 @@ class LocalTransport:
                 callback()
 
         self._loop.call_soon(look)
-
-    def flush(self) -> None:
-        """Write the frames that were sent ``soon``; see ``Transport``."""
-        self._loop.flush_now()
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """Run ``callback`` on the io thread; see ``Transport``."""
-        self._loop.call_soon(callback)
-
-    def run_last(self, work: Callable[[], None]) -> None:
-        """Run ``work`` at the end of the io thread's round; see ``Transport``."""
-        self._loop.run_last(work)
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is more ``run_last`` work."""
-        return self._loop.busy
-
-    def hand_over(self) -> None:
-        """Let another thread be the io thread; see ``Transport``."""
-        self._loop.hand_over()
-
-    def lead(self, done: Callable[[], bool], seconds: float) -> None:
-        """Be the io thread for a while; see ``Transport``."""
-        self._loop.lead(done, seconds)
-
-    def nudge(self) -> None:
-        """Let a thread that leads look at its ``done``; see ``Transport``."""
-        self._loop.nudge()
-
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""
-        return self._loop.call_later(delay_s, callback)
-
-    def in_io_thread(self) -> bool:
-        """Tell whether the caller runs on the io thread."""
-        return self._loop.in_thread()
 
     def close(self, timeout_s: float = 1.0) -> None:  # noqa: ARG002 - nothing here takes time to flush
         """End everything; see ``Transport``.

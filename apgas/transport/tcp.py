@@ -19,9 +19,9 @@ from apgas.transport.connector import Connector
 from apgas.transport.door import Door
 from apgas.transport.incoming import Incoming
 from apgas.transport.loop import EventLoop
+from apgas.transport.onloop import OnLoop
 from apgas.transport.peers import PeerBook
 from apgas.transport.shared import MOST_BYTES, Budget
-from apgas.transport.timers import Timer
 from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
 
 _logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class _Outgoing(NamedTuple):
         self.channel.close()
 
 
-class TcpTransport:
+class TcpTransport(OnLoop):
     """A transport over TCP; keeps the contract of ``apgas.transport.base``.
 
     It listens from construction on, and accepts from ``start`` on.
@@ -68,6 +68,7 @@ class TcpTransport:
     def __init__(
         self, token: bytes, where: str | near.Listening = "127.0.0.1", config: TcpConfig | None = None
     ) -> None:
+        super().__init__(EventLoop("apgas-io"))
         self._token = check_token(token)
         self._config = config or TcpConfig()
         self._place = -1
@@ -82,7 +83,6 @@ class TcpTransport:
         self._closing = False
         self._closed = False
         self._drained = threading.Event()
-        self._loop = EventLoop("apgas-io")
         self._doors = [self._new_door(near.Listening(where) if isinstance(where, str) else where)]
 
     @property
@@ -91,9 +91,9 @@ class TcpTransport:
         return self._doors[0].address
 
     @property
-    def wakeups(self) -> int:
-        """How often the io thread has woken up so far."""
-        return self._loop.wakeups
+    def loop(self) -> EventLoop:
+        """The io thread."""
+        return self._loop
 
     def start(self, place: int, receiver: Receiver) -> None:
         """Become ``place`` and begin to deliver to ``receiver``.
@@ -186,43 +186,6 @@ class TcpTransport:
                 callback()
 
         self._loop.call_soon(look)
-
-    def flush(self) -> None:
-        """Write the frames that were sent ``soon``; see ``Transport``."""
-        self._loop.flush_now()
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """Run ``callback`` on the io thread; see ``Transport``."""
-        self._loop.call_soon(callback)
-
-    def run_last(self, work: Callable[[], None]) -> None:
-        """Run ``work`` at the end of the io thread's round; see ``Transport``."""
-        self._loop.run_last(work)
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is more ``run_last`` work."""
-        return self._loop.busy
-
-    def hand_over(self) -> None:
-        """Let another thread be the io thread; see ``Transport``."""
-        self._loop.hand_over()
-
-    def lead(self, done: Callable[[], bool], seconds: float) -> None:
-        """Be the io thread for a while; see ``Transport``."""
-        self._loop.lead(done, seconds)
-
-    def nudge(self) -> None:
-        """Let a thread that leads look at its ``done``; see ``Transport``."""
-        self._loop.nudge()
-
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""
-        return self._loop.call_later(delay_s, callback)
-
-    def in_io_thread(self) -> bool:
-        """Tell whether the caller runs on the io thread."""
-        return self._loop.in_thread()
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``.

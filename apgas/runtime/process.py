@@ -124,7 +124,9 @@ def close(place: Driver) -> None:
 
 def end_hard_soon() -> None:
     """End this process even if its main thread does not get to it, for the job has failed."""
-    timer = threading.Timer(FAILURE_GRACE_S, leave_failed)
+    # on the mpi plane this place may wait for a communicator that a busy one does not build; place 0 speaks meanwhile
+    grace_s = FAILURE_GRACE_S if _mpi_plane is None else 2 * FAILURE_GRACE_S
+    timer = threading.Timer(grace_s, leave_failed)
     timer.daemon = True
     timer.start()
 

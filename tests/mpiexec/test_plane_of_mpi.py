@@ -45,6 +45,12 @@ def test_a_benchmark_resizes_over_mpi(leftovers: Leftovers, tmp_path: Path) -> N
     leftovers.check(job.mark)
 
 
+def test_a_failing_job_says_why_even_if_a_place_cannot_build_its_communicator(leftovers: Leftovers) -> None:
+    job = mpirun(2, [ROOT / "tests" / "support" / "programs" / "waiting.py", "busy", "raise"], env=BY_MPI)
+    assert (job.rc, job.err.count("Traceback"), "RuntimeError: on purpose" in job.err) == (1, 1, True), job.err
+    leftovers.check(job.mark)
+
+
 @pytest.mark.parametrize(
     ("code", "env", "says"),
     [

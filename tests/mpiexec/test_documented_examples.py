@@ -16,7 +16,8 @@ GUIDES = [
     "docs/how-to-survive-the-loss-of-a-place.md",
     "docs/how-to-test-a-malleable-program.md",
 ]
-DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES]
+TRANSPORTS = "docs/how-to-choose-the-transport.md"
+DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES, TRANSPORTS]
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -59,3 +60,11 @@ def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, 
     assert done.rc == 0, done.err
     assert done.out.splitlines() == lines
     assert done.err == ""
+
+
+def test_the_mpi_loop_shows_what_is_printed(leftovers: Leftovers) -> None:
+    command, *lines = next(block for block in blocks(TRANSPORTS, "") if "regression.py" in block).splitlines()
+    assert command == "$ APGAS_TRANSPORT=mpi mpiexec -n 2 python docs/examples/regression.py"
+    done = mpirun(2, [EXAMPLES / "regression.py"], env={"APGAS_TRANSPORT": "mpi"})
+    leftovers.check(done.mark)
+    assert (done.rc, done.out.splitlines(), done.err) == (0, lines, "")

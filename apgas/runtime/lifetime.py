@@ -147,7 +147,8 @@ def _beginning(bridge: Any) -> Beginning:
 def _leave_nothing() -> None:
     """(after a barrier of this world) See to it that nothing stays behind, should the job be killed."""
     segments.unlink_leftovers()
-    if _under_openmpi():
+    if environment.launched_by(os.environ).kind in ("hydra", "openmpi"):
+        # mpiexec would wait for ever for places whose process manager was killed
         orphans.end_with_parent()
 
 

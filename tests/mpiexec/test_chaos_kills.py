@@ -24,7 +24,6 @@ def _strike(storm: Storm, rng: random.Random) -> str:
     """Kill something; returns what it was."""
     time.sleep(moment_s(rng))
     found = storm.by_role()
-    found.pop("proxy", None)
     role = rng.choice(sorted(found))
     with suppress(ProcessLookupError):
         os.kill(rng.choice(found[role]), signal.SIGKILL)
@@ -53,6 +52,17 @@ def _break(seed: int, transport: str, leftovers: Leftovers) -> None:
     if role != "mpiexec":  # whose words nobody hears
         assert "died" in done.err or "BAD TERMINATION" in done.out or "mpiexec" in done.err, (role, done)
     assert "Traceback" not in done.err, (role, done.err)
+    _swept_by_the_next_job(leftovers)
+    leftovers.check(job.mark)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "mpi"], ids="over_{}".format)
+def test_the_process_manager_of_a_node_takes_its_places_along(transport: str, leftovers: Leftovers) -> None:
+    storm = start_storm(0, {"APGAS_TRANSPORT": transport})
+    with storm.job as job:
+        os.kill(storm.by_role()["proxy"][0], signal.SIGKILL)
+        done = job.wait(SOON_S)
+    assert done.rc != 0
     _swept_by_the_next_job(leftovers)
     leftovers.check(job.mark)
 

@@ -212,7 +212,11 @@ def _write_timeline(this: Program) -> None:
     with entered(Scope(finish)):
         tracing.collect(this.driver.places())
     this.driver.close_finish(finish)
-    tracing.write(this.resizing.records, this.resizing.records_began_ns)
+    try:
+        tracing.write(this.resizing.records, this.resizing.records_began_ns)
+    except OSError as error:
+        # the program has its result: that must not be lost with a picture of how it came about
+        _say(f"apgas: the timeline {tracing.path} cannot be written: {error.strerror}\n")
 
 
 def _connect(resizing: Resizing) -> None:

@@ -24,7 +24,7 @@ class Tracing:
     """
 
     def __init__(self, path: Path, ask: Ask) -> None:
-        self._path = path
+        self.path = path
         self._ask = ask
         self._timeline = trace.Timeline()
 
@@ -47,4 +47,4 @@ class Tracing:
             OSError: The file cannot be written.
         """
         self._timeline.add_resizes(records, zero_ns)
-        self._timeline.write(self._path)
+        self._timeline.write(self.path)

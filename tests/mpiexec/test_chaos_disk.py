@@ -1,0 +1,88 @@
+"""Full disks: a clear line says what could not be written, and what could be done is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from support import Completed, Leftovers, start_job
+from support.mpi import BIN, ROOT
+
+HELLO = ROOT / "docs" / "examples" / "hello.py"
+PI = [BIN / "mpiexec", "-n", "2", sys.executable, "-m", "benchmarks.pi", "--samples", "1e6", "--workers", "1"]
+PATIENCE_S = 90.0
+FILL = "head -c 1000000 /dev/zero > fill 2> /dev/null"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that `run` mounts a tiny disk on, in a mount namespace of its own."""
+    with start_job(_unshared("true")) as job:
+        able = job.wait(PATIENCE_S).rc == 0
+    if not able:
+        pytest.skip("this user can mount nothing here")
+    return tmp_path
+
+
+def _unshared(script: str) -> list[str]:
+    return ["unshare", *(["-m"] if os.geteuid() == 0 else ["-rm"]), "sh", "-c", script]
+
+
+def run(folder: Path, script: str, leftovers: Leftovers) -> Completed:
+    """Run a shell script on a disk of 256 KiB."""
+    mount = f"mount -t tmpfs -o size=256k none {folder} || exit 1\ncd {folder} || exit 1\n{script}"
+    with start_job(_unshared(mount)) as job:
+        done = job.wait(PATIENCE_S)
+        leftovers.check(job.mark)
+    return done
+
+
+def words(*command: object) -> str:
+    return shlex.join(map(str, command))
+
+
+def test_a_timeline_that_finds_no_room_costs_one_line(folder: Path, leftovers: Leftovers) -> None:
+    quiet = "import apgas\ndef main():\n apgas.trace('t.json')\n print('done', flush=True)\napgas.run(main)"
+    done = run(folder, f"{FILL}; {words(BIN / 'mpiexec', '-n', 2, sys.executable, '-c', quiet)}; ls", leftovers)
+    assert done.out.splitlines() == ["done", "fill"], done
+    assert done.err.splitlines() == [f"apgas: the timeline {folder}/t.json cannot be written: No space left on device"]
+
+
+def test_a_result_that_finds_no_room_is_refused_before_the_run(folder: Path, leftovers: Leftovers) -> None:
+    done = run(folder, f"{FILL}; cd {ROOT}; {words(*PI, '--json', folder / 'r.json')}", leftovers)
+    assert done.rc == 2, done
+    assert "cannot write it: No space left on device" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_output_that_finds_no_room_ends_the_job(leftovers: Leftovers) -> None:
+    with start_job(["sh", "-c", words(BIN / "mpiexec", "-n", 2, sys.executable, HELLO) + " > /dev/full"]) as job:
+        done = job.wait(PATIENCE_S)
+        leftovers.check(job.mark)
+    assert done.rc != 0
+    assert "No space left on device" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_scheduler_goes_on_when_its_disk_is_full(folder: Path, leftovers: Leftovers) -> None:
+    malleable = words(sys.executable, "-m", "scheduler_bridge.cli")
+    script = f"""
+        {malleable} serve --nodes 1 --state state > serve.out & daemon=$!
+        until grep -q ready serve.out; do sleep 0.05; done
+        {malleable} submit --state state --launch direct -- sh -c '{FILL}; cat fill fill fill'
+        {malleable} submit --state state --launch direct -- sh -c 'exit 0'
+        until {malleable} queue --state state --json > {folder}.queue && ! grep -q -e pending -e running {folder}.queue
+        do sleep 0.1; done
+        {malleable} report --state state --json > {folder}.report
+        kill -TERM $daemon; wait $daemon; echo served $?
+    """
+    done = run(folder, script, leftovers)
+    assert "Traceback" not in done.err, done.err
+    assert "served 1" in done.out, done
+    assert "No space left on device" in done.err
+    jobs = json.loads(Path(f"{folder}.report").read_text(encoding="utf-8"))["jobs"]
+    assert [job["state"] for job in jobs][1:] == ["completed"], jobs

@@ -71,7 +71,7 @@ class Soak:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._mark = uuid.uuid4().hex
+        self.mark = uuid.uuid4().hex
         self._leftovers = leftovers.Leftovers()
         self._last: dict[str, Any] = {}
         self._seconds: dict[str, list[float]] = {"grow": [], "shrink": []}
@@ -90,14 +90,14 @@ class Soak:
                 self._end(process, errors)
             except BaseException:
                 process.kill()
-                leftovers.kill(self._mark)
+                leftovers.kill(self.mark)
                 raise
             finally:
                 process.wait()
         try:
-            self._leftovers.check(self._mark)
+            self._leftovers.check(self.mark)
         except AssertionError as error:
-            leftovers.kill(self._mark)
+            leftovers.kill(self.mark)
             raise SoakFailed(f"the job left something behind: {error}") from None
 
     def _start(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -110,7 +110,7 @@ class Soak:
         }
         mpiexec = Path(sys.prefix) / "bin" / "mpiexec"
         command = [str(mpiexec) if mpiexec.exists() else "mpiexec", "-n", "2", sys.executable, "-c", _START]
-        environment = {"APGAS_TRANSPORT": options.transport, "APGAS_VALIDATE": "1", leftovers.MARK: self._mark}
+        environment = {"APGAS_TRANSPORT": options.transport, "APGAS_VALIDATE": "1", leftovers.MARK: self.mark}
         return subprocess.Popen(
             [*command, json.dumps(program)],
             env={**os.environ, **environment},
@@ -140,7 +140,7 @@ class Soak:
                 advance(words["cycle"])
 
     def _measure(self, words: dict[str, Any], pids: dict[str, Any]) -> None:
-        uses = by_role(leftovers.living(self._mark), pids["place_0"], pids["witness"], sys.executable)
+        uses = by_role(leftovers.living(self.mark), pids["place_0"], pids["witness"], sys.executable)
         sample = Sample(words["cycle"], words["spawned"], len(words["members"]), uses)
         self.samples.append(sample)
         if found := list(complaints(self.samples[0], sample)):

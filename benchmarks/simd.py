@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numba.extending
 from llvmlite import binding, ir
 from numba.core import cgutils
+from numba.core.compiler_lock import global_compiler_lock
 
 LANES = 16
 
@@ -95,9 +96,11 @@ def has_compress() -> bool:
     """Tell whether this LLVM knows the compression of vectors; a kernel that uses it elsewhere ends the process.
 
     The intrinsic came with LLVM 19 and its name is experimental. Nothing is compiled to find out: LLVM attaches
-    attributes to the declaration of an intrinsic that it knows, and none to an unknown name.
+    attributes to the declaration of an intrinsic that it knows, and none to an unknown name. Another thread may compile
+    meanwhile, in the same context of LLVM, which is not made for that.
     """
-    module = binding.parse_assembly(
-        f"declare <{LANES} x i32> @{_COMPRESS}(<{LANES} x i32>, <{LANES} x i1>, <{LANES} x i32>)"
-    )
-    return any(True for _ in module.get_function(_COMPRESS).attributes)
+    with global_compiler_lock:
+        module = binding.parse_assembly(
+            f"declare <{LANES} x i32> @{_COMPRESS}(<{LANES} x i32>, <{LANES} x i1>, <{LANES} x i32>)"
+        )
+        return any(True for _ in module.get_function(_COMPRESS).attributes)

@@ -343,6 +343,7 @@ class Driver:
                     self._resolve(call, payload, ok=ok)
                 case e.CallLost(call, place):
                     self._futures.pop(call).set_exception(self._death(place, 1))
+                    self.transport.nudge()
                 case e.FinishFired():
                     self._fired[effect.finish].set_result(effect)
                     self.transport.nudge()

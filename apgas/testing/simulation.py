@@ -421,8 +421,11 @@ class Simulation:
         epochs = {core.epoch for core in self.cores.values()}
         assert len(views) == len(epochs) == 1, f"members disagree: {views}, epochs {epochs}"
         assert set(next(iter(views))) == self.cores.keys(), "members and processes differ"
-        partial = [node for node in self.reshape.nodes.held() if len(node) != self.places_per_node]
-        assert not partial, f"a part of a node has left, these are still there: {partial}"
+        self._check_nodes()
         assert not any(core.calls for core in self.cores.values()), "calls are open"
         remembered = {place: core.cancelled for place, core in self.cores.items() if core.cancelled}
         assert not remembered, f"places remember finishes that have fired: {remembered}"
+
+    def _check_nodes(self) -> None:
+        partial = [node for node in self.reshape.nodes.held() if len(node) != self.places_per_node]
+        assert not partial, f"a part of a node has left, these are still there: {partial}"

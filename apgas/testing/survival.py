@@ -133,6 +133,7 @@ class SurvivalSimulation(Simulation):
         orders: How many orders come at random times.
         activities: The program stops spawning after about so many.
         deliveries: The program goes on until so many messages have arrived.
+        places_per_node: How many places share a node; a node may lose some of its places.
     """
 
     def __init__(
@@ -144,8 +145,16 @@ class SurvivalSimulation(Simulation):
         orders: int = 3,
         activities: int = 80,
         deliveries: int = 150,
+        places_per_node: int = 1,
     ) -> None:
-        super().__init__(seed, places=places, orders=orders, activities=activities, deliveries=deliveries)
+        super().__init__(
+            seed,
+            places=places,
+            orders=orders,
+            activities=activities,
+            deliveries=deliveries,
+            places_per_node=places_per_node,
+        )
         self.ledger = self.losses = SurvivalLedger()
         self.killed: list[int] = []
         self._due = sorted(self.rng.randint(0, deliveries) for _ in range(kills))
@@ -323,7 +332,8 @@ class SurvivalSimulation(Simulation):
         if self.rng.random() < 0.1:
             self._reshape(self.reshape.failed(effect.token, "no such host", self.now_s))
             return
-        added = tuple(_info(place) for place in self.cores[0].membership.new_ids(len(effect.nodes)))
+        ids = self.cores[0].membership.new_ids(len(effect.nodes))
+        added = tuple(_info(place, self.places_per_node) for place in ids)
         epoch = self.cores[0].epoch
 
         def joined() -> None:
@@ -344,6 +354,10 @@ class SurvivalSimulation(Simulation):
         return super()._begins(activity, core)
 
     # the end ---------------------------------------------------------------------------------------------------------
+
+    def _check_nodes(self) -> None:
+        for node in self.reshape.nodes.held():
+            assert not any(self.reshape.nodes.is_gone(place) for place in node)
 
     def _check_end(self) -> None:
         super()._check_end()

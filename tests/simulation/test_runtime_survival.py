@@ -58,6 +58,12 @@ def test_without_losses_a_resilient_job_reports_none() -> None:
         assert not run.losses.lost
 
 
+def test_nodes_of_several_places_lose_some_of_them() -> None:
+    for seed in range(200):
+        run = SurvivalSimulation(seed, kills=1 + seed % 3, places=4 + 2 * (seed % 2), places_per_node=2)
+        run.run()
+
+
 # planted defects -----------------------------------------------------------------------------------------------------
 
 

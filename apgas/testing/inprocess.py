@@ -9,7 +9,8 @@ from typing import Final
 
 from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
-from apgas.errors import ApgasError
+from apgas.core.resilient import ResilientPlaceCore
+from apgas.errors import ApgasError, UsageError
 from apgas.runtime import current, process
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
@@ -23,15 +24,19 @@ _NO_PID: Final = 1 << 22
 class InProcessPlaces:
     """The places of one job, each with threads of its own.
 
+    Args:
+        resilient: Whether they survive the death of others.
+
     Attributes:
         drivers: Those that live, by id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, resilient: bool = False) -> None:
         self.drivers: dict[int, Driver] = {}
+        self._machine = checked(ResilientPlaceCore if resilient else PlaceCore)
         self._network = LocalNetwork()
         self._node_numbers = itertools.count()
-        self._threads: list[threading.Thread] = []
+        self._mains: dict[int, threading.Thread] = {}
         self._lock = threading.Lock()
 
     def node_names(self, count: int) -> tuple[str, ...]:
@@ -54,14 +59,34 @@ class InProcessPlaces:
             self._build(Identity(info.place, identity.members, identity.epoch), transport)
         return added
 
+    def kill(self, place: int, timeout_s: float) -> None:
+        """Let a place die, with all that it knows; its threads cannot be killed, but reach nobody any more.
+
+        Raises:
+            UsageError: There is no such place.
+        """
+        with self._lock:
+            driver = self.drivers.pop(place, None) if place != 0 else None
+            thread = self._mains.get(place)
+        if driver is None or thread is None:
+            raise UsageError(
+                f"place {place} cannot be killed: " + ("a job ends with it" if place == 0 else "it is gone")
+            )
+        with driver.lock:
+            driver.core.over = True
+        driver.over.set()
+        if not driver.transport.in_io_thread():
+            thread.join(timeout_s)
+        driver.give_up(ApgasError(f"place {place} was killed"))
+
     def close(self, timeout_s: float) -> bool:
         """Wait until the places' own threads have ended, which they do when their place is over; False: too long."""
-        for thread in self._threads:
+        for thread in self._mains.values():
             thread.join(timeout_s)
-        return not any(thread.is_alive() for thread in self._threads)
+        return not any(thread.is_alive() for thread in self._mains.values())
 
     def _build(self, identity: Identity, transport: LocalTransport) -> Driver:
-        driver = Driver(checked(PlaceCore)(identity.place, identity.members, identity.epoch), transport)
+        driver = Driver(self._machine(identity.place, identity.members, identity.epoch), transport)
         with self._lock:
             self.drivers[identity.place] = driver
         with current.working_for(driver):
@@ -70,7 +95,7 @@ class InProcessPlaces:
                 thread = threading.Thread(
                     target=self._serve, args=(driver,), name=f"apgas-place-{identity.place}", daemon=True
                 )
-                self._threads.append(thread)
+                self._mains[identity.place] = thread
                 thread.start()
         return driver
 
@@ -78,7 +103,7 @@ class InProcessPlaces:
         """Be the main thread of a place."""
         driver.over.wait()
         with self._lock:
-            del self.drivers[driver.core.here]
+            self.drivers.pop(driver.core.here, None)
         process.close(driver)
 
 

@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from apgas.core.resize import Kind, OutcomeKind, ResizeRecord
 from apgas.errors import ApgasError, UsageError
+from apgas.malleability.orders import Lost
 from apgas.runtime import current, process
 from apgas.runtime.driver import Driver
 from apgas.runtime.program import Program, all_gone, end_places, known, run_main
@@ -44,6 +45,7 @@ class Job(Generic[T]):
         places: How many places there are at the start; a multiple of ``places_per_node``.
         places_per_node: How many places share a node; orders count nodes.
         deadline_s: The program has to end within so many seconds.
+        resilient: Whether it goes on when places die, as with ``APGAS_RESILIENT=1``.
 
     Attributes:
         resizes: How the orders ended, in the order of their ends; the same as ``apgas.resizes()`` in the program.
@@ -63,6 +65,7 @@ class Job(Generic[T]):
         places: int = 3,
         places_per_node: int = 1,
         deadline_s: float = 30.0,
+        resilient: bool = False,
     ) -> None:
         if places_per_node < 1 or places < 1 or places % places_per_node:
             raise UsageError(f"a job cannot have {places} places with {places_per_node} on each node")
@@ -72,7 +75,8 @@ class Job(Generic[T]):
         self._deadline_s = deadline_s
         self._places_per_node = places_per_node
         self._nodes = places // places_per_node
-        self._places = InProcessPlaces()
+        self._resilient = resilient
+        self._places = InProcessPlaces(resilient=resilient)
         self._names = self._places.node_names(self._nodes)
         self._spawner = InProcessSpawner(self._places, places_per_node)
         self._scheduler = TestScheduler(self._places.node_names)
@@ -142,6 +146,24 @@ class Job(Generic[T]):
         """How the orders ended: ``done``, ``refused``, ``aborted`` or ``not_due``, in the order of their ends."""
         return [record.outcome for record in self.resizes]
 
+    def kill(self, place: int) -> None:
+        """Let a place die suddenly, as by ``kill -9``: from anywhere while the program runs.
+
+        What it ran is cut off from the others at once, but cannot be stopped: its threads run to their end.
+
+        Args:
+            place: Its id.
+
+        Raises:
+            UsageError: It is place 0, with which a job ends, or there is no such place (any more).
+        """
+        self._places.kill(place, PARTING_S)
+
+    @property
+    def lost_nodes(self) -> list[str]:
+        """The nodes that the scheduler was told are lost, because their places died."""
+        return [node for message in self._scheduler.messages if isinstance(message, Lost) for node in message.nodes]
+
     # the run ---------------------------------------------------------------------------------------------------------
 
     def run(self) -> T:
@@ -196,6 +218,8 @@ class Job(Generic[T]):
         self._over.set()
 
     def _lost(self, place: int, reason: str) -> None:
+        if place != 0 and self._resilient:
+            return
         self._failure = self._failure or f"place {place}: {reason}"
         self._over.set()
 

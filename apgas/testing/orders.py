@@ -170,6 +170,8 @@ class TestScheduler:
                 for order in self.orders:
                     if order.number == number:
                         order.outcome = message
+            case wire.Lost():
+                pass  # it is among the messages
             case wire.Evolving():
                 # what it offers is taken, what it asks for is granted as long as there is some to spare
                 granted = min(message.delta, self.spare_nodes)

@@ -23,6 +23,7 @@ class MakeJob(Protocol):
         places: int = 3,
         places_per_node: int = 1,
         deadline_s: float = 30.0,
+        resilient: bool = False,
     ) -> Job[T]:
         """Make a job; see ``apgas.testing.job.Job``."""
 

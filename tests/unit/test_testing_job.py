@@ -349,6 +349,60 @@ def test_what_would_end_a_real_job_fails_the_test(apgas_job: MakeJob) -> None:
     release.set()
 
 
+def test_the_death_of_a_place_would_end_a_real_job(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        job.kill(1)
+        with finish():
+            async_at(place(2), pass_gate, "wait")
+
+    release = threading.Event()
+    gates["wait"] = lambda: assert_set(release)
+    job = apgas_job(main)
+    with pytest.raises(JobFailedError, match=r"this would end a real job: place 1: "):
+        job.run()
+    release.set()
+
+
+def assert_set(event: threading.Event) -> None:
+    assert event.wait(SOON_S)
+
+
+def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob) -> None:
+    def lose_a_place() -> None:
+        with finish():
+            async_at(place(1), pass_gate, "wait")
+            async_at(place(2), here)
+            job.kill(1)
+
+    def main() -> list[int]:
+        apgas.define_malleable_handler(Handler())
+        died: list[int] = []
+        apgas.on_place_failure(lambda dead: died.append(dead.id))
+        with pytest.raises(ExceptionGroup) as caught:
+            lose_a_place()
+        assert [type(error) for error in caught.value.exceptions] == [apgas.DeadPlaceError]
+        with pytest.raises(apgas.PlaceGoneError):
+            at(place(1), here)
+        until = time.monotonic() + SOON_S
+        while not died:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        assert died == [1]
+        assert job.grow(1).wait().outcome == "done"
+        with pytest.raises(apgas.UsageError, match="place 1 cannot be killed: it is gone"):
+            job.kill(1)
+        with pytest.raises(apgas.UsageError, match="place 0 cannot be killed"):
+            job.kill(0)
+        return [at(where, here).id for where in places()]
+
+    release = threading.Event()
+    gates["wait"] = lambda: assert_set(release)
+    job: Job[list[int]] = apgas_job(main, resilient=True)
+    assert job.run() == [0, 2, 3]
+    assert job.lost_nodes == ["node1"]
+    release.set()
+
+
 def test_nothing_is_left_behind(apgas_job: MakeJob) -> None:
     def ours() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread.name.startswith(("apgas", "test-scheduler"))]

@@ -29,6 +29,7 @@ from apgas.runtime.context import Future, Scope, call_within
 from apgas.runtime.counting import Counting
 from apgas.runtime.executor import Executor
 from apgas.runtime.handles import Carrying
+from apgas.runtime.no_more import NoMore
 from apgas.runtime.objects import Objects
 from apgas.runtime.running import Running
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
@@ -275,9 +276,10 @@ class Driver:
             self.change(lambda: [e.Send(0, m.Lost(self.core.epoch, self.core.here, reason), [])])
 
     def give_up(self, error: BaseException) -> None:
-        """Let everything here that waits for activities raise ``error``: the job is over without them."""
+        """Let everything here that waits for activities, or will, raise ``error``: the job is over without them."""
         with self.lock:
             waiting = [*self._futures.values(), *self._fired.values()]
+            self._futures, self._fired = NoMore(self._futures, error), NoMore(self._fired, error)
         for future in waiting:
             with suppress(InvalidStateError):
                 future.set_exception(error)

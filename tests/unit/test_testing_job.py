@@ -289,10 +289,11 @@ def pass_gate(name: str) -> None:
     gates[name]()
 
 
-def test_a_program_that_hangs_is_shown(apgas_job: MakeJob) -> None:
-    release = threading.Event()
+def test_a_program_that_hangs_is_shown(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, release = threading.Event(), threading.Event()
 
     def hang_there() -> None:
+        hangs.set()
         assert release.wait(SOON_S)
 
     gates["here"] = hang_there
@@ -302,6 +303,8 @@ def test_a_program_that_hangs_is_shown(apgas_job: MakeJob) -> None:
             async_at(place(1), pass_gate, "here")
 
     job = apgas_job(main, places=2, deadline_s=0.3)
+    # the deadline is over as soon as the program hangs
+    monkeypatch.setattr(job._over, "wait", lambda _: not hangs.wait(SOON_S))
     order = job.grow(1)
     with pytest.raises(JobHangsError) as caught:
         job.run()
@@ -361,6 +364,35 @@ def test_the_death_of_a_place_would_end_a_real_job(apgas_job: MakeJob) -> None:
     with pytest.raises(JobFailedError, match=r"this would end a real job: place 1: "):
         job.run()
     release.set()
+
+
+def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
+    """A thread that is left to itself may go on to wait for what can never come."""
+    told: list[str] = []
+    over = threading.Event()
+
+    def main() -> None:
+        apgas.immediate(here(), fail)  # ends the job
+        assert over.wait(SOON_S)
+        for wait in (lambda: at(place(1), here), open_and_close):
+            try:
+                wait()
+            except apgas.ApgasError as error:
+                told.append(str(error))
+        over.clear()
+
+    def open_and_close() -> None:
+        with finish():
+            pass
+
+    with pytest.raises(JobFailedError):
+        apgas_job(main).run()
+    over.set()
+    until = time.monotonic() + SOON_S
+    while over.is_set():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    assert told == ["the job is over"] * 2
 
 
 def assert_set(event: threading.Event) -> None:

@@ -60,10 +60,10 @@ def test_the_fixture_works_in_a_project_of_a_user(pytester: pytest.Pytester) -> 
 
             def hang():
                 with apgas.finish():
-                    apgas.async_at(apgas.place(1), time.sleep, 2)
+                    apgas.async_at(apgas.place(1), time.sleep, 30)
 
             def test_hangs(apgas_job):
-                apgas_job(hang, places=2, deadline_s=0.1).run()
+                apgas_job(hang, places=2, deadline_s=2).run()
         """,
     )
     result = pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider")
@@ -71,7 +71,7 @@ def test_the_fixture_works_in_a_project_of_a_user(pytester: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(
         [
             "E   *assert 2 == 1",
-            "E   *JobHangsError: the program did not end within 0.1 s",
+            "E   *JobHangsError: the program did not end within 2 s",
             "E   *place 0, thread apgas-main:",
             "E   *in hang",
             "E   *place 1, thread *",

@@ -27,7 +27,7 @@ import msgspec
 
 from apgas.errors import ProtocolError, UsageError
 from apgas.transport import bulk
-from apgas.transport.arrivals import Arrival, Arrivals
+from apgas.transport.announced import Announced
 from apgas.transport.base import Buffer, Receiver, SlowPeerError, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
 from apgas.transport.engine import STUCK_S, Engine, Transfer
@@ -73,10 +73,6 @@ class MpiTransport(Overlay):
         self._config = config or MpiConfig()
         self._here = -1
         self._receiver: Receiver | None = None
-        self._arrivals = Arrivals()
-        self._incoming: dict[int, dict[Arrival, Transfer | None]] = {}
-        self._early: dict[int, list[Callable[[Epoch], None]]] = {}
-        self._epochs: dict[int, Epoch] = {}
         self._byes: set[int] = set()
         self._lost: set[int] = set()
         self._forgotten: set[int] = set()
@@ -91,6 +87,7 @@ class MpiTransport(Overlay):
         self._closing = False
         self._closed = False
         self._engine = Engine(self._mpi.Request.Testsome, self._mpi.COMM_SELF.Iprobe, self._poke, "apgas-mpi")
+        self._announced = Announced(self, self._engine, self._mpi.BYTE, self._deliver, self._lose)
         self.communicators = Communicators(beginning, "apgas-comm")
         self.communicators.on_installed = lambda epoch: line.call_soon(partial(self._installed, epoch))
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
@@ -191,7 +188,7 @@ class MpiTransport(Overlay):
 
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
         """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
-        self._line.on_gone(place, lambda: self._arrivals.take(place, callback, always=True))
+        self._line.on_gone(place, lambda: self._announced.arrivals.take(place, callback, always=True))
 
     def close(self, timeout_s: float = 1.0) -> None:
         """End what is on its way for at most ``timeout_s`` seconds, then everything else; see ``Transport``.
@@ -308,14 +305,14 @@ class MpiTransport(Overlay):
         kind = head[:1]
         if kind == bulk.WHOLE:
             rest = head[1:] if isinstance(head, bytes) else memoryview(head)[1:]
-            if src in self._arrivals.waiting:
-                self._arrivals.take(src, partial(self._deliver, src, rest, buffers))
+            if src in self._announced.arrivals.waiting:
+                self._announced.arrivals.take(src, partial(self._deliver, src, rest, buffers))
             else:
                 self._deliver(src, rest, buffers)
             return
         try:
             if kind == bulk.ANNOUNCED:
-                self._expect(src, head, buffers)
+                self._announced.expect(src, head, buffers)
             elif kind == bulk.BUILD and src == 0:
                 self.communicators.build(msgspec.msgpack.decode(memoryview(head)[1:], type=Build))
             elif kind == bulk.BYE:
@@ -335,8 +332,8 @@ class MpiTransport(Overlay):
         if self._closing or place in self._forgotten:
             return
         if place not in self._byes:
-            self._drop(place)
-        self._arrivals.take(place, partial(self._report, place, reason), always=True)
+            self._announced.drop(place)
+        self._announced.arrivals.take(place, partial(self._report, place, reason), always=True)
         self._line.call_later(_LOST_S, partial(self._abandon, place))
 
     def _deliver(self, src: int, head: bytes | memoryview, buffers: Sequence[bytearray | memoryview]) -> None:
@@ -354,7 +351,7 @@ class MpiTransport(Overlay):
         """Give up a place whose connection may be fine, but whose frames cannot be delivered."""
         if not self._closing and place not in self._forgotten:
             _logger.warning("place %d: gives up place %d: %s", self._here, place, reason)
-            self._drop(place)
+            self._announced.drop(place)
             self._report(place, reason)
             self._line.forget(place)
 
@@ -364,50 +361,6 @@ class MpiTransport(Overlay):
         others = [0] if newest is None else [place for place in newest.ranks if place != self._here]
         for place in others[:1]:
             self._lose(place, why)
-
-    def _expect(self, src: int, head: bytes | bytearray | memoryview, small: Sequence[bytearray | memoryview]) -> None:
-        """Keep the turn of a frame, and receive what is missing of it as soon as its communicator is there."""
-        announcement, rest = bulk.parse(head)
-        number = announcement.number
-        missing = [(part, bytearray(part.length_bytes)) for part in announcement.parts]
-        frame = bulk.assemble(small, missing)
-        if number not in self._epochs and self._epochs and number < max(self._epochs):
-            raise ProtocolError(f"a frame by the communicator of epoch {number}, which is gone")
-        arrival = self._arrivals.expect(src, partial(self._deliver, src, rest, frame))
-        self._incoming.setdefault(src, {})[arrival] = None
-        begin = partial(self._receive, src, arrival, announcement.tag, [memory for _, memory in missing])
-        if number in self._epochs:
-            begin(self._epochs[number])
-        else:
-            self._early.setdefault(number, []).append(begin)
-
-    def _receive(self, src: int, arrival: Arrival, tag: int, memory: list[bytearray], epoch: Epoch) -> None:
-        if arrival not in self._incoming.get(src, {}):
-            return
-        comm, rank = epoch.comm, epoch.ranks[src]
-        transfer = Transfer(
-            lambda: [comm.Irecv((buffer, self._mpi.BYTE), rank, tag) for buffer in memory],
-            lambda error: self._received_soon(src, arrival, error),
-            receiving=True,
-        )
-        self._incoming[src][arrival] = transfer
-        self._engine.submit(transfer)
-
-    def _received_soon(self, src: int, arrival: Arrival, error: str) -> None:
-        if self.in_io_thread():
-            self._received(src, arrival, error)
-        else:
-            self._line.call_soon(partial(self._received, src, arrival, error))
-
-    def _received(self, src: int, arrival: Arrival, error: str) -> None:
-        arrivals = self._incoming.get(src, {})
-        if arrival not in arrivals:
-            return
-        del arrivals[arrival]
-        if error:
-            self._lose(src, f"cannot receive by MPI: {error}")
-        else:
-            self._arrivals.completed(src, arrival)
 
     def _poke_later(self, task: Build) -> None:
         """Look now and then whether a communicator is there, and wake up MPI at those who build it with us."""
@@ -420,25 +373,14 @@ class MpiTransport(Overlay):
             self._poke_later(task)
 
     def _installed(self, epoch: Epoch) -> None:
-        """A communicator is there: those before the one before it are not used any more."""
         self._engine.linger()
-        self._epochs[epoch.number] = epoch
-        for number in sorted(self._epochs)[:-2]:
-            del self._epochs[number]
-        for begin in self._early.pop(epoch.number, ()):
-            begin(epoch)
+        self._announced.installed(epoch)
 
     def _ended(self, place: int) -> None:
         """The connection from a forgotten place has ended: perhaps in good order, but it could not say BYE any more."""
-        if place not in self._byes and place in self._arrivals.waiting:
-            self._line.call_later(_LOST_S, partial(self._drop, place))
+        if place not in self._byes and place in self._announced.arrivals.waiting:
+            self._line.call_later(_LOST_S, partial(self._announced.drop, place))
         self._line.call_later(_LOST_S, partial(self._abandon, place))
-
-    def _drop(self, place: int) -> None:
-        for transfer in self._incoming.pop(place, {}).values():
-            if transfer is not None:
-                self._engine.give_up(transfer)
-        self._arrivals.drop(place)
 
 
 def _own(view: Buffer) -> Buffer:

@@ -52,6 +52,22 @@ ABORT_S: Final = 1.0
 """How long MPI may take to end the job."""
 
 _wards = orphans.Wards()
+
+
+class _Spawns:
+    """How many calls of MPI are waiting for new processes."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+
+    def __enter__(self) -> None:
+        self.waiting += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.waiting -= 1
+
+
+_spawns = _Spawns()
 _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
     "from apgas.runtime.newcomer import main; main()"
@@ -244,7 +260,7 @@ def _spawn(node: str, count: int) -> Any:
     program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
     command, args = resilience.shielded(sys.executable, ["-c", program])
     try:
-        with environment.shielded_from_interrupt():
+        with environment.shielded_from_interrupt(), _spawns:
             return mpi.COMM_SELF.Spawn(command, args, maxprocs=count, info=info)
     except mpi.Exception as error:
         where = f"{node} ({kind.name} can on {kind.hosts})" if node else "this host"
@@ -277,6 +293,11 @@ def join_job(arrived: arrival.Arrival) -> Start | None:
     outputs.want(tagged=admission.tagged)
     identity = Identity(admission.places[arrived.rank], admission.members, admission.epoch, beginning)
     return Start(identity, arrived.token, arrived.listening)
+
+
+def spawning() -> bool:
+    """Whether MPI waits for new processes: it cannot be left then, and they may never come."""
+    return _spawns.waiting > 0
 
 
 def finalize() -> None:

@@ -163,3 +163,13 @@ def test_a_foreign_mpiexec_is_explained(leftovers: Leftovers) -> None:
     assert "hello" not in done.out
     assert "started by the mpiexec of Open MPI" in done.err
     assert str(MPIEXEC) in done.err
+
+
+@pytest.mark.parametrize("how", ["well", "badly"])
+def test_a_spawn_that_hangs_cannot_keep_the_job(how: str, leftovers: Leftovers) -> None:
+    done = mpirun(2, [ROOT / "tests" / "mpiexec" / "programs" / "hung_spawn.py", how])
+    leftovers.check(done.mark)
+    well = how == "well"
+    assert (done.rc == 0) == well, done
+    assert done.out.splitlines() == ["aborted [0, 1]", *(["result"] if well else [])]
+    assert done.err.count("RuntimeError: on purpose") == (not well)

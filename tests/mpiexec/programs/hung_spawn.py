@@ -1,0 +1,46 @@
+"""Ends while MPI waits for a newcomer that never reports. Argument: well or badly."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import apgas
+from apgas.runtime import lifetime
+
+lifetime._NEWCOMER = "import time; time.sleep(1000)"
+
+
+class Handler(apgas.MalleableHandler):
+    """Only grows."""
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+        return []
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+        pass
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        pass
+
+    def postGrow(  # noqa: N802
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        pass
+
+
+def main() -> None:
+    apgas.define_malleable_handler(Handler(), deadlines=apgas.Deadlines(spawn_s=1.0))
+    apgas.schedule_orders("0:+1")
+    until = time.monotonic() + 30
+    while not apgas.resizes() and time.monotonic() < until:
+        time.sleep(0.01)
+    print(apgas.resizes()[0].outcome, [apgas.at(place, apgas.here).id for place in apgas.places()], flush=True)
+    if sys.argv[1] == "badly":
+        raise RuntimeError("on purpose")
+
+
+if __name__ == "__main__":
+    apgas.run(main)
+    print("result", flush=True)

@@ -273,6 +273,12 @@ def test_every_step_has_the_deadline_that_the_job_set() -> None:
     assert delays() == [4]
     job.take(job.machine.gone(1, job.now))
     assert delays() == [5]
+    job.returns()
+    job.order("shrink", 1, number=3)
+    assert delays() == [6, 1]
+    job.returns([0, 1])
+    assert job.call().method == "shrinkAborted"
+    assert delays() == [5]
 
 
 def test_an_order_that_has_begun_to_move_ends_within_its_deadlines() -> None:

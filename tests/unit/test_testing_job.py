@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from support import ROOT
 
@@ -104,6 +105,21 @@ def test_what_travels_is_copied(apgas_job: MakeJob) -> None:
         return list(mine), there, async_(append, mine).result()
 
     assert apgas_job(main).run() == ([], [1], [0])
+
+
+def spoil(array: np.ndarray) -> None:
+    array[:] = 7
+
+
+def test_large_arrays_are_copied_too(apgas_job: MakeJob) -> None:
+    """They travel beside the pickle."""
+
+    def main() -> None:
+        mine = np.zeros(10_000)
+        at(place(1), spoil, mine)
+        assert not mine.any()
+
+    apgas_job(main).run()
 
 
 def test_what_cannot_be_pickled_does_not_travel(apgas_job: MakeJob) -> None:
@@ -491,6 +507,13 @@ def test_nodes_of_several_places(apgas_job: MakeJob) -> None:
         (("node2",), (4, 5)),
         ((), ()),
     ]
+
+
+def test_the_node_of_place_0_is_never_wished_for(apgas_job: MakeJob) -> None:
+    job = apgas_job(until_resized, 1, ByNodes(), places=4, places_per_node=2)
+    job.shrink(1, wish=["node0"])
+    assert job.run() == [0, 1]
+    assert job.resizes[0].nodes == ("node1",)
 
 
 def test_the_program_may_say_how_many_places_share_a_node(apgas_job: MakeJob) -> None:

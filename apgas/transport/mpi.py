@@ -53,7 +53,7 @@ _LOST_S: Final = 5.0
 class MpiConfig:
     """Bounds of an MPI transport. ``bulk_bytes``: from this length on a buffer travels by MPI."""
 
-    bulk_bytes: int = 64 * 1024
+    bulk_bytes: int = 256 * 1024
     high_water_bytes: int = 64 * 2**20
     patience_s: float = 60.0
 

@@ -79,6 +79,7 @@ def prepare_first_world() -> None:
         others = ", ".join(sorted(thread.name for thread in threading.enumerate()))
         raise UsageError(f"start no threads before apgas.run in a resilient job, which forks there: {others} run")
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
     _guard(os.environ.get("PMI_RANK") == "0")
 
 
@@ -108,7 +109,7 @@ def _guard(lingers: bool) -> None:
 
 
 def _recipe() -> str:
-    return f"start it like this: {ENV_RESILIENT}=1 mpiexec {FLAG} -n 4 python {Path(sys.argv[0] or 'prog.py').name}"
+    return f"start it like this: python -m apgas.survive -n 4 python {Path(sys.argv[0] or 'prog.py').name}"
 
 
 def _mpiexec_words(pid: int) -> list[str]:

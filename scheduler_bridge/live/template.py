@@ -50,9 +50,10 @@ def launch_command(request: JobRequest, nodes: tuple[str, ...], mpiexec: Path) -
     words = tuple(word.replace("{hosts}", hosts).replace("{count}", count) for word in request.command)
     if not wants_launcher(request):
         return words
-    # a job that survives the loss of places has to be left alone by mpiexec
-    alone = ("-disable-auto-cleanup",) if request.environment.get("APGAS_RESILIENT") == "1" else ()
-    return (str(mpiexec), *alone, "-launcher", "fork", "-hosts", hosts, "-n", count, *words)
+    launcher: tuple[str, ...] = (str(mpiexec),)
+    if request.environment.get("APGAS_RESILIENT") == "1":
+        launcher = (sys.executable, "-m", "apgas.survive", "--mpiexec", str(mpiexec))
+    return (*launcher, "-launcher", "fork", "-hosts", hosts, "-n", count, *words)
 
 
 def check_command(request: JobRequest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_an_order_on_a_host_that_mpiexec_does_not_know_is_aborted_and_the_job_go
     grow, shrink = result["records"]
     assert (grow["outcome"], shrink["outcome"]) == ("aborted", "done")
     assert "nowhere.invalid" in grow["reason"]
+
+
+def test_newcomers_may_be_more_than_mpiexec_has_slots(leftovers: Leftovers) -> None:
+    one_slot = replace(OPEN_MPI, options=("--host", "localhost:1"))
+    job = mpirun(1, [PROGRAMS / "resizing.py", "0.1:+2,0.2:-2", "2"], mpi=one_slot)
+    leftovers.check(job.mark)
+    assert job.rc == 0, job.err
+    result = json.loads(job.out.splitlines()[-1])
+    assert [record["outcome"] for record in result["records"]] == ["done", "done"], result["records"]
 
 
 @pytest.mark.parametrize("places", [2, 0])

@@ -213,8 +213,9 @@ def spawn_places(
     worlds: list[Any] = []
     try:
         for name in dict.fromkeys(nodes):
-            worlds.append(_spawn(name, nodes.count(name)))
-            worlds[-1].bcast((token, towards), root=library.load().ROOT)
+            world = _spawn(name, nodes.count(name))
+            _greet(world, name, (token, towards))
+            worlds.append(world)
     except ApgasError:
         for world in worlds:
             world.recv(source=0, tag=0)
@@ -267,6 +268,20 @@ def _spawn(node: str, count: int) -> Any:
         raise ApgasError(f"MPI could not spawn {count} places on {where}: {error}") from error
     finally:
         info.Free()
+
+
+def _greet(world: Any, node: str, words: tuple[bytes, str]) -> None:
+    """Tell a spawned world what it needs to report; it ends if it cannot hear us.
+
+    Raises:
+        ApgasError: MPI has no way to it: Open MPI finds one from a place to other hosts once, and then no more.
+    """
+    mpi = library.load()
+    try:
+        world.bcast(words, root=mpi.ROOT)
+    except mpi.Exception as error:
+        where = node or "this host"
+        raise ApgasError(f"{library.kind().name} started places on {where}, and cannot reach them: {error}") from error
 
 
 def _dismiss(world: Any, admission: Admission | None, bridge: Callable[[Any], None] | None = None) -> None:

@@ -11,20 +11,10 @@ from apgas.runtime.api import (
     at,
     attach,
     capture,
-    define_malleable_handler,
-    disable_malleable_handler,
-    drain_orders,
     here,
     immediate,
-    nodes,
-    offer_shrink,
     place,
     places,
-    progress,
-    request_grow,
-    resizes,
-    schedule_orders,
-    shrink_wish,
     trace,
     uncounted,
 )
@@ -33,6 +23,18 @@ from apgas.runtime.context import Future
 from apgas.runtime.estimating import estimate
 from apgas.runtime.failures import on_place_failure
 from apgas.runtime.logs import configure_logging
+from apgas.runtime.malleable import (
+    define_malleable_handler,
+    disable_malleable_handler,
+    drain_orders,
+    nodes,
+    offer_shrink,
+    progress,
+    request_grow,
+    resizes,
+    schedule_orders,
+    shrink_wish,
+)
 from apgas.runtime.mpi_comm import comm
 from apgas.runtime.place_state import PlaceState
 from apgas.runtime.program import run

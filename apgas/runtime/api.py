@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from apgas.core.identity import Place
-from apgas.core.resize import Bounds, Deadlines, ResizeRecord
 from apgas.errors import UsageError
-from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import current
 from apgas.runtime.context import Future, Scope, current_scope, entered
 from apgas.runtime.program import program
-from apgas.runtime.schedule import parse_orders
 from apgas.runtime.tracing import Tracing
 
 P = ParamSpec("P")
@@ -72,19 +68,6 @@ def places() -> list[Place]:
         0
     """
     return current.required().places()
-
-
-def nodes() -> list[list[Place]]:
-    """(place 0) Tell which places share a node: orders count nodes, and a node leaves as a whole.
-
-    Returns:
-        The places of each node, by id, the node of place 0 first; without those that are about to leave. With one place
-        per node (the default, see ``APGAS_PLACES_PER_NODE``) each is a list of one.
-
-    Raises:
-        UsageError: Not on place 0.
-    """
-    return program().resizing.nodes()
 
 
 def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -258,131 +241,6 @@ def attach(scope: Scope) -> AbstractContextManager[None]:
     return entered(scope)
 
 
-def define_malleable_handler(
-    handler: MalleableHandler,
-    *,
-    deadlines: Deadlines | None = None,
-    min_nodes: int = 1,
-    max_nodes: int | None = None,
-    places_per_node: int | None = None,
-) -> None:
-    """(place 0) Register the program's handler: from now on it may grow and shrink. Once per program.
-
-    Args:
-        handler: What is called around every resize.
-        deadlines: How long each step of an order may take; ``Deadlines()`` by default.
-        min_nodes: Orders that would leave fewer nodes are refused.
-        max_nodes: Orders that would lead to more nodes are refused; None: any number is fine.
-        places_per_node: How many places share a node; None: what ``APGAS_PLACES_PER_NODE`` says, 1 by default.
-
-    Raises:
-        UsageError: Not on place 0, or a handler is or was registered, or the bounds are none, or the places do not fill
-            their nodes.
-    """
-    if not isinstance(handler, MalleableHandler):
-        raise UsageError(f"a MalleableHandler is needed, not {type(handler).__name__}")
-    bounds = Bounds(min_nodes, max_nodes)
-    program().resizing.define(handler, deadlines or Deadlines(), bounds, places_per_node)
-
-
-def disable_malleable_handler() -> None:
-    """(place 0) Give the handler up: the program keeps its size from now on.
-
-    Waits until an order that is being carried out has ended, or its deadlines are over. Scheduled orders get the
-    outcome ``not_due``, waiting ones are refused, requests for nodes are answered with 0.
-
-    Raises:
-        UsageError: Not on place 0, or in a method of the handler.
-    """
-    program().resizing.disable()
-
-
-def request_grow(nodes: int) -> Future[int]:
-    """(place 0) Ask the scheduler for more nodes; an order follows for what it grants.
-
-    Args:
-        nodes: How many, at least 1.
-
-    Returns:
-        A future of the number of nodes granted: 0 without a scheduler, and if it has none to give.
-
-    Raises:
-        UsageError: Not on place 0, no handler is registered, or ``nodes`` is less than 1.
-    """
-    return program().resizing.request(_at_least_one(nodes))
-
-
-def offer_shrink(nodes: int) -> Future[int]:
-    """(place 0) Offer nodes back to the scheduler; an order follows for those that it takes.
-
-    Args:
-        nodes: How many, at least 1.
-
-    Returns:
-        A future of the change granted: negative, or 0.
-
-    Raises:
-        UsageError: Not on place 0, no handler is registered, or ``nodes`` is less than 1.
-    """
-    return program().resizing.request(-_at_least_one(nodes))
-
-
-def _at_least_one(nodes: int) -> int:
-    if nodes < 1:
-        raise UsageError(f"nodes must be at least 1, not {nodes}")
-    return nodes
-
-
-def shrink_wish() -> list[Place]:
-    """(place 0, in preShrink) Tell which places the scheduler would like to be released.
-
-    Returns:
-        Those on the nodes that it named, never the node of place 0; none outside of ``preShrink``.
-
-    Raises:
-        UsageError: Not on place 0.
-    """
-    return program().resizing.shrink_wish()
-
-
-def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:
-    """(place 0) Order resizes without a scheduler: ``"1.5:+2,3:-1"``, seconds from now.
-
-    They are carried out one after another; an order that falls due during a resize waits. An impossible order is
-    refused, and the program goes on; ``resizes`` tells how each ended.
-
-    Args:
-        orders: The schedule: ``SECONDS:+NODES`` or ``SECONDS:-NODES``, separated by commas; a node is one place unless
-            ``APGAS_PLACES_PER_NODE`` says otherwise.
-        hosts: The nodes that newcomers are placed on in turn; this host by default.
-
-    Raises:
-        UsageError: Not on place 0, or the text is not a schedule.
-    """
-    program().resizing.schedule(parse_orders(orders, tuple(hosts)))
-
-
-def drain_orders() -> None:
-    """(place 0) Withdraw the scheduled orders that are not due yet (outcome ``not_due``).
-
-    Raises:
-        UsageError: Not on place 0.
-    """
-    program().resizing.drain_scheduled()
-
-
-def resizes() -> list[ResizeRecord]:
-    """(place 0) Tell how the orders so far have ended.
-
-    Returns:
-        A record per order, in the order of their ends; an order that is being carried out has none yet.
-
-    Raises:
-        UsageError: Not on place 0.
-    """
-    return list(program().resizing.records)
-
-
 def trace(path: Path | str) -> None:
     """(place 0) Trace all places from now on, newcomers too, and write the timeline when the program has ended well.
 
@@ -403,21 +261,3 @@ def trace(path: Path | str) -> None:
         raise UsageError(f"the timeline cannot be written: {path.parent} is no folder that can be written")
     resizing.tracing = Tracing(path, at)
     resizing.tracing.join(places())
-
-
-def progress(done: float, total: float | None = None, unit: str = "tasks") -> None:
-    """(place 0) Tell the scheduler how far the program is; at most four messages a second are sent.
-
-    Args:
-        done: What is done, in ``unit``.
-        total: What there is to do in all, in ``unit``, if that is known.
-        unit: What is counted; at most 40 characters are sent.
-
-    Raises:
-        UsageError: Not on place 0, or a number is not finite.
-    """
-    # numbers of other libraries know no JSON
-    plain_done, plain_total = float(done), None if total is None else float(total)
-    if not math.isfinite(plain_done) or not math.isfinite(plain_total or 0.0):
-        raise UsageError(f"progress is told in finite numbers, not {done} of {total}")
-    program().resizing.progress(plain_done, plain_total, unit[:40])

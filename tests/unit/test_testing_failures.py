@@ -1,0 +1,187 @@
+"""What goes wrong on simulated places: programs that hang or fail, and places that die."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+import apgas
+from apgas import async_at, at, finish, here, place, places
+from apgas.testing.job import Job, JobFailedError, JobHangsError
+from apgas.testing.pytest_plugin import MakeJob
+
+SOON_S = 20.0
+
+
+class Handler(apgas.MalleableHandler):
+    """Releases the last places."""
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+        return places()[-nb_places:]
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+        pass
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+        pass
+
+    def postGrow(  # noqa: N802
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        pass
+
+
+gates: dict[str, Callable[[], None]] = {}
+
+
+def pass_gate(name: str) -> None:
+    gates[name]()
+
+
+def test_a_program_that_hangs_is_shown(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, release = threading.Event(), threading.Event()
+
+    def hang_there() -> None:
+        hangs.set()
+        assert release.wait(SOON_S)
+
+    gates["here"] = hang_there
+
+    def main() -> None:
+        with finish():
+            async_at(place(1), pass_gate, "here")
+
+    job = apgas_job(main, places=2, deadline_s=0.3)
+    # the deadline is over as soon as the program hangs
+    monkeypatch.setattr(job._over, "wait", lambda _: not hangs.wait(SOON_S))
+    order = job.grow(1)
+    with pytest.raises(JobHangsError) as caught:
+        job.run()
+    release.set()
+    said = str(caught.value)
+    assert "the program did not end within 0.3 s" in said
+    assert "without an outcome: Order(number=1, kind='grow'" in said
+    assert "place 0, thread apgas-main" in said
+    assert "in main" in said
+    assert "place 1, thread" in said
+    assert "in hang_there" in said
+    with pytest.raises(AssertionError, match="was not given: the program is not ready for it"):
+        order.wait(0.01)
+
+
+def fail() -> None:
+    raise LookupError("there")
+
+
+def test_errors_reach_the_test(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        async_at(place(1), fail)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        apgas_job(main).run()
+    assert "raised on place 1 (node1)" in caught.value.exceptions[0].__notes__[0]
+    with pytest.raises(LookupError):
+        apgas_job(fail).run()
+
+
+def test_what_would_end_a_real_job_fails_the_test(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        apgas.immediate(place(1), fail)
+        with finish():
+            async_at(place(1), pass_gate, "wait")
+
+    release = threading.Event()
+
+    def wait() -> None:
+        assert release.wait(SOON_S)
+
+    gates["wait"] = wait
+    with pytest.raises(JobFailedError, match="an immediate failed on place 1: LookupError: there"):
+        apgas_job(main).run()
+    release.set()
+
+
+def test_the_death_of_a_place_would_end_a_real_job(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        job.kill(1)
+        with finish():
+            async_at(place(2), pass_gate, "wait")
+
+    release = threading.Event()
+    gates["wait"] = lambda: assert_set(release)
+    job = apgas_job(main)
+    with pytest.raises(JobFailedError, match=r"this would end a real job: place 1: "):
+        job.run()
+    release.set()
+
+
+def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
+    """A thread that is left to itself may go on to wait for what can never come."""
+    told: list[str] = []
+    over = threading.Event()
+
+    def main() -> None:
+        apgas.immediate(here(), fail)  # ends the job
+        assert over.wait(SOON_S)
+        for wait in (lambda: at(place(1), here), open_and_close):
+            try:
+                wait()
+            except apgas.ApgasError as error:
+                told.append(str(error))
+        over.clear()
+
+    def open_and_close() -> None:
+        with finish():
+            pass
+
+    with pytest.raises(JobFailedError):
+        apgas_job(main).run()
+    over.set()
+    until = time.monotonic() + SOON_S
+    while over.is_set():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    assert told == ["the job is over"] * 2
+
+
+def assert_set(event: threading.Event) -> None:
+    assert event.wait(SOON_S)
+
+
+def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob) -> None:
+    def lose_a_place() -> None:
+        with finish():
+            async_at(place(1), pass_gate, "wait")
+            async_at(place(2), here)
+            job.kill(1)
+
+    def main() -> list[int]:
+        apgas.define_malleable_handler(Handler())
+        died: list[int] = []
+        apgas.on_place_failure(lambda dead: died.append(dead.id))
+        with pytest.raises(ExceptionGroup) as caught:
+            lose_a_place()
+        assert [type(error) for error in caught.value.exceptions] == [apgas.DeadPlaceError]
+        with pytest.raises(apgas.PlaceGoneError):
+            at(place(1), here)
+        until = time.monotonic() + SOON_S
+        while not died:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        assert died == [1]
+        assert job.grow(1).wait().outcome == "done"
+        with pytest.raises(apgas.UsageError, match="place 1 cannot be killed: it is gone"):
+            job.kill(1)
+        with pytest.raises(apgas.UsageError, match="place 0 cannot be killed"):
+            job.kill(0)
+        return [at(where, here).id for where in places()]
+
+    release = threading.Event()
+    gates["wait"] = lambda: assert_set(release)
+    job: Job[list[int]] = apgas_job(main, resilient=True)
+    assert job.run() == [0, 2, 3]
+    assert job.lost_nodes == ["node1"]
+    release.set()

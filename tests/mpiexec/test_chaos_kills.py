@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support import Leftovers, mpirun
-from support.chaos import SOON_S, Storm, moment_s, start_storm
+from support import Leftovers, mpirun, start_job
+from support.chaos import SOON_S, Storm, moment_s, start_storm, storm_command
 
 from apgas.runtime import segments
+from apgas.testing.leftovers import living
 
 HELLO = Path(__file__).resolve().parents[2] / "docs" / "examples" / "hello.py"
-SEEDS = 6
+SEEDS = 4
+SCHEDULERS = 2
 SEEDS_SLOW = 60
 
 
@@ -77,3 +81,38 @@ def test_whatever_is_killed_the_job_ends(seed: int, leftovers: Leftovers) -> Non
 @pytest.mark.parametrize("seed", range(SEEDS, SEEDS + SEEDS_SLOW))
 def test_whatever_is_killed_the_job_ends_many_times(seed: int, transport: str, leftovers: Leftovers) -> None:
     _break(seed, transport, leftovers)
+
+
+def _lose_the_scheduler(seed: int, folder: Path, leftovers: Leftovers) -> None:
+    rng = random.Random(seed)
+    malleable = [sys.executable, "-m", "scheduler_bridge.cli"]
+    state = ["--state", str(folder / "state")]
+    errors, output = folder / "state" / "job-1.err", folder / "state" / "job-1.out"
+    with start_job([*malleable, "serve", "--nodes", "2", *state], {"TMPDIR": str(folder)}) as daemon:
+        daemon.expect("ready")
+        job = [*malleable, "submit", *state, "--min", "2", "--max", "2", "--", *storm_command(seed)[3:]]
+        subprocess.run(job, check=True, capture_output=True, timeout=60)
+        until = time.monotonic() + 60
+        while "witness" not in (output.read_text() if output.exists() else "") and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(moment_s(rng))
+        daemon.process.kill()
+        until = time.monotonic() + SOON_S
+        while living(daemon.mark) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not living(daemon.mark)
+        _swept_by_the_next_job(leftovers)
+        leftovers.check(daemon.mark)
+    assert "apgas: the scheduler is lost" in errors.read_text(), errors.read_text()
+    assert "Traceback" not in errors.read_text()
+
+
+@pytest.mark.parametrize("seed", range(SCHEDULERS))
+def test_a_job_that_loses_its_scheduler_at_any_moment_ends(seed: int, tmp_path: Path, leftovers: Leftovers) -> None:
+    _lose_the_scheduler(seed, tmp_path, leftovers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SCHEDULERS, SCHEDULERS + 20))
+def test_many_jobs_that_lose_their_scheduler_end(seed: int, tmp_path: Path, leftovers: Leftovers) -> None:
+    _lose_the_scheduler(seed, tmp_path, leftovers)

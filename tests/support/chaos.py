@@ -62,4 +62,4 @@ def start_storm(seed: int, env: Mapping[str, str] | None = None) -> Storm:
 
 def moment_s(rng: random.Random) -> float:
     """Returns when to strike, in seconds after the start: a grow or a shrink is then mostly under way."""
-    return rng.random() * 2.0
+    return rng.random() * 1.5

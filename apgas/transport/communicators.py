@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _TAG: Final = 77
-_QUIET_S: Final = 10.0
-"""How long a place waits for the end of its sends before it builds the communicator after the next."""
+_QUIET_S: Final = 3.0
+"""How long a place waits for the end of its sends before it builds the communicator after the next, and frees this one.
+
+Others wait for it within MPI, so it rather never frees a communicator than waits long.
+"""
 _UNUSED: Final = 4
 """So many communicators of past epochs are kept for a program that has not asked for them yet."""
 

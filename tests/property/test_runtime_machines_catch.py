@@ -42,7 +42,7 @@ HUNT = settings(
         (planted.use_an_id_twice, Members),
         (planted.commit_with_the_first_drained, Orders),
         (planted.obey_timers_of_the_past, Orders),
-        (planted.take_newcomers_too_late, Orders),
+        pytest.param(planted.take_newcomers_too_late, Orders, marks=pytest.mark.slow),
         (planted.carry_out_what_was_withdrawn, Orders),
         (planted.forget_to_undo_a_late_choice, Orders),
         (planted.answer_the_last_call_twice, Orders),

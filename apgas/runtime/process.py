@@ -119,6 +119,9 @@ def close(place: Driver) -> None:
     place.transport.close()
     if _mpi_plane is not None and not _mpi_plane.communicators.settled(0.0):
         # a thread is still within MPI, which cannot be finalized
+        sys.stderr.write(
+            f"apgas: place {place.core.here} cannot leave MPI: others do not build a communicator with it\n"
+        )
         leave_failed()
 
 

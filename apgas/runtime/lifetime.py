@@ -210,6 +210,7 @@ def spawn_places(
         )
     if not library.kind().resizes:
         raise ApgasError(f"a job cannot grow under {library.kind().name}; MPICH and Open MPI can: malleable doctor")
+    _refuse_unreachable(nodes)
     worlds: list[Any] = []
     try:
         for name in dict.fromkeys(nodes):
@@ -270,11 +271,22 @@ def _spawn(node: str, count: int) -> Any:
         info.Free()
 
 
+def _refuse_unreachable(nodes: tuple[str, ...]) -> None:
+    """Open MPI finds a way from a place to another host at most once, and may crash when it is finalized after that.
+
+    Raises:
+        ApgasError: The job cannot grow there.
+    """
+    elsewhere = sorted(set(nodes) - {"", environment.node_name()})
+    if library.kind() is mpis.OPEN_MPI and elsewhere:
+        raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
+
+
 def _greet(world: Any, node: str, words: tuple[bytes, str]) -> None:
     """Tell a spawned world what it needs to report; it ends if it cannot hear us.
 
     Raises:
-        ApgasError: MPI has no way to it: Open MPI finds one from a place to other hosts once, and then no more.
+        ApgasError: MPI has no way to it.
     """
     mpi = library.load()
     try:

@@ -62,7 +62,7 @@ OPEN_MPI: Final = Mpi(
     library="libmpi.so.40",
     marks=("Open MPI", "OpenRTE", "PRRTE"),
     resizes=True,
-    hosts="the hosts that mpiexec was given at the start",
+    hosts="the host of place 0",
     planes=("tcp",),
     variables={
         # the same: no barrier in MPI_Finalize

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import ROOT, Leftovers, mpirun, python_run, start_job
-from support.hosts import CLUSTER, need_hosts
+from support import ROOT, Leftovers, mpirun, python_run
 from support.mpi import OPEN_MPI, need_openmpi
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -67,22 +65,6 @@ def test_the_mpi_plane_is_refused(places: int, leftovers: Leftovers) -> None:
     assert job.rc != 0
     assert "hello" not in job.out
     assert "the mpi transport needs MPICH with MPI_THREAD_MULTIPLE, and this is Open MPI" in job.err
-
-
-@pytest.mark.parametrize(("hosts", "outcomes"), [("host2", ["done", "done"]), ("host2,host3", ["aborted", "done"])])
-def test_a_job_grows_onto_one_other_host(hosts: str, outcomes: list[str], leftovers: Leftovers) -> None:
-    need_hosts()
-    agent = {"PRTE_MCA_plm_ssh_agent": "/run/emulated-cluster/ssh"}
-    there = replace(OPEN_MPI, options=("--host", "host1:2,host2:2,host3:2"))
-    orders = f"0.2:+{hosts.count(',') + 1},0.8:-1"
-    cluster: list[str | Path] = [sys.executable, CLUSTER, "--hosts", "3", "--"]
-    command = [*cluster, *there.start(2), PROGRAMS / "resizing.py", orders, "2", hosts]
-    with start_job(command, agent, mpi=there) as running:
-        job = running.wait(60)
-    leftovers.check(job.mark)
-    assert job.rc == 0, job.err
-    result = json.loads(job.out.splitlines()[-1])
-    assert [record["outcome"] for record in result["records"]] == outcomes, result["records"]
 
 
 @pytest.mark.slow

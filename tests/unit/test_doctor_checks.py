@@ -98,7 +98,7 @@ def test_other_mpis_are_listed_with_what_they_can_do(fake_bin: Path, monkeypatch
 @pytest.mark.parametrize(
     ("library", "ok", "words"),
     [
-        (mpi.Library("Open MPI v5.0.11", "multiple"), True, "malleable jobs, growing on the hosts"),
+        (mpi.Library("Open MPI v5.0.11", "multiple"), True, "malleable jobs, growing on the host"),
         (mpi.Library("Intel(R) MPI Library 2021.17", "multiple"), None, "rigid jobs only"),
         (mpi.Library("MPICH 5.0.2", "funneled"), False, "threads: funneled"),
         (mpi.Library("MVAPICH 4.0", "multiple"), False, "MVAPICH 4.0"),

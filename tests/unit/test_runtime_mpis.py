@@ -29,7 +29,7 @@ def test_an_mpi_is_known_by_what_it_says(said: str, mpi: mpis.Mpi | None) -> Non
     ("mpi", "words"),
     [
         (mpis.MPICH, "rigid and malleable jobs, growing on any host by name"),
-        (mpis.OPEN_MPI, "rigid and malleable jobs, growing on the hosts that mpiexec was given"),
+        (mpis.OPEN_MPI, "rigid and malleable jobs, growing on the host of place 0"),
         (mpis.INTEL_MPI, "rigid jobs only"),
     ],
 )

@@ -39,12 +39,14 @@ class Quantity:
         title: Its name for people.
         unit: Its unit.
         goals: What ours should be.
+        ours_only: Whether nobody else can tell.
     """
 
     key: str
     title: str
     unit: Unit
     goals: tuple[Goal, ...] = ()
+    ours_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ _FINISH: Final = Measure(
             (OURS, *PEERS),
             (
                 Quantity("median_s", f"async_at + finish over {places} of 8 places", "s"),
-                Quantity("messages", f"messages of a finish over {places} of 8 places", "count"),
+                Quantity("messages", f"messages of a finish over {places} of 8 places", "count", ours_only=True),
             ),
         )
         for places in (2, 4, 8)
@@ -184,7 +186,7 @@ _GROW: Final = Measure(
             (OURS, MPI, *((DASK, RAY) if n == 1 else (DASK,))),
             (
                 Quantity("grow_s", f"grow by {n}", "s", (Goal("<=", 1.5, MPI),)),
-                Quantity("answered_s", f"grow by {n}, until newcomers have run something", "s"),
+                Quantity("answered_s", f"grow by {n}, until newcomers have run something", "s", ours_only=True),
                 *([Quantity("shrink_s", f"shrink by {n}", "s", (Goal("<=", 0.5, MPI),))] if n < 8 else []),
             ),
         )

@@ -61,7 +61,7 @@ class Running:
         except BaseException:  # noqa: BLE001 - the second attempt fails where its error is taken care of
             self._driver.executor.submit(partial(self._run, src, spawn, load))
             return
-        if self._quick.expects(call[0]):
+        if self._quick.expects(call[0]) and not self._driver.transport.crowded(src):
             self._run(src, spawn, lambda: call, self._hand_over, soon=self._driver.transport.busy)
         else:
             self._driver.executor.submit(partial(self._run, src, spawn, lambda: call))

@@ -110,6 +110,9 @@ class Transport(Protocol):
             SlowPeerError: The queue did not shrink in time.
         """
 
+    def crowded(self, dst: int) -> bool:
+        """Tell whether ``throttle`` would wait: the io thread, which must not, leaves it to others to send more."""
+
     def forget(self, place: int) -> None:
         """End our side: flush what is queued, then close the connection *to* ``place``.
 

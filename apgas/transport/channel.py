@@ -113,13 +113,18 @@ class Channel:
         """Whether large buffers may go in shared memory."""
         return self._lender is not None
 
+    @property
+    def crowded(self) -> bool:
+        """Whether too much is queued."""
+        return self._queued_bytes > self._high_water_bytes
+
     def throttle(self) -> None:
         """Wait while too much is queued; not on the io thread, which must write it.
 
         Raises:
             SlowPeerError: The queue stayed too long above its mark.
         """
-        if self._queued_bytes > self._high_water_bytes and not self._loop.in_thread():
+        if self.crowded and not self._loop.in_thread():
             with self._lock:
                 self._wait_for_room()
 

@@ -103,6 +103,10 @@ class LocalTransport(OnLoop):
     def throttle(self, dst: int) -> None:
         """Nothing waits in a process: frames are handed over at once."""
 
+    def crowded(self, dst: int) -> bool:  # noqa: ARG002 - nobody's queue is bounded
+        """Tell whether ``throttle`` would wait: never; see ``Transport``."""
+        return False
+
     def forget(self, place: int) -> None:
         """Close the connection to ``place``; see ``Transport``."""
         if place == self._place:

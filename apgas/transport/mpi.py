@@ -159,6 +159,10 @@ class MpiTransport(Overlay):
                 return
         self._line.send(dst, bulk.WHOLE + head, buffers, soon=soon)
 
+    def crowded(self, dst: int) -> bool:
+        """Tell whether ``throttle`` would wait; see ``Transport``."""
+        return self._outgoing_bytes[dst] > self._config.high_water_bytes or self._line.crowded(dst)
+
     def throttle(self, dst: int) -> None:
         """Wait while too much is queued for ``dst``; see ``Transport``."""
         high_bytes, patience_s = self._config.high_water_bytes, self._config.patience_s

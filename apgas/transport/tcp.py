@@ -160,6 +160,11 @@ class TcpTransport(OnLoop):
         if outgoing is not None:
             outgoing.channel.throttle()
 
+    def crowded(self, dst: int) -> bool:
+        """Tell whether ``throttle`` would wait; see ``Transport``."""
+        outgoing = self._outgoing.get(dst)
+        return outgoing is not None and outgoing.channel.crowded
+
     def forget(self, place: int) -> None:
         """Flush, then close the connection to ``place``; see ``Transport``."""
         if place == self._place:

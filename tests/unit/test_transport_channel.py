@@ -254,3 +254,15 @@ def test_gathered_frames_that_the_socket_does_not_take_follow_later(
     assert setup.read(total) == bytes(total)
     setup.channel.submit([b"end"])
     assert setup.read(3) == b"end"
+
+
+def test_a_channel_says_when_it_is_crowded(setup: Setup) -> None:
+    said = []
+    for piece in (bytes(HIGH_WATER_BYTES), b"x"):
+        setup.channel.submit([piece])
+        said.append(setup.channel.crowded)
+    setup.attach()
+    assert setup.read(HIGH_WATER_BYTES + 1)
+    setup.channel.throttle()
+    said.append(setup.channel.crowded)
+    assert said == [False, True, False]

@@ -1,0 +1,114 @@
+"""Who runs an activity: the io thread if it is quick and its answer need not wait, else a thread of the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from apgas.core import messages as m
+from apgas.core.identity import Place
+from apgas.runtime.calls import Calls
+from apgas.runtime.driver import Driver
+from apgas.runtime.running import Running
+
+
+class Stub:
+    """A driver, its transport, executor and core in one, which notes what becomes of an activity."""
+
+    def __init__(self) -> None:
+        self.transport = self.executor = self.core = self
+        self.here = Place(0, "node")
+        self.busy = False
+        self.is_crowded = False
+        self.pooled: list[Callable[[], None]] = []
+        self.answers: list[bool] = []
+
+    def in_io_thread(self) -> bool:
+        return True
+
+    def run_last(self, work: Callable[[], None]) -> None:
+        work()
+
+    def crowded(self, dst: int) -> bool:
+        assert dst == 1
+        return self.is_crowded
+
+    def throttle(self, dst: int) -> None:
+        assert dst == 1
+
+    def submit(self, work: Callable[[], None]) -> None:
+        self.pooled.append(work)
+
+    def waiting(self) -> Any:
+        raise AssertionError("nothing waits here")
+
+    def may_begin(self, finish: m.FinishId) -> bool:
+        return finish.home == 1
+
+    def answered(self, dst: int, spawn: m.Spawn, payload: Any, *, ok: bool, error: bytes | None) -> list[Any]:
+        assert (dst, spawn.call, error) == (1, 7, None)
+        assert payload
+        self.answers.append(ok)
+        return []
+
+    def change(self, act: Callable[[], Any], *, soon: bool = False) -> None:
+        assert not soon
+        act()
+
+
+def arrive(stub: Stub, running: Running, fn: Callable[..., object]) -> None:
+    payload, _ = Calls().pack(0, (fn, (), {}))
+    running.begin(1, m.Spawn(0, m.FinishId(1, 0), 7, True), payload)
+
+
+def drain(stub: Stub) -> int:
+    """Let the pool work; returns how much there was."""
+    count = len(stub.pooled)
+    while stub.pooled:
+        stub.pooled.pop()()
+    return count
+
+
+def make() -> tuple[Stub, Running]:
+    stub = Stub()
+    return stub, Running(cast(Driver, stub), Calls())
+
+
+def test_a_function_is_run_by_the_pool_until_it_is_known_to_be_quick() -> None:
+    stub, running = make()
+    pooled = []
+    for _ in range(5):
+        arrive(stub, running, dir)
+        pooled.append(drain(stub))
+    assert pooled == [1, 1, 0, 0, 0]
+    assert stub.answers == [True] * 5
+
+
+def test_an_answer_that_has_to_wait_is_left_to_the_pool() -> None:
+    stub, running = make()
+    for _ in range(3):
+        arrive(stub, running, dir)
+        drain(stub)
+    stub.is_crowded = True
+    arrive(stub, running, dir)
+    assert drain(stub) == 1
+    stub.is_crowded = False
+    arrive(stub, running, dir)
+    assert drain(stub) == 0
+
+
+def test_what_cannot_be_read_is_answered_all_the_same() -> None:
+    stub, running = make()
+    arrive(stub, running, Unreadable())
+    assert drain(stub) == 1
+    assert stub.answers == [False]
+
+
+class Unreadable:
+    """Cannot be unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Place, ("too", "many", "arguments"))
+
+    def __call__(self) -> None:
+        raise AssertionError("it cannot get here")

@@ -341,6 +341,9 @@ def leave(code: int = 0) -> NoReturn:
     That would take 0.2 s of a core with Numba loaded, while the scheduler waits for the node. C's exit is needed, for
     MPICH says goodbye to its process manager there; what Python would do first (threads, exit functions) is done.
     """
+    if code and _under_openmpi():
+        # place 0 is lost, and its mpiexec returns the code of whoever ends first: that of place 0 says more
+        time.sleep(orphans.MOMENT_S)
     import ctypes
 
     finalize()

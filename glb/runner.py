@@ -121,7 +121,8 @@ class PlaceRunner(Generic[R]):
     def warm_up_then_begin(self) -> None:
         """Warm up in a thread of its own, then begin to steal; bags that arrive meanwhile wait."""
         self._warm.clear()
-        threading.Thread(target=self._warm_up, name="glb-warm-up", daemon=True).start()
+        # no daemon: a place that leaves meanwhile must not take a compiler apart that is at work
+        threading.Thread(target=self._warm_up, name="glb-warm-up").start()
 
     def _warm_up(self) -> None:
         try:

@@ -352,7 +352,7 @@ def leave(code: int = 0) -> NoReturn:
             thread.join()
     atexit._run_exitfuncs()  # noqa: SLF001 - nothing public runs them
     flush()
-    ctypes.CDLL(None).exit(code)
+    ctypes.PyDLL(None).exit(code)  # keeps the interpreter's lock: no other thread runs while libraries are taken apart
     os._exit(code)
 
 

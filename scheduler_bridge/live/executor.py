@@ -15,7 +15,7 @@ from scheduler_bridge.live import marks
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.runner import Ending, JobRun, Launch
 from scheduler_bridge.live.state import StateFolder, scratch_folder
-from scheduler_bridge.live.template import launch_command
+from scheduler_bridge.live.template import launch_command, starts_launcher
 
 _logger = logging.getLogger(__name__)
 
@@ -59,6 +59,7 @@ class Executor:
             output=self._folder.output(job_id),
             errors=self._folder.errors(job_id),
             scratch=scratch_folder(mark),
+            launcher=starts_launcher(request),
         )
         run = JobRun(launch, self._grace_s)
         self._runs[job_id] = run

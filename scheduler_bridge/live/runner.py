@@ -25,7 +25,10 @@ _LEFTOVER_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to run and where its traces go; ``environment`` is complete."""
+    """What to run and where its traces go.
+
+    ``environment`` is complete; ``launcher`` tells that the command is an MPI launcher.
+    """
 
     job_id: int
     command: tuple[str, ...]
@@ -35,6 +38,7 @@ class Launch:
     output: Path
     errors: Path
     scratch: Path
+    launcher: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ class JobRun:
                     stdout=output,
                     stderr=errors,
                     start_new_session=True,
+                    # hydra passes the end of its input on to a node whose processes may have ended already, and would
+                    # die of SIGPIPE: it keeps this process's way of ignoring it. The job's own get the default again.
+                    restore_signals=not launch.launcher,
                 )
         except (OSError, ValueError) as error:  # ValueError: words that the system cannot take
             shutil.rmtree(launch.scratch, ignore_errors=True)

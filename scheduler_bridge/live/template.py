@@ -34,9 +34,18 @@ def wants_launcher(request: JobRequest) -> bool:
     """Whether the command is to be prepended with the MPI launcher."""
     if request.launch != "auto":
         return request.launch == "mpiexec"
-    if Path(request.command[0]).name in _LAUNCHERS:
+    if _names_launcher(request):
         return False
     return not any("{hosts}" in word or "{count}" in word for word in request.command)
+
+
+def starts_launcher(request: JobRequest) -> bool:
+    """Whether the process that will be started is an MPI launcher."""
+    return wants_launcher(request) or _names_launcher(request)
+
+
+def _names_launcher(request: JobRequest) -> bool:
+    return Path(request.command[0]).name in _LAUNCHERS
 
 
 def launch_command(request: JobRequest, nodes: tuple[str, ...], mpiexec: Path) -> tuple[str, ...]:

@@ -9,22 +9,14 @@ import time
 from collections.abc import Sequence
 
 import apgas
+from apgas.testing.handlers import ReleaseNewest
 
 
-class Grown(apgas.MalleableHandler):
+class Grown(ReleaseNewest):
     """Notices when the newcomer is there."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
-
-    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
-        return apgas.places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
 
     def postGrow(  # noqa: N802
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]

@@ -1,0 +1,65 @@
+"""A daemon and its jobs' processes, for tests: played with inside an event loop, and nothing may be left after it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+
+FAKE = str(Path(__file__).with_name("fake_job.py"))
+PATIENCE_S = 60.0
+
+PATIENCE_S = 60.0
+BIRTHMARK = "BRIDGE_TEST"
+"""In the environment of every process that a test's daemon starts."""
+
+
+def rigid(nodes: int, *command: str) -> JobRequest:
+    return JobRequest(name="rigid", command=command, nodes=nodes)
+
+
+def perform(config: DaemonConfig, play: Callable[[Daemon], Awaitable[None]]) -> Daemon:
+    daemon = Daemon(config)
+
+    async def run() -> None:
+        async with asyncio.timeout(PATIENCE_S), daemon:
+            await play(daemon)
+
+    asyncio.run(run())
+    assert_nothing_left(config)
+    return daemon
+
+
+def assert_nothing_left(config: DaemonConfig) -> None:
+    names = {entry.name for entry in config.state_dir.iterdir()}
+    assert not names & {"control.sock", "endpoint.json", "lock", "marks"}
+    assert not jobs_processes()
+    assert not list(Path(tempfile.gettempdir()).iterdir())
+
+
+def jobs_processes() -> list[int]:
+    born_here = f"{BIRTHMARK}={os.environ[BIRTHMARK]}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if born_here in environment.split(b"\0"):
+            found.append(int(process.name))
+    return found
+
+
+async def until(daemon: Daemon, holds: Callable[[], bool]) -> None:
+    while not holds():
+        await daemon.changed()
+
+
+def replace_request(request: JobRequest, **fields: object) -> JobRequest:
+    import msgspec
+
+    return msgspec.structs.replace(request, **fields)

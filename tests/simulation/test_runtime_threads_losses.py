@@ -12,13 +12,14 @@ import pytest
 import apgas
 from apgas import Deadlines, DeadPlaceError, PlaceGoneError, async_at, finish, here, places
 from apgas.runtime import process
+from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job
 
 ORDERS = 20
 HOPS = 5
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     """Releases random places."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -27,17 +28,6 @@ class Handler(apgas.MalleableHandler):
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
         others = [place for place in places() if place.id]
         return self.rng.sample(others, min(nb_places, len(others)))
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
 
 def hop(left: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import apgas
 import glb
+from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
 from glb.testing import Numbers, Total
 
@@ -50,7 +51,7 @@ def test_computations_and_programs_one_after_another(apgas_job: MakeJob) -> None
         assert apgas_job(compute, 0, 3).run() == 3
 
 
-class CutsANode(apgas.MalleableHandler):
+class CutsANode(ReleaseNewest):
     """Chooses a part of a node first, then leaves the choice to the balancer."""
 
     def __init__(self) -> None:
@@ -58,17 +59,6 @@ class CutsANode(apgas.MalleableHandler):
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
         return [] if self.aborted else apgas.places()[-1:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
     def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802
         self.aborted.append([place.id for place in places])

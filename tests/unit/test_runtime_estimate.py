@@ -14,6 +14,7 @@ import apgas
 from apgas.core.estimate import MOST, Estimate, Sample, estimate, median, newest, samples_of
 from apgas.core.resize import ResizeRecord
 from apgas.runtime.calibration import Calibration, from_environment
+from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
 
 
@@ -153,26 +154,10 @@ def test_the_variable_names_the_file(tmp_path: Path) -> None:
 # the public function --------------------------------------------------------------------------------------------------
 
 
-class Handler(apgas.MalleableHandler):
-    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
-        return apgas.places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
-
-
 def test_a_program_may_ask(apgas_job: MakeJob) -> None:
     def main() -> None:
         assert apgas.estimate(grow=2) is None
-        apgas.define_malleable_handler(Handler())
+        apgas.define_malleable_handler(ReleaseNewest())
         job.grow(1).wait()
         found = apgas.estimate(grow=2)
         assert found is not None

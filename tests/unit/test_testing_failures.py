@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
 import apgas
 from apgas import async_at, at, finish, here, place, places
+from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job, JobFailedError, JobHangsError
 from apgas.testing.pytest_plugin import MakeJob
 
 SOON_S = 20.0
-
-
-class Handler(apgas.MalleableHandler):
-    """Releases the last places."""
-
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
 
 gates: dict[str, Callable[[], None]] = {}
@@ -159,7 +142,7 @@ def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob)
             job.kill(1)
 
     def main() -> list[int]:
-        apgas.define_malleable_handler(Handler())
+        apgas.define_malleable_handler(ReleaseNewest())
         died: list[int] = []
         apgas.on_place_failure(lambda dead: died.append(dead.id))
         with pytest.raises(ExceptionGroup) as caught:

@@ -7,22 +7,12 @@ from collections.abc import Sequence
 import apgas
 from apgas import Place, async_at, finish, gather, here, place, places
 from apgas.runtime import mpi_comm
+from apgas.testing.handlers import ReleaseNewest
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802
         return [place for place in places() if place.id][:nb_places]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]
-    ) -> None:
-        pass
 
 
 def ids() -> list[int]:

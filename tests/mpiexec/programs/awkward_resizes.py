@@ -11,20 +11,15 @@ import numpy as np
 
 import apgas
 from apgas import at, places
+from apgas.testing.handlers import ReleaseNewest
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     """Leaves by SystemExit before it grows first, and gives itself up after it has grown."""
 
     def __init__(self) -> None:
         self.grows = 0
         self.said = ""
-
-    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
 
     def preGrow(self, nb_places: int) -> None:  # noqa: N802
         self.grows += 1

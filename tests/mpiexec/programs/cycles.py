@@ -15,28 +15,18 @@ from collections.abc import Sequence
 
 import apgas
 from apgas import async_at, finish, here, places
+from apgas.testing.handlers import ReleaseNewest
 
 SIZES = (100, 5_000, 70_000, 300_000, 1_500_000)
 MOST_PLACES = 5
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
         return self.rng.sample([place for place in places() if place.id], nb_places)
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
 
 def echo(body: bytearray, check: int) -> bytearray:

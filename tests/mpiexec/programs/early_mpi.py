@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from mpi4py import MPI
 
 import apgas
+from apgas.testing.handlers import ReleaseNewest
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     """Does nothing."""
 
     def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
         return []
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
 
 def main() -> None:

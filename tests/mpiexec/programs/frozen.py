@@ -15,29 +15,16 @@ from pathlib import Path
 
 import apgas
 from apgas import at, finish, here, places
+from apgas.testing.handlers import ReleaseNewest
 
 DEADLINES = apgas.Deadlines(pre_s=20, spawn_s=8, drain_s=1, release_s=5, post_s=20)
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     """Releases the highest ids and remembers what was undone."""
 
     def __init__(self) -> None:
         self.undone: list[int] = []
-
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
     def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802
         self.undone += [place.id for place in places]

@@ -8,26 +8,16 @@ from collections.abc import Sequence
 
 import apgas
 from apgas.runtime import lifetime
+from apgas.testing.handlers import ReleaseNewest
 
 lifetime._NEWCOMER = "import time; time.sleep(1000)"
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     """Only grows."""
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
         return []
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
 
 def main() -> None:

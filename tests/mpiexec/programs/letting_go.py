@@ -6,7 +6,7 @@ import gc
 import pickle
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import apgas
 from apgas import GlobalRef, PlaceLocal, async_at, at, finish, gather, here, immediate, places
 from apgas.runtime import current
+from apgas.testing.handlers import ReleaseNewest
 
 PATIENCE_S = 30.0
 
@@ -146,24 +147,6 @@ def objects_of_a_place_local_follow_its_handle() -> None:
     wait_for(lambda: gather(placed) == before, "objects without a handle stay")
 
 
-class Handler(apgas.MalleableHandler):
-    """Releases the highest ids."""
-
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        """Nothing to mend."""
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        """Nothing to prepare."""
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        """Nothing to give."""
-
-
 def hop(left: int, ref: GlobalRef[Box]) -> None:
     while left:
         now = places()
@@ -178,7 +161,7 @@ def leavers_let_go(shelf: Shelf) -> None:
     at(places()[-1], put, shelf, "here", ref)
     at(places()[-1], put, shelf, "there", elsewhere)
     before = at(places()[1], homed)
-    apgas.define_malleable_handler(Handler())
+    apgas.define_malleable_handler(ReleaseNewest())
     apgas.schedule_orders("0:-1,0.05:+2,0.3:-2")
     until = time.monotonic() + PATIENCE_S
     while len(apgas.resizes()) < 3:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import apgas
 from apgas import at, finish, here, immediate, places, uncounted
+from apgas.testing.handlers import ReleaseNewest
 
 EACH = 40
 
@@ -43,7 +44,7 @@ def spawns_without_a_finish(into: apgas.GlobalRef[Seen]) -> None:
         immediate(into.place, note, into, -1)
 
 
-class Handler(apgas.MalleableHandler):
+class Handler(ReleaseNewest):
     """Sends work to the leavers just before they have to go."""
 
     def __init__(self, into: apgas.GlobalRef[Seen]) -> None:
@@ -60,14 +61,6 @@ class Handler(apgas.MalleableHandler):
     def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
         self.at_post = len(self.into.get().ran)
         self.into.get().enough.set()
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        """Nothing grows here."""
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        """Nothing grows here."""
 
 
 def check(condition: object, what: object) -> None:

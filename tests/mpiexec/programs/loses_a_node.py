@@ -6,21 +6,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import apgas
-
-
-class Handler(apgas.MalleableHandler):
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
-        return apgas.places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None: ...  # noqa: N802
-    def preGrow(self, nb_places: int) -> None: ...  # noqa: N802
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None: ...
+from apgas.testing.handlers import ReleaseNewest
 
 
 def die() -> None:
@@ -28,7 +17,7 @@ def die() -> None:
 
 
 def main() -> None:
-    apgas.define_malleable_handler(Handler())
+    apgas.define_malleable_handler(ReleaseNewest())
     victim = apgas.places()[-1]
     try:
         apgas.at(victim, die)

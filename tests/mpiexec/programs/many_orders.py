@@ -5,33 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
 
 import apgas
 from apgas import at, here, places
-
-
-class Handler(apgas.MalleableHandler):
-    """Releases the highest ids."""
-
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
+from apgas.testing.handlers import ReleaseNewest
 
 
 def main() -> None:
     wanted = int(sys.argv[1])
-    apgas.define_malleable_handler(Handler())
+    apgas.define_malleable_handler(ReleaseNewest())
     until = time.monotonic() + 80
     while len(apgas.resizes()) < wanted and time.monotonic() < until:
         time.sleep(0.01)

@@ -7,10 +7,10 @@ import enum
 import functools
 import sys
 import time
-from collections.abc import Sequence
 
 import apgas
 from apgas import at, places
+from apgas.testing.handlers import ReleaseNewest
 
 
 class Colour(enum.Enum):
@@ -22,22 +22,6 @@ class Colour(enum.Enum):
 class Painted:
     number: int
     colour: Colour
-
-
-class Handler(apgas.MalleableHandler):
-    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
 
 @functools.lru_cache
@@ -70,7 +54,7 @@ def grow(orders: int) -> None:
 
 
 def main() -> None:
-    apgas.define_malleable_handler(Handler())
+    apgas.define_malleable_handler(ReleaseNewest())
     grow(1)
     check(len(places()) == 3, apgas.resizes())
     for place in places():

@@ -11,22 +11,11 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 
 import apgas
-from apgas import DeadPlaceError, Future, Place, PlaceGoneError, async_at, at, finish, places
-
-
-class Handler(apgas.MalleableHandler):
-    def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None: ...  # noqa: N802
-    def preGrow(self, nb_places: int) -> None: ...  # noqa: N802
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]
-    ) -> None: ...
+from apgas import DeadPlaceError, Future, PlaceGoneError, async_at, at, finish, places
+from apgas.testing.handlers import ReleaseNewest
 
 
 def tree(depth: int) -> None:
@@ -90,7 +79,7 @@ def main() -> None:
     rng, until = random.Random(int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
     deaths: list[int] = []
     apgas.on_place_failure(lambda place: deaths.append(place.id))
-    apgas.define_malleable_handler(Handler())
+    apgas.define_malleable_handler(ReleaseNewest())
     rounds = lost = ordered = 0
     while time.monotonic() < until:
         if len(apgas.resizes()) == ordered and (len(places()) < 3 or rng.random() < 0.3):

@@ -15,26 +15,16 @@ from collections.abc import Sequence
 
 import apgas
 from apgas.runtime import current
+from apgas.testing.handlers import ReleaseNewest
 
 
-class Roamer(apgas.MalleableHandler):
+class Roamer(ReleaseNewest):
     """Releases the places that the step names."""
 
     leavers: Sequence[int] = ()
 
     def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
         return [place for place in apgas.places() if place.id in self.leavers]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        pass
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        pass
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        pass
 
 
 def host_name() -> str:

@@ -7,19 +7,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
 
 import apgas
 from apgas import DeadPlaceError, Place, async_at, at, finish, places
-
-
-class Grower(apgas.MalleableHandler):
-    def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None: ...  # noqa: N802
-    def preGrow(self, nb_places: int) -> None: ...  # noqa: N802
-    def postGrow(self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None: ...  # noqa: N802
+from apgas.testing.handlers import ReleaseNewest
 
 
 def die() -> None:
@@ -96,7 +87,7 @@ def main() -> None:
         heard.release()
 
     apgas.on_place_failure(note)
-    apgas.define_malleable_handler(Grower())
+    apgas.define_malleable_handler(ReleaseNewest())
     grow()
     first, spawned = places()[1], places()[-1]
     lose(first)

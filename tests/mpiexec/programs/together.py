@@ -6,10 +6,10 @@ import itertools
 import operator
 import threading
 import time
-from collections.abc import Sequence
 
 import apgas
 from apgas import at, broadcast, finish, gather, here, places, reduce
+from apgas.testing.handlers import ReleaseNewest
 
 PATIENCE_S = 40.0
 
@@ -17,24 +17,6 @@ PATIENCE_S = 40.0
 def check(condition: object, what: object) -> None:
     if not condition:
         raise AssertionError(what)
-
-
-class Handler(apgas.MalleableHandler):
-    """Releases the highest ids."""
-
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
-        return places()[-nb_places:]
-
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
-        """Nothing to mend."""
-
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
-        """Nothing to prepare."""
-
-    def postGrow(  # noqa: N802
-        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
-    ) -> None:
-        """Nothing to give."""
 
 
 def word(text: str) -> str:
@@ -100,7 +82,7 @@ def errors_are_raised() -> None:
 
 def they_hold_while_places_come_and_go() -> None:
     handle = broadcast([7])
-    apgas.define_malleable_handler(Handler())
+    apgas.define_malleable_handler(ReleaseNewest())
     apgas.schedule_orders("0:+2,0.1:-1,0.2:+1,0.3:-2")
     over = threading.Event()
     with finish():

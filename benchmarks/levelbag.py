@@ -96,7 +96,7 @@ class LevelBag(ABC):
                 return True
         return False
 
-    def split(self, all: bool) -> Self | None:  # noqa: A002 - the name is the protocol's
+    def split(self, all: bool) -> Self | None:
         """Give away half of the expected work in whole subtrees, those nearest to the root first; or everything.
 
         The partial result stays here.

@@ -35,7 +35,7 @@ class Bag(Protocol[R_contra]):
         No lock is held during the call; a kernel should release the GIL.
         """
 
-    def split(self, all: bool) -> Bag[R_contra] | None:  # noqa: A002
+    def split(self, all: bool) -> Bag[R_contra] | None:
         """Move about half of the tasks to a new bag, or everything with ``all``; None if there is nothing to give."""
 
     def merge(self, other: Self) -> None:

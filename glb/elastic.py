@@ -47,7 +47,7 @@ class Elastic(apgas.MalleableHandler):
             self.changing.wait_for(lambda: self.current is not None)
             yield None if _given_up(known) else self.current
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published name
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         """Evacuate the places with the least work, or those that the program's handler chooses."""
         known = len(apgas.resizes())
         with self._running(known) as computation:
@@ -67,21 +67,21 @@ class Elastic(apgas.MalleableHandler):
             self._leaving.update(leavers)
         return leavers
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802 - the published name
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         """The leavers are gone; everything was moved before."""
         with self.changing:
             self._leaving.difference_update(removed_places)
         if self.user is not None:
             self.user.postShrink(nb_places, removed_places)
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802 - the published name
+    def preGrow(self, nb_places: int) -> None:
         """Wait for a computation that newcomers can join."""
         with self._running(len(apgas.resizes())) as computation:
             pass
         if self.user is not None and computation is not None:
             self.user.preGrow(nb_places)
 
-    def postGrow(  # noqa: N802 - the published name
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         """Let the newcomers join the running computation; the next one uses them anyway."""
@@ -91,7 +91,7 @@ class Elastic(apgas.MalleableHandler):
         if self.user is not None:
             self.user.postGrow(nb_places, continued_places, new_places)
 
-    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802 - the published name
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         """Take evacuated places back."""
         with self.changing:
             self._leaving.difference_update(places)

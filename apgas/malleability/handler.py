@@ -20,7 +20,7 @@ class MalleableHandler(ABC):
     """
 
     @abstractmethod
-    def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802 - the published name
+    def preShrink(self, nb_places: int) -> Sequence[Place]:
         """Choose ``nb_places`` places to release, never the node of place 0, and move tasks and data off them.
 
         Args:
@@ -31,7 +31,7 @@ class MalleableHandler(ABC):
         """
 
     @abstractmethod
-    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:  # noqa: N802 - the published name
+    def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:
         """Go on without the places that have left.
 
         Args:
@@ -40,7 +40,7 @@ class MalleableHandler(ABC):
         """
 
     @abstractmethod
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802 - the published name
+    def preGrow(self, nb_places: int) -> None:
         """Prepare for newcomers, or wait until the program can take them.
 
         Args:
@@ -48,9 +48,7 @@ class MalleableHandler(ABC):
         """
 
     @abstractmethod
-    def postGrow(  # noqa: N802 - the published name
-        self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]
-    ) -> None:
+    def postGrow(self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None:
         """Send data and work to the newcomers, which have joined.
 
         Args:
@@ -59,7 +57,7 @@ class MalleableHandler(ABC):
             new_places: The newcomers.
         """
 
-    def shrinkAborted(self, places: Sequence[Place]) -> None:  # noqa: B027, N802 - optional; named like its siblings
+    def shrinkAborted(self, places: Sequence[Place]) -> None:  # noqa: B027 - optional; named like its siblings
         """Put places back to work that stay after all, because the shrink was aborted after ``preShrink``.
 
         Args:

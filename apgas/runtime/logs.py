@@ -33,7 +33,7 @@ def settings() -> Settings | None:
     return _settings
 
 
-def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:  # noqa: A002 - logging's own word
+def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:
     """Have every place write its log records to standard error, newcomers too; replaces what was configured before.
 
     Works before ``apgas.run``, on the places that run the same lines, and on place 0 in the program, for all. Without

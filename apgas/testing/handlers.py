@@ -10,17 +10,17 @@ import apgas
 class ReleaseNewest(apgas.MalleableHandler):
     """Releases the places with the highest ids, and has nothing to move; override what differs."""
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published name
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         """Choose the places with the highest ids."""
         return apgas.places()[-nb_places:]
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802 - as above
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         """Go on."""
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802 - as above
+    def preGrow(self, nb_places: int) -> None:
         """Be ready."""
 
-    def postGrow(  # noqa: N802 - as above
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         """Go on."""

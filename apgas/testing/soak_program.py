@@ -134,7 +134,7 @@ class Keeper(apgas.MalleableHandler):
         self.moving = threading.Lock()
         self._rng = rng
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         """Choose leavers and take their books over; what happens there from now on is told to place 0."""
         leavers = self._rng.sample([place for place in apgas.places() if place.id > WITNESS], nb_places)
         with self.moving:
@@ -143,18 +143,18 @@ class Keeper(apgas.MalleableHandler):
                     self.books.get().add(wave, tally)
         return leavers
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         """Nothing is left to do."""
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         """Nothing has to wait."""
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         """Nothing is left to do: the waves find the newcomers."""
 
-    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         """Let places that stay count for themselves again."""
         for place in places:
             apgas.at(place, reopen_book, self.books)

@@ -33,9 +33,9 @@ STUCK_S: Final = 0.5
 class Request(Protocol):
     """As much of an mpi4py request as is used here."""
 
-    def Test(self) -> bool: ...  # noqa: N802, D102 - the names of MPI
-    def Cancel(self) -> None: ...  # noqa: N802, D102
-    def Free(self) -> None: ...  # noqa: N802, D102
+    def Test(self) -> bool: ...  # noqa: D102 - the names of MPI
+    def Cancel(self) -> None: ...  # noqa: D102
+    def Free(self) -> None: ...  # noqa: D102
 
 
 TestSome = Callable[[list[Request]], Sequence[int] | None]

@@ -124,7 +124,7 @@ class RangeBag(ABC, Generic[R]):
             self.work += last - first
         return bool(self._tasks)
 
-    def split(self, all: bool) -> Self | None:  # noqa: A002 (the protocol's name)
+    def split(self, all: bool) -> Self | None:
         """Give half of the tasks, or all of them; None if there is nothing to give."""
         given = self._tasks.take_all() if all else self._tasks.take_half()
         return self._with(given) if given else None

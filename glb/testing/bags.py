@@ -47,7 +47,7 @@ class Numbers:
             self.tasks += self.children(task)
         return bool(self.tasks)
 
-    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+    def split(self, all: bool) -> Numbers | None:
         """Give the older half away, or everything."""
         count = len(self.tasks) if all else len(self.tasks) // 2
         if not count:

@@ -25,7 +25,7 @@ class Handler(ReleaseNewest):
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         others = [place for place in places() if place.id]
         return self.rng.sample(others, min(nb_places, len(others)))
 

@@ -30,18 +30,18 @@ class Handler(apgas.MalleableHandler):
         if self.rng.random() < 0.05:
             raise LookupError("bad luck")
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         self._may_fail()
         nodes = apgas.nodes()[1:]
         return [place for node in self.rng.sample(nodes, nb_places // len(nodes[0])) for place in node]
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         self._may_fail()
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         self._may_fail()
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         with finish():

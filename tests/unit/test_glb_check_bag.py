@@ -22,7 +22,7 @@ class DropsResultOfEmptyBag(Numbers):
 
 
 class CopiesOnSplit(Numbers):
-    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+    def split(self, all: bool) -> Numbers | None:
         count = len(self.tasks) if all else len(self.tasks) // 2
         return type(self)(self.tasks[:count], self.limit) if count else None
 
@@ -31,7 +31,7 @@ class CopiesOnSplit(Numbers):
 
 
 class SharesTheList(Numbers):
-    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+    def split(self, all: bool) -> Numbers | None:
         part = super().split(all)
         if part is not None:
             part.done = self.done
@@ -55,7 +55,7 @@ class LiesAboutSplitting(Numbers):
 
 
 class ReturnsEmptyParts(Numbers):
-    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+    def split(self, all: bool) -> Numbers | None:
         return super().split(all) or type(self)([], self.limit)
 
 
@@ -72,7 +72,7 @@ class DoesNotCount(Numbers):
 
 
 class KeepsSomeBack(Numbers):
-    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+    def split(self, all: bool) -> Numbers | None:
         return super().split(False)
 
 

@@ -57,10 +57,10 @@ class CutsANode(ReleaseNewest):
     def __init__(self) -> None:
         self.aborted: list[list[int]] = []
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         return [] if self.aborted else apgas.places()[-1:]
 
-    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         self.aborted.append([place.id for place in places])
 
 

@@ -41,22 +41,22 @@ class Handler(apgas.MalleableHandler):
             return self.act()
         return otherwise
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         chosen: Sequence[apgas.Place] = self._called("preShrink", last(nb_places))
         return chosen
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         self._called("postShrink")
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         self._called("preGrow")
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         self._called("postGrow")
 
-    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         self._called("shrinkAborted")
 
 

@@ -27,19 +27,19 @@ class Handler(apgas.MalleableHandler):
         self.may_begin = threading.Event()
         self.may_begin.set()
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         self.calls.append(f"preShrink {nb_places}")
         assert self.may_begin.wait(SOON_S)
         return apgas.shrink_wish() or places()[-nb_places:]
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         self.calls.append(f"postShrink {[place.id for place in removed_places]}")
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         self.calls.append(f"preGrow {nb_places}")
         assert self.may_begin.wait(SOON_S)
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         self.calls.append(f"postGrow {[place.id for place in new_places]}")
@@ -322,7 +322,7 @@ def test_a_job_runs_once(apgas_job: MakeJob) -> None:
 class ByNodes(Handler):
     """Releases the last nodes."""
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         self.calls.append(f"preShrink {nb_places}")
         return apgas.shrink_wish() or [place for node in apgas.nodes()[1:] for place in node][-nb_places:]
 

@@ -25,25 +25,25 @@ class FakeComm:
             raise RuntimeError(f"no {name}")
         return FakeComm(name, self.freed, self.fails)
 
-    def Dup(self) -> FakeComm:  # noqa: N802 - the names of MPI
+    def Dup(self) -> FakeComm:
         return self._make(f"copy of {self.name}")
 
-    def Create_intercomm(self, leader: int, peer: FakeComm, remote: int, tag: int) -> FakeComm:  # noqa: N802
+    def Create_intercomm(self, leader: int, peer: FakeComm, remote: int, tag: int) -> FakeComm:
         return self._make(f"{self.name}-{peer.name}{remote}")
 
-    def Merge(self, high: bool) -> FakeComm:  # noqa: N802
+    def Merge(self, high: bool) -> FakeComm:
         return self._make(f"({self.name}{'^' if high else ''})")
 
-    def Get_group(self) -> FakeComm:  # noqa: N802
+    def Get_group(self) -> FakeComm:
         return self._make("group")
 
-    def Incl(self, ranks: list[int]) -> FakeComm:  # noqa: N802
+    def Incl(self, ranks: list[int]) -> FakeComm:
         return self._make(f"{ranks}")
 
-    def Create_group(self, group: FakeComm, tag: int) -> FakeComm:  # noqa: N802
+    def Create_group(self, group: FakeComm, tag: int) -> FakeComm:
         return self._make(f"{self.name}{group.name}")
 
-    def Free(self) -> None:  # noqa: N802
+    def Free(self) -> None:
         self.freed.append(self.name)
 
 

@@ -20,15 +20,15 @@ class FakeRequest:
         self.error = ""
         self.log: list[str] = []
 
-    def Test(self) -> bool:  # noqa: N802 - the names of MPI
+    def Test(self) -> bool:
         if self.error:
             raise RuntimeError(self.error)
         return self.done
 
-    def Cancel(self) -> None:  # noqa: N802
+    def Cancel(self) -> None:
         self.log.append("cancel")
 
-    def Free(self) -> None:  # noqa: N802
+    def Free(self) -> None:
         self.log.append("free")
 
 

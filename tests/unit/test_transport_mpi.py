@@ -63,13 +63,13 @@ class FakeRequest:
         self.done = False
         self.cancelled = False
 
-    def Test(self) -> bool:  # noqa: N802 - the names of MPI
+    def Test(self) -> bool:
         return self.done
 
-    def Cancel(self) -> None:  # noqa: N802
+    def Cancel(self) -> None:
         self.cancelled = True
 
-    def Free(self) -> None:  # noqa: N802
+    def Free(self) -> None:
         pass
 
 
@@ -77,10 +77,10 @@ class FakeComm:
     def __init__(self, mpi: FakeMpi) -> None:
         self.mpi = mpi
 
-    def Issend(self, what: tuple[Any, object], rank: int, tag: int) -> FakeRequest:  # noqa: N802
+    def Issend(self, what: tuple[Any, object], rank: int, tag: int) -> FakeRequest:
         return self.mpi.post(self, tag, what[0], sending=True)
 
-    def Irecv(self, what: tuple[Any, object], rank: int, tag: int) -> FakeRequest:  # noqa: N802
+    def Irecv(self, what: tuple[Any, object], rank: int, tag: int) -> FakeRequest:
         return self.mpi.post(self, tag, what[0], sending=False)
 
 

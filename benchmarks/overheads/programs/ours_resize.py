@@ -24,13 +24,13 @@ class _Handler(apgas.MalleableHandler):
         self.at_s = 0.0
         self.added: list[apgas.Place] = []
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         pass
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         return apgas.places()[-nb_places:]
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self,
         nb_places: int,  # noqa: ARG002
         continued_places: Sequence[apgas.Place],  # noqa: ARG002
@@ -39,7 +39,7 @@ class _Handler(apgas.MalleableHandler):
         self.added = list(new_places)
         self._note()
 
-    def postShrink(  # noqa: N802
+    def postShrink(
         self,
         nb_places: int,  # noqa: ARG002
         removed_places: Sequence[apgas.Place],  # noqa: ARG002

@@ -11,7 +11,7 @@ from apgas.testing.handlers import ReleaseNewest
 
 
 class Handler(ReleaseNewest):
-    def preShrink(self, nb_places: int) -> Sequence[Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> Sequence[Place]:
         return [place for place in places() if place.id][:nb_places]
 
 

@@ -21,12 +21,12 @@ class Handler(ReleaseNewest):
         self.grows = 0
         self.said = ""
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         self.grows += 1
         if self.grows == 1:
             sys.exit("not now")
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         try:

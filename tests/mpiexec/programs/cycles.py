@@ -25,7 +25,7 @@ class Handler(ReleaseNewest):
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         return self.rng.sample([place for place in places() if place.id], nb_places)
 
 

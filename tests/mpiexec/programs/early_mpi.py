@@ -13,7 +13,7 @@ from apgas.testing.handlers import ReleaseNewest
 class Handler(ReleaseNewest):
     """Does nothing."""
 
-    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:
         return []
 
 

@@ -26,7 +26,7 @@ class Handler(ReleaseNewest):
     def __init__(self) -> None:
         self.undone: list[int] = []
 
-    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         self.undone += [place.id for place in places]
 
 

@@ -104,17 +104,17 @@ class Watching(apgas.MalleableHandler):
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:
         self.calls.append("preShrink")
         return apgas.places()[1 : 1 + nb_places]
 
-    def postShrink(self, nb_places: int, removed_places: object) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: object) -> None:
         self.calls.append("postShrink")
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         self.calls.append("preGrow")
 
-    def postGrow(self, nb_places: int, continued_places: object, new_places: object) -> None:  # noqa: N802
+    def postGrow(self, nb_places: int, continued_places: object, new_places: object) -> None:
         self.calls.append("postGrow")
 
 

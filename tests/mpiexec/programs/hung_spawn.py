@@ -16,7 +16,7 @@ lifetime._NEWCOMER = "import time; time.sleep(1000)"
 class Handler(ReleaseNewest):
     """Only grows."""
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         return []
 
 

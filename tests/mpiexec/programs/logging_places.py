@@ -17,20 +17,20 @@ class Handler(apgas.MalleableHandler):
     def __init__(self) -> None:
         self.grown = threading.Event()
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         logging.getLogger("program").info("grows")
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         for newcomer in new_places:
             at(newcomer, speak)
         self.grown.set()
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         return []
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         """Nothing shrinks here."""
 
 

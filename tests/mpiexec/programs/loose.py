@@ -51,14 +51,14 @@ class Handler(ReleaseNewest):
         self.into = into
         self.at_post = -1
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         leavers = places()[-nb_places:]
         for number in range(EACH):
             for leaver in leavers:
                 uncounted(leaver, work, self.into, number)
         return leavers
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         self.at_post = len(self.into.get().ran)
         self.into.get().enough.set()
 

@@ -21,7 +21,7 @@ class Handler(apgas.MalleableHandler):
         self.calls = calls
         self.cut = False
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         self.calls.append(f"preShrink {nb_places}")
         leavers = [place for node in apgas.nodes()[1:] for place in node][-nb_places:]
         if not self.cut:
@@ -29,16 +29,16 @@ class Handler(apgas.MalleableHandler):
             return leavers[1:]
         return leavers
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         self.calls.append(f"postShrink {[place.id for place in removed_places]}")
 
-    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         self.calls.append(f"shrinkAborted {[place.id for place in places]}")
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         self.calls.append(f"preGrow {nb_places}")
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         self.calls.append(f"postGrow {[f'{place.id} {at(place, here).node}' for place in new_places]}")

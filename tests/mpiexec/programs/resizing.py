@@ -24,17 +24,17 @@ class Handler(apgas.MalleableHandler):
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
 
-    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: N802
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         self.calls.append(f"preShrink {nb_places}")
         return [place for place in places() if place.id][:nb_places]
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: N802
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
         self.calls.append(f"postShrink {[place.id for place in removed_places]}")
 
-    def preGrow(self, nb_places: int) -> None:  # noqa: N802
+    def preGrow(self, nb_places: int) -> None:
         self.calls.append(f"preGrow {nb_places}")
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         nodes = [at(place, here).node for place in new_places]

@@ -23,7 +23,7 @@ class Roamer(ReleaseNewest):
 
     leavers: Sequence[int] = ()
 
-    def preShrink(self, nb_places: int) -> list[apgas.Place]:  # noqa: N802 - the published names
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:
         return [place for place in apgas.places() if place.id in self.leavers]
 
 

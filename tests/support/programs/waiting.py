@@ -18,7 +18,7 @@ class Grown(ReleaseNewest):
     def __init__(self) -> None:
         self.event = threading.Event()
 
-    def postGrow(  # noqa: N802
+    def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
     ) -> None:
         self.event.set()

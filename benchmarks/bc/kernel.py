@@ -65,7 +65,7 @@ def accumulate(graph: Graph, first: int, last: int, factor: float, totals: NDArr
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _forward(first, last, starts, heads, entries, masks, levels, paths, here, seen, marked):  # type: ignore[no-untyped-def]
+def _forward(first, last, starts, heads, entries, masks, levels, paths, here, seen, marked):
     """Find levels and path counts; return the number of levels. ``here`` and ``marked`` are zero before and after."""
     seen[:] = 0
     filled = 0
@@ -87,7 +87,7 @@ def _forward(first, last, starts, heads, entries, masks, levels, paths, here, se
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _push(begin, end, starts, heads, entries, masks, paths, here, seen, marked):  # type: ignore[no-untyped-def]
+def _push(begin, end, starts, heads, entries, masks, paths, here, seen, marked):
     """Add the path counts of the entries [begin, end) to their successors, and mark these."""
     lane = np.zeros(LANES)
     for i in range(begin, end):
@@ -103,7 +103,7 @@ def _push(begin, end, starts, heads, entries, masks, paths, here, seen, marked):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _settle(filled, entries, masks, paths, here, seen, marked):  # type: ignore[no-untyped-def]
+def _settle(filled, entries, masks, paths, here, seen, marked):
     """Make the next level of the marked vertices, in the lanes that saw them first now; return the end of the level."""
     for v in range(len(marked)):
         if not marked[v]:
@@ -125,7 +125,7 @@ def _settle(filled, entries, masks, paths, here, seen, marked):  # type: ignore[
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _backward(count, starts, heads, entries, masks, levels, paths, here, below, marked, factor, totals):  # type: ignore[no-untyped-def]
+def _backward(count, starts, heads, entries, masks, levels, paths, here, below, marked, factor, totals):
     """Sum the dependencies from the deepest level up; ``here`` and ``marked`` are zero afterwards."""
     first_here = here
     lane = np.zeros(LANES)
@@ -148,7 +148,7 @@ def _backward(count, starts, heads, entries, masks, levels, paths, here, below, 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _pull(v, mask, starts, heads, paths, here, below, marked, lane):  # type: ignore[no-untyped-def]
+def _pull(v, mask, starts, heads, paths, here, below, marked, lane):
     """Set the row of ``v`` from its marked successors; return its dependency, summed over the lanes in ``mask``."""
     lane[:] = 0.0
     for e in range(starts[v], starts[v + 1]):

@@ -104,7 +104,7 @@ def _finish(_typing: Any, _source: Any, _stride: Any, _lanes: Any, _full: Any) -
 
 
 @njit(inline="always")
-def _choose_level(entries):  # type: ignore[no-untyped-def]
+def _choose_level(entries):
     """Return the deepest level that fills all lanes, else the highest that has anything, else 0."""
     highest = 0
     for level in range(2, len(entries)):
@@ -116,7 +116,7 @@ def _choose_level(entries):  # type: ignore[no-untyped-def]
 
 
 @njit("Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], int64, int64)", nogil=True, cache=True)
-def expand(queue, entries, full, budget):  # type: ignore[no-untyped-def]
+def expand(queue, entries, full, budget):
     """Do what ``scalar.expand`` does, in another order; overshoot the budget by up to LANES tasks."""
     stride = np.uint32(queue.shape[2])
     base = np.uintp(queue.ctypes.data)

@@ -17,7 +17,7 @@ _MASK, _HALF, _ZERO = np.uint64(MASK), np.uint64(32), np.uint64(0)
 
 
 @njit("int64(int64, int64, uint64)", nogil=True, cache=True)
-def count_hits(first, last, seed):  # type: ignore[no-untyped-def]
+def count_hits(first, last, seed):
     """Count the hits among both points of each counter in [first, last); see ``reference``."""
     hits = _ZERO
     for i in range(first, last):

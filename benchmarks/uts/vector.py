@@ -97,7 +97,7 @@ def _sha1(builder: Builder, words: list[Value]) -> list[Value]:
 
 
 @njit(inline="always")
-def _choose_level(pending):  # type: ignore[no-untyped-def]
+def _choose_level(pending):
     """Return the deepest level that fills all lanes, else the highest that has anything, else 0.
 
     Either way the level below has fewer than LANES entries, so that no level outgrows 2 * LANES.
@@ -112,7 +112,7 @@ def _choose_level(pending):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _load_lanes(rows, count, source):  # type: ignore[no-untyped-def]
+def _load_lanes(rows, count, source):
     """Move up to LANES pending children of the last entries to the lanes; return how many, and the entries left."""
     lanes = 0
     while lanes < LANES and count > 0:
@@ -131,7 +131,7 @@ def _load_lanes(rows, count, source):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _children(word, thresholds, guess):  # type: ignore[no-untyped-def]
+def _children(word, thresholds, guess):
     """Return the number of children that the last word of a hash gives."""
     value = word & np.uint32(0x7FFFFFFF)
     children = np.int64(guess[value >> np.uint32(20)])
@@ -141,7 +141,7 @@ def _children(word, thresholds, guess):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _align(scratch):  # type: ignore[no-untyped-def]
+def _align(scratch):
     """Return the words to skip up to the first cache line."""
     return (-(np.int64(scratch.ctypes.data) // _WORD_BYTES)) % _LINE_WORDS
 
@@ -151,7 +151,7 @@ def _align(scratch):  # type: ignore[no-untyped-def]
     nogil=True,
     cache=True,
 )
-def expand(queue, entries, thresholds, guess, budget):  # type: ignore[no-untyped-def]
+def expand(queue, entries, thresholds, guess, budget):
     """Search until about ``budget`` nodes are counted or nothing is left.
 
     Args:
@@ -206,7 +206,7 @@ def expand(queue, entries, thresholds, guess, budget):  # type: ignore[no-untype
 
 
 @njit("Tuple((int64, int64))(uint32[:, ::1], int64, int64, int64, int64)", nogil=True, cache=True)
-def expand_binomial(stack, count, threshold, children, budget):  # type: ignore[no-untyped-def]
+def expand_binomial(stack, count, threshold, children, budget):
     """Search a binomial tree depth first until about ``budget`` nodes are counted or the stack is full or empty.
 
     Args:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from benchmarks.overheads.figures import Unit
-from benchmarks.overheads.goals import OURS, Goal
+from benchmarks.harness.figures import Unit
+from benchmarks.harness.goals import OURS, Goal
 
 Kind: TypeAlias = Literal["ask", "start", "idle"]
 

@@ -12,12 +12,12 @@ import typer
 import typer.main
 
 from benchmarks.harness import provenance
+from benchmarks.harness.display import Display
 from benchmarks.harness.errors import BadUsage, show_error
+from benchmarks.harness.goals import OURS
 from benchmarks.harness.result_file import ResultFile
 from benchmarks.overheads import table
 from benchmarks.overheads.catalogue import FLOORS, MEASURES, PEERS, Plan
-from benchmarks.overheads.display import Display
-from benchmarks.overheads.goals import OURS
 from benchmarks.overheads.results import Results
 from benchmarks.overheads.runner import Runner
 

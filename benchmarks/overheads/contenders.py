@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from benchmarks.harness.goals import OURS
 from benchmarks.overheads.catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
-from benchmarks.overheads.goals import OURS
 from benchmarks.overheads.programs.hello import TEXTS
 from benchmarks.overheads.programs.serve import Config
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from benchmarks.harness.figures import ratio_written, written
+from benchmarks.harness.goals import OURS
 from benchmarks.overheads.catalogue import LABELS, PEERS
-from benchmarks.overheads.figures import ratio_written, written
-from benchmarks.overheads.goals import OURS
 from benchmarks.overheads.results import Line, Results
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.overheads import procfs
-from benchmarks.overheads.child import Child, ContenderFailed
+from benchmarks.harness import procfs
+from benchmarks.harness.child import Child, ContenderFailed
 from benchmarks.overheads.programs.serve import Config
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.overheads.figures import Unit, of_samples, percentile, ratio_written, written
-from benchmarks.overheads.goals import Goal, judge, ratio
+from benchmarks.harness.figures import Unit, of_samples, percentile, ratio_written, written
+from benchmarks.harness.goals import Goal, judge, ratio
 
 
 def test_a_percentile_is_the_sample_of_nearest_rank() -> None:

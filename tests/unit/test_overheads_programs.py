@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from benchmarks.overheads.display import Display
+from benchmarks.harness.display import Display
 from benchmarks.overheads.programs.ours_compute import PERIOD_S, share_done
 from benchmarks.overheads.programs.processes import Ends
 from benchmarks.overheads.programs.timing import WARM_UP, per_second, timed
 
 SERVE = """
-from benchmarks.overheads.programs.serve import Channel
+from benchmarks.harness.channel import Channel
 import subprocess
 
 def broken(command):

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from benchmarks.harness.errors import BadUsage
+from benchmarks.harness.goals import Goal
 from benchmarks.overheads import table
 from benchmarks.overheads.catalogue import LABELS, MEASURES, Case, Measure, Plan, Quantity
 from benchmarks.overheads.command import plan
-from benchmarks.overheads.goals import Goal
 from benchmarks.overheads.results import Results
 
 FAST = Case(

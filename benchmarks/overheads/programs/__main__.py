@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-from benchmarks.overheads.programs.serve import Channel, Config
+from benchmarks.harness.channel import Channel
+from benchmarks.overheads.programs.serve import Config
 
 if __name__ == "__main__":
     channel = Channel()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import apgas
+from benchmarks.harness.channel import Answer, Command
 from benchmarks.overheads.programs.processes import Ends
-from benchmarks.overheads.programs.serve import Answer, Command
 
 LIMIT_S: Final = 40.0
 _LOOK_S: Final = 0.2

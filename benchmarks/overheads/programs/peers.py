@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.overheads.figures import of_samples
-from benchmarks.overheads.programs.serve import Answer, Command, Config, memory_with_numpy, pin
+from benchmarks.harness.channel import Answer, Command
+from benchmarks.harness.figures import of_samples
+from benchmarks.overheads.programs.serve import Config, memory_with_numpy, pin
 from benchmarks.overheads.programs.timing import per_second, timed
 
 if TYPE_CHECKING:
-    from benchmarks.overheads.programs.serve import Handlers
+    from benchmarks.harness.channel import Handlers
 
 
 @dataclass(frozen=True)

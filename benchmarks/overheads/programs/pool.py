@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
 
+from benchmarks.harness.channel import Channel
 from benchmarks.overheads.programs import peers
-from benchmarks.overheads.programs.serve import Channel, Config
+from benchmarks.overheads.programs.serve import Config
 
 
 def main(config: Config, channel: Channel) -> None:

@@ -7,8 +7,9 @@ import socket
 from functools import partial
 from typing import Final
 
-from benchmarks.overheads.figures import of_samples
-from benchmarks.overheads.programs.serve import Answer, Channel, Command, Config, pin
+from benchmarks.harness.channel import Answer, Channel, Command
+from benchmarks.harness.figures import of_samples
+from benchmarks.overheads.programs.serve import Config, pin
 from benchmarks.overheads.programs.timing import timed
 
 SMALL_BYTES: Final = 64

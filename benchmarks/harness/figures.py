@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final, Literal, TypeAlias, assert_never
 
-Unit: TypeAlias = Literal["s", "1/s", "B/s", "bytes", "share", "count"]
+Unit: TypeAlias = Literal["s", "1/s", "B/s", "bytes", "share", "count", "ratio"]
 
+_RATES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
@@ -35,7 +36,13 @@ def written(value: float, unit: Unit) -> str:
             scale, name = next((pair for pair in _TIMES if value >= 0.9995 * pair[0]), _TIMES[-1])
             return f"{_three(value / scale)} {name}"
         case "1/s":
-            return f"{value / 1000:.3g} k/s" if value >= 999.5 else f"{_three(value)} /s"
+            return (
+                f"{value / 1000:.3g} k/s"
+                if 999.5 <= value < 999_500
+                else f"{value / 1e6:.3g} M/s"
+                if value >= 999_500
+                else f"{_three(value)} /s"
+            )
         case "B/s":
             return f"{_three(value / 1e9)} GB/s"
         case "bytes":
@@ -44,6 +51,8 @@ def written(value: float, unit: Unit) -> str:
             return f"{value:.3g}"
         case "share":
             return f"{100 * value:.3f} %" if value < 0.01 else f"{_three(100 * value)} %"
+        case "ratio":
+            return f"{value:.3f}"
         case _:
             assert_never(unit)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks.overheads import procfs
+from benchmarks.harness import procfs
 
 END_S: Final = 15.0
 """How long a contender that is not needed any more may take to end in good order."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from benchmarks.overheads.figures import Unit, ratio_written, written
+from benchmarks.harness.figures import Unit, ratio_written, written
 
 Bound: TypeAlias = Literal["<=", ">=", "<"]
 

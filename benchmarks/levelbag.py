@@ -78,6 +78,12 @@ class LevelBag(ABC):
         """Return the number of pending subtrees; ``split`` and ``merge`` conserve it."""
         return sum(sum(self._subtrees(self._queue.rows(level))) for level in self._queue.occupied())
 
+    def expected_left(self) -> float:
+        """Return the expected number of tasks in all pending subtrees."""
+        return sum(
+            self._weights[level] * sum(self._subtrees(self._queue.rows(level))) for level in self._queue.occupied()
+        )
+
     def is_empty(self) -> bool:
         """Tell whether no task is left."""
         return self._queue.is_empty()

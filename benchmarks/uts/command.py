@@ -36,17 +36,25 @@ def command(
 
     Example: mpiexec -n 4 python -m benchmarks.uts --depth 15
     """
+    return benchmark_of(tree_of(depth, seed, branching, sample))
+
+
+def tree_of(depth: int | None, seed: int | None, branching: int | None, sample: str | None) -> AnyTree:
+    """Return the tree that the options ask for; those that are None have their usual values.
+
+    Raises:
+        BadUsage: There is no such tree.
+    """
     options = {"depth": depth, "seed": seed, "branching": branching}
     given = {name: value for name, value in options.items() if value is not None}
     if sample is not None:
-        return benchmark_of(_sample(sample, given))
+        return _sample(sample, given)
     chosen = {"depth": _DEPTH, "seed": SEED, "branching": BRANCHING, **given}
     try:
-        tree = Tree(**chosen)
+        return Tree(**chosen)
     except ValueError as error:
         option = str(error).partition(" ")[0]
         raise BadUsage(f"--{option} {chosen[option]}", str(error), f"give another --{option}") from None
-    return benchmark_of(tree)
 
 
 def _sample(name: str, others: dict[str, int]) -> AnyTree:

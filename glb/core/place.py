@@ -1,4 +1,4 @@
-"""The state machine of one place: worker, thief, victim, lifeline buddy, leaver. Events in, effects out.
+"""The state machine of one place, composed of small ones. Events in, effects out.
 
 | phase      | meaning                                  | left by                                              |
 |------------|------------------------------------------|------------------------------------------------------|
@@ -10,9 +10,11 @@
 | EVACUATED  | no worker; passes on what still arrives  | readmit -> JOINING                                   |
 | ABORTED    | the computation failed; drops everything | -                                                    |
 
-``evacuate`` takes an idle place to EVACUATED at once; ``abort`` takes every phase to ABORTED.
+``evacuate`` takes an idle place to EVACUATED at once; ``abort`` takes every phase to ABORTED. The phase is not kept: it
+follows from the parts, which are ``slots`` (workers), ``pool`` (the shared bag), ``thief`` (looking for work),
+``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom the place knows).
 
-Why termination is right: a bag is in a worker's hands or in the shared bag of a place with a living worker (both are
+Why termination is right: a bag is in a worker's hands or in the pool of a place with a living worker (both are
 activities of the finish), or travels as an argument of an activity of the finish that was spawned by a living one.
 Requests, refusals and registrations carry no work and are not counted. Why it is live: a waiting place is registered
 at all its buddies (or the request, or loot, is on the way), the graph is strongly connected, and a registered thief is
@@ -24,23 +26,27 @@ All methods are called under one lock per place. Bags of workers are touched by 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from glb.bag import Bag, Result
 from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.evacuation import Evacuation
 from glb.core.lifelines import Lifelines
-from glb.core.pieces import halve
+from glb.core.pieces import half, take_all
+from glb.core.pool import Pool
+from glb.core.slots import Slots
+from glb.core.thief import Search, Thief
 from glb.core.thieves import Thieves
+from glb.core.victim import Victim
+from glb.core.view import View
+from glb.errors import LedgerError
 from glb.statistics import Statistics, tasks_in
 
 if TYPE_CHECKING:
     from random import Random
 
 R = TypeVar("R", bound=Result)
-
-MOST_TARGETS = 8
-"""A worker that hands out its bag spreads it over at most so many survivors."""
 
 
 class Phase(enum.Enum):
@@ -55,15 +61,15 @@ class Phase(enum.Enum):
     ABORTED = enum.auto()
 
 
-_LEAVING = (Phase.EVACUATING, Phase.EVACUATED)
+_IDLE: Final = {Search.RESTING: Phase.JOINING, Search.ASKING: Phase.STEALING, Search.WAITING: Phase.WAITING}
 
 
 class PlaceCore(Generic[R]):
-    """One place in one computation.
+    """One place in one computation. Its size does not depend on the number of members, which it shares.
 
     Args:
         me: Id of this place.
-        members: Sorted ids of all places of the computation, this one included.
+        members: Sorted ids of all places of the computation, this one included; kept and never changed.
         make_result: Makes an empty result.
         workers: Number of worker slots.
         random_steals: Random victims asked before the lifelines.
@@ -71,7 +77,25 @@ class PlaceCore(Generic[R]):
         rng: Source of random victims.
         registered: Whether the place begins WAITING, its requests known to its buddies as theirs are to it (all places
             must agree then); else it begins JOINING.
+        before: The members of before this place joined. Those that joined with it and will ask it for work count as
+            waiting for it from the start.
     """
+
+    __slots__ = (
+        "_aborted",
+        "_evacuation",
+        "_make_result",
+        "_pool",
+        "_result",
+        "_slots",
+        "_thief",
+        "_victim",
+        "_view",
+        "attention",
+        "calls",
+        "me",
+        "statistics",
+    )
 
     def __init__(
         self,
@@ -84,35 +108,74 @@ class PlaceCore(Generic[R]):
         lifelines: Lifelines | None = None,
         rng: Random,
         registered: bool = False,
+        before: Sequence[int] | None = None,
     ) -> None:
         self.me = me
-        self.members = tuple(members)
-        self.phase = Phase.WAITING if registered else Phase.JOINING
         self.statistics = Statistics()
         self.attention = False
         """Whether a worker should call ``look`` before it goes on processing; may be read without the lock."""
         self.calls = 0
-        """Counts what should wake a pausing worker: new thieves, evacuation, abortion."""
-        self.shared: Bag[R] | None = None
+        """Counts what should wake a pausing worker: new thieves, evacuation, abortion, another number of workers."""
         self._result: R | None = None
         self._make_result = make_result
-        self._lifelines = lifelines or Lifelines()
-        self._workers = workers
-        self._free = list(range(workers))
-        self._random_steals = random_steals
-        self._rng = rng
-        self._untried: list[int] = []
-        self.asked: Request | None = None
+        self._aborted = False
+        self._view = View(me, members, lifelines or Lifelines())
+        self._slots = Slots(workers)
+        self._pool: Pool[R] = Pool()
+        self._thief = Thief(self._view, random_steals, rng, registered=registered)
+        waiting: Collection[int] = ()
+        if registered:
+            waiting = self._view.thieves
+        elif before is not None:
+            waiting = tuple(self._view.newcomers(before))
+        self._victim: Victim[R] = Victim(self._pool, waiting)
+        self._evacuation = Evacuation(self._view, rng)
+
+    # what others may see ----------------------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """What the place is about; see the table of the module."""
+        if self._aborted:
+            return Phase.ABORTED
+        if self._evacuation.leaving:
+            return Phase.EVACUATING if self._slots.alive else Phase.EVACUATED
+        return Phase.WORKING if self._slots.alive else _IDLE[self._thief.state]
+
+    @property
+    def members(self) -> Sequence[int]:
+        """The members that this place knows; for a leaver the survivors."""
+        return self._view.members
+
+    @property
+    def buddies(self) -> tuple[int, ...]:
+        """The places that this one asks when random victims have nothing."""
+        return self._view.buddies
+
+    @property
+    def thieves(self) -> Thieves:
+        """The places that have asked this one."""
+        return self._victim.thieves
+
+    @property
+    def asked(self) -> Request | None:
         """The random steal that is not answered yet."""
-        self._nonce = 0
-        self._others = tuple(place for place in self.members if place != me)
-        self.buddies = self._lifelines.buddies(me, self.members)
-        self.thieves = Thieves(self._lifelines.thieves(me, self.members) if registered else ())
+        return self._thief.asked
+
+    @property
+    def shared(self) -> Bag[R] | None:
+        """The bag that the workers share."""
+        return self._pool.bag
+
+    @property
+    def workers(self) -> int:
+        """Number of workers that there may be."""
+        return self._slots.wanted
 
     @property
     def alive(self) -> int:
-        """Number of workers that run or are about to."""
-        return self._workers - len(self._free)
+        """Number of workers that run or are about to, retiring ones included."""
+        return self._slots.alive
 
     @property
     def result(self) -> R:
@@ -125,34 +188,36 @@ class PlaceCore(Generic[R]):
 
     def receive(self, bag: Bag[R], nonce: int | None = None) -> list[Effect[R]]:
         """Take a bag that an activity of the finish has brought; ``nonce`` if it answers a random steal."""
-        if self.phase is Phase.ABORTED:
+        if self._aborted:
             return []
-        if self.phase in _LEAVING:
-            return [Forward(self._rng.choice(self._others), bag)]
+        if self._evacuation.leaving:
+            return [Forward(self._evacuation.anybody(), bag)]
         self.statistics.received += 1
         self.statistics.tasks_received += tasks_in(bag)
-        if nonce is not None:
-            self.statistics.steals_won += 1
-        self.asked = None
-        self.phase = Phase.WORKING
+        self.statistics.steals_won += nonce is not None
+        self._thief.rest()
         effects: list[Effect[R]] = []
-        if self._free:
-            effects.append(Run(self._free.pop(), bag))
-        elif self.shared is None:
-            self.shared = bag
+        if (slot := self._slots.take()) is not None:
+            effects.append(Run(slot, bag))
         else:
-            self.shared.merge(bag)
+            self._pool.put(bag)
         self._refresh()
         return effects
 
     # workers --------------------------------------------------------------------------------------------------------
 
     def look(self, slot: int, bag: Bag[R]) -> list[Effect[R]]:
-        """Let the worker in ``slot`` attend to the place between two calls of ``process``; ``Ended`` ends it."""
-        if self.phase is Phase.ABORTED:
-            return [*self._end(slot, bag), Ended()]
-        if self.phase is Phase.EVACUATING:
-            return [*self._hand_out(bag), *self._end(slot, bag), Ended()]
+        """Let the worker in ``slot`` attend to the place between two calls of ``process``; ``Ended`` ends it.
+
+        Raises:
+            LedgerError: The bag lost or doubled tasks while it was handed out.
+        """
+        if self._aborted:
+            return self._end(slot, bag)
+        if self._evacuation.leaving:
+            return [*self._hand_out(bag), *self._end(slot, bag)]
+        if self._slots.retires(slot):
+            return [*self._hand_over(bag), *self._end(slot, bag)]
         effects = self._serve(bag)
         effects += self._feed_siblings(bag)
         self._refresh()
@@ -160,17 +225,16 @@ class PlaceCore(Generic[R]):
 
     def dry(self, slot: int, bag: Bag[R]) -> list[Effect[R]]:
         """Tell that the worker's bag is empty: it gets the shared bag merged in, or ends (``Ended``)."""
-        if self.phase is Phase.WORKING and self.shared is not None:
-            bag.merge(self.shared)
-            self.shared = None
+        if self.phase is not Phase.WORKING:
+            return self.look(slot, bag)
+        if self._pool.pour(bag):
             self._refresh()
             return []
-        return self.look(slot, bag) if self.phase is not Phase.WORKING else [*self._end(slot, bag), Ended()]
+        return self._end(slot, bag)
 
     def failed(self, slot: int) -> None:
         """Tell that the worker in ``slot`` has raised an error: its bag is lost, and the computation with it."""
-        if slot not in self._free:
-            self._free.append(slot)
+        self._slots.release(slot)
 
     def give_failed(self, give: Give[R]) -> None:
         """Undo a ``Give`` to a place that is gone; the worker must merge the bag into its own."""
@@ -179,50 +243,58 @@ class PlaceCore(Generic[R]):
         self.statistics.tasks_sent -= give.tasks
         self._refresh()
 
-    def _serve(self, bag: Bag[R]) -> list[Effect[R]]:
-        effects: list[Effect[R]] = []
-        while (thief := self.thieves.first()) is not None:
-            loot = self._cut(bag)
-            if loot is None:
-                effects += [Refuse(to, nonce) for to, nonce in self.thieves.disappoint()]
-                break
-            to, nonce = thief
-            self.thieves.served(to, nonce)
-            effects.append(self._give(to, loot, nonce, "lifeline" if nonce is None else "random"))
-        return effects
+    def set_workers(self, count: int) -> list[Message]:
+        """Change the number of workers; results and tasks stay.
 
-    def _cut(self, bag: Bag[R]) -> Bag[R] | None:
-        """Cut loot from the worker's bag, else from the shared bag, which goes whole if it cannot be split."""
-        loot = bag.split(False) if bag.is_splittable() else None
-        if loot is None and self.shared is not None and not bag.is_empty():
-            loot = self.shared.split(False) if self.shared.is_splittable() else None
-            if loot is None:
-                loot, self.shared = self.shared, None
-        return loot
+        With more, the workers that run start siblings in the new slots as soon as their bags can be split. With fewer,
+        those in slots ``count`` and above end at their next look: each hands its bag to a free lower slot (``Start``),
+        else to the bag that the others share. Slots keep their numbers, 0 to ``count`` - 1, also for the driver.
+
+        Raises:
+            ValueError: ``count`` is not at least 1.
+        """
+        self._slots.set_wanted(count)
+        self.calls += 1
+        self._refresh()
+        return []
+
+    def _serve(self, bag: Bag[R]) -> list[Effect[R]]:
+        gifts, refusals = self._victim.serve(bag)
+        gives = [self._give(to, loot, nonce, "lifeline" if nonce is None else "random") for to, nonce, loot in gifts]
+        return [*gives, *refusals]
 
     def _feed_siblings(self, bag: Bag[R]) -> list[Effect[R]]:
         """Start a sibling in every free slot, then stock the shared bag, as long as the worker's bag can be split."""
         effects: list[Effect[R]] = []
-        while self._free:
-            part, self.shared = self.shared, None
-            if part is None:
-                part = bag.split(False) if bag.is_splittable() else None
-            if part is None:
+        while self._slots.any_free:
+            part = self._pool.take()
+            if part is None and (part := half(bag)) is None:
                 return effects
-            effects.append(Start(self._free.pop(), part))
-        if self._workers > 1 and self.shared is None and bag.is_splittable():
-            self.shared = bag.split(False)
+            effects += self._start(part)
+        if self._slots.wanted > 1:
+            self._pool.stock(bag)
         return effects
 
+    def _hand_over(self, bag: Bag[R]) -> list[Effect[R]]:
+        """Give the bag of a worker that retires to those that stay."""
+        everything = take_all(bag)
+        return [] if everything is None else self._start(everything)
+
+    def _start(self, bag: Bag[R]) -> list[Effect[R]]:
+        """Put ``bag`` to work in a free slot, else into the pool, which the workers in the others empty."""
+        if (slot := self._slots.take()) is None:
+            self._pool.put(bag)
+            return []
+        return [Start(slot, bag)]
+
     def _end(self, slot: int, bag: Bag[R]) -> list[Effect[R]]:
+        if not self._aborted and not bag.is_empty():
+            raise LedgerError(f"a worker of place {self.me} ends with {tasks_in(bag)} tasks in its bag")
         bag.submit(self.result)
-        self._free.append(slot)
-        effects: list[Effect[R]] = []
-        if not self.alive:
-            if self.phase is Phase.EVACUATING:
-                self.phase = Phase.EVACUATED
-            elif self.phase is Phase.WORKING:
-                effects += [*self._refuse_all(), *self._steal()]
+        self._slots.release(slot)
+        effects: list[Effect[R]] = [Ended()]
+        if not (self._slots.alive or self._aborted or self._evacuation.leaving):
+            effects = [*self._victim.refuse_all(), *self._counted(self._thief.search()), *effects]
         self._refresh()
         return effects
 
@@ -232,48 +304,20 @@ class PlaceCore(Generic[R]):
         tasks = tasks_in(bag)
         self.statistics.sent += 1
         self.statistics.tasks_sent += tasks
-        if why == "random":
-            self.statistics.steals_suffered += 1
-        elif why == "lifeline":
-            self.statistics.lifeline_deals += 1
-        else:
-            self.statistics.evacuation_deals += 1
+        self.statistics.steals_suffered += why == "random"
+        self.statistics.lifeline_deals += why == "lifeline"
+        self.statistics.evacuation_deals += why == "evacuation"
         return Give(to, bag, nonce, why, tasks)
 
-    # thief ----------------------------------------------------------------------------------------------------------
+    # thieves, this one and others -----------------------------------------------------------------------------------
 
     def begin(self) -> list[Message]:
         """Begin to steal, unless work has come before."""
-        return self._steal() if self.phase is Phase.JOINING else []
-
-    def _steal(self) -> list[Message]:
-        self.phase = Phase.STEALING
-        self._untried = self._rng.sample(self._others, min(self._random_steals, len(self._others)))
-        return self._ask_next()
+        return self._counted(self._thief.search()) if self.phase is Phase.JOINING else []
 
     def refused(self, nonce: int) -> list[Message]:
         """Take the refusal of a random victim; an answer to an older question is ignored."""
-        if self.asked is None or self.asked.nonce != nonce:
-            return []
-        return self._ask_next()
-
-    def _ask_next(self) -> list[Message]:
-        self.asked = None
-        while self._untried:
-            victim = self._untried.pop()
-            if victim in self.members:
-                self._nonce += 1
-                self.asked = Request(victim, self._nonce)
-                self.statistics.steals_tried += 1
-                return [self.asked]
-        self.phase = Phase.WAITING
-        return self._ask_buddies()
-
-    def _ask_buddies(self) -> list[Message]:
-        self.statistics.lifeline_requests += len(self.buddies)
-        return [Request(buddy, None) for buddy in self.buddies]
-
-    # victim ---------------------------------------------------------------------------------------------------------
+        return self._counted(self._thief.refused(nonce))
 
     def requested(self, thief: int, nonce: int | None) -> list[Message]:
         """Take the question of a thief; ``nonce`` is None for a lifeline request.
@@ -282,58 +326,68 @@ class PlaceCore(Generic[R]):
         """
         if nonce is not None and self.phase is not Phase.WORKING:
             return [Refuse(thief, nonce)]
-        if self.phase is Phase.ABORTED:
+        if self._aborted:
             return []
         if nonce is not None:
-            self.thieves.add_random(thief, nonce, self.alive)
+            self.thieves.add_random(thief, nonce, self._slots.alive)
         else:
             self.thieves.add_lifeline(thief)
         self.calls += 1
         self._refresh()
         return []
 
-    def _refuse_all(self) -> list[Message]:
-        return [Refuse(thief, nonce) for thief, nonce in self.thieves.refuse_all()]
+    def _counted(self, requests: list[Request]) -> list[Message]:
+        random = sum(request.nonce is not None for request in requests)
+        self.statistics.steals_tried += random
+        self.statistics.lifeline_requests += len(requests) - random
+        return list(requests)
 
     # members --------------------------------------------------------------------------------------------------------
 
     def set_members(self, members: Sequence[int]) -> list[Message]:
-        """Rewire the lifelines for new ``members`` and ask elsewhere what was asked of places that leave."""
-        if self.phase is Phase.ABORTED:
+        """Rewire the lifelines for new ``members`` and ask elsewhere what was asked of places that leave.
+
+        A newcomer counts as a waiting thief at its buddies from now on, before it asks.
+        """
+        if self._aborted:
             return []
         self._know(members)
-        self.thieves.keep(self.members)
-        self._refresh()
-        if self.phase is Phase.STEALING and (self.asked is None or self.asked.to not in self.members):
-            return self._ask_next()
-        return self._ask_buddies() if self.phase is Phase.WAITING else []
+        return self._counted(self._thief.rewired())
 
     def _know(self, members: Sequence[int]) -> None:
-        self.members = tuple(members)
-        self._others = tuple(place for place in self.members if place != self.me)
-        self.buddies = self._lifelines.buddies(self.me, self.members) if self.me in self.members else ()
+        before = self._view.members
+        self._view.change(members)
+        self.thieves.keep(self._view)
+        for newcomer in self._view.newcomers(before):
+            self.thieves.add_lifeline(newcomer)
+        self.calls += 1
+        self._refresh()
 
     # leaver ---------------------------------------------------------------------------------------------------------
 
-    def evacuate(self, survivors: Sequence[int]) -> list[Message]:
-        """Begin to leave: workers hand out their bags to ``survivors`` as they stop; later bags are forwarded."""
-        if self.phase is Phase.ABORTED:
+    def evacuate(self, survivors: Sequence[int], turns: Sequence[int] = ()) -> list[Message]:
+        """Begin to leave: workers hand out their bags to ``survivors`` as they stop; later bags are forwarded.
+
+        Args:
+            survivors: Sorted ids of the members that stay.
+            turns: Which of them get the pieces, each once per piece; none: those known to wait, then any.
+        """
+        if self._aborted:
             return []
-        effects = self._refuse_all()
-        self._know(survivors)
-        self.thieves.keep(self.members)
-        self.asked = None
-        self.phase = Phase.EVACUATING if self.alive else Phase.EVACUATED
+        refusals: list[Message] = [*self._victim.refuse_all()]
+        self._view.change(survivors)
+        self.thieves.keep(self._view)
+        self._thief.rest()
+        self._evacuation.begin(turns)
         self.calls += 1
         self._refresh()
-        return effects
+        return refusals
 
     def readmit(self, members: Sequence[int]) -> None:
         """Take part again after an evacuation that was called off; ``begin`` follows when everyone knows."""
         if self.phase is Phase.EVACUATED:
+            self._evacuation.end()
             self._know(members)
-            self.thieves.keep(self.members)
-            self.phase = Phase.JOINING
 
     def take_result(self) -> R:
         """Hand over the place's result and begin a new one; the place has no worker."""
@@ -342,34 +396,28 @@ class PlaceCore(Generic[R]):
 
     def abort(self) -> list[Message]:
         """Drop everything: the computation has failed."""
-        effects = self._refuse_all()
-        self.phase = Phase.ABORTED
-        self.shared = None
+        refusals: list[Message] = [*self._victim.refuse_all()]
+        self._aborted = True
+        self._thief.rest()
+        self._pool.take()
         self.calls += 1
         self._refresh()
-        return effects
+        return refusals
 
     def _hand_out(self, bag: Bag[R]) -> list[Effect[R]]:
-        """Give away the worker's bag and the shared bag, hungry survivors first."""
-        if self.shared is not None:
-            bag.merge(self.shared)
-            self.shared = None
-        everything = bag.split(True)
-        if everything is None:
-            return []
-        hungry = [place for place in self.thieves.lifeline if place in self._others]
-        rest = [place for place in self._others if place not in hungry]
-        targets = [*hungry, *self._rng.sample(rest, len(rest))]
-        share = max(1, min(MOST_TARGETS, -(-len(targets) // self.alive)))
-        effects: list[Effect[R]] = []
-        for to, piece in zip(targets, halve(everything, share), strict=False):
-            effects.append(self._give(to, piece, None, "evacuation"))
+        """Give away the worker's bag and the shared bag."""
+        self._pool.pour(bag)
+        pieces = self._evacuation.hand_out(bag, self._slots.alive, self.thieves.lifeline)
+        for to, _ in pieces:
             self.thieves.discard(to)
-        return effects
+        return [self._give(to, piece, None, "evacuation") for to, piece in pieces]
 
     def _refresh(self) -> None:
+        slots = self._slots
         self.attention = (
-            self.phase in (Phase.EVACUATING, Phase.ABORTED)
+            self._aborted
+            or (self._evacuation.leaving and slots.alive > 0)
             or bool(self.thieves)
-            or (self._workers > 1 and (bool(self._free) or self.shared is None))
+            or slots.any_retiring
+            or (slots.wanted > 1 and (slots.any_free or self._pool.bag is None))
         )

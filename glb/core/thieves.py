@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 
 class Thieves:
@@ -12,6 +12,8 @@ class Thieves:
     for about one call of ``process``. A place is registered at most once of each kind. Of two random steals of a thief
     the newer counts, by nonce, because the older one may arrive later.
     """
+
+    __slots__ = ("_lifeline", "_random")
 
     def __init__(self, lifeline: Collection[int] = ()) -> None:
         self._random: dict[int, list[int]] = {}
@@ -63,7 +65,7 @@ class Thieves:
         """Forget all random thieves and return them with their nonces."""
         return self._forget(list(self._random))
 
-    def keep(self, members: Collection[int]) -> None:
+    def keep(self, members: Container[int]) -> None:
         """Forget everyone who is not among ``members``: they leave, and need no answer."""
         self._random = {thief: entry for thief, entry in self._random.items() if thief in members}
         self._lifeline = {thief: None for thief in self._lifeline if thief in members}

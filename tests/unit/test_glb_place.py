@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 
+import pytest
+
 from glb.core.effects import Effect, Ended, Forward, Give, Refuse, Request, Run, Start
+from glb.core.lifelines import Lifelines
 from glb.core.place import Phase, PlaceCore
+from glb.errors import LedgerError
 from glb.testing.bags import Numbers, Total
 
 
@@ -177,3 +182,109 @@ def test_a_single_place_has_nobody_to_ask() -> None:
     slot, own = started(place, 0)
     assert place.dry(slot, own) == [Ended()]
     assert phase(place) is Phase.WAITING
+
+
+def test_more_workers_are_started_from_the_bag_of_one() -> None:
+    place = core(members=(0,))
+    slot, own = started(place, 32)
+    assert not place.attention
+    assert place.set_workers(3) == []
+    assert place.attention
+    starts = [effect for effect in place.look(slot, own) if isinstance(effect, Start)]
+    assert [start.slot for start in starts] == [1, 2]
+    assert place.shared is not None
+    assert place.alive == place.workers == 3
+
+
+def test_a_worker_that_retires_hands_its_bag_to_the_others() -> None:
+    place = core(members=(0,), workers=2)
+    slot, own = started(place, 8)
+    (start,) = place.look(slot, own)
+    assert isinstance(start, Start)
+    assert isinstance(start.bag, Numbers)
+    kept = len(own)
+    start.bag.process(1)
+    place.set_workers(1)
+    assert place.look(start.slot, start.bag) == [Ended()]
+    assert (place.alive, place.result.done.total()) == (1, 1)
+    own.tasks.clear()
+    assert place.dry(slot, own) == []
+    assert len(own) == 8 - kept - 1
+
+
+def test_the_only_worker_moves_to_a_slot_that_stays() -> None:
+    place = core(members=(0,), workers=2)
+    slot, own = started(place, 2)
+    (start,) = place.look(slot, own)
+    assert isinstance(start, Start)
+    assert isinstance(start.bag, Numbers)
+    own.tasks.clear()
+    assert place.dry(slot, own) == [Ended()]
+    place.set_workers(1)
+    moved, ended = place.look(start.slot, start.bag)
+    assert isinstance(moved, Start)
+    assert moved.slot == slot
+    assert isinstance(ended, Ended)
+    assert place.alive == 1
+
+
+def test_a_place_keeps_a_worker() -> None:
+    with pytest.raises(ValueError, match="at least one worker, not 0"):
+        core().set_workers(0)
+
+
+def test_newcomers_count_as_waiting_before_they_ask() -> None:
+    place = core(members=(0,))
+    slot, own = started(place, 8)
+    assert place.set_members((0, 1, 2)) == []
+    assert place.thieves.lifeline == (1, 2)
+    assert [effect.to for effect in place.look(slot, own) if isinstance(effect, Give)] == [1, 2]
+
+
+def test_those_who_join_together_know_each_other() -> None:
+    newcomer = PlaceCore(2, (0, 1, 2, 3), Total, rng=Random(1), before=(0, 1))
+    assert phase(newcomer) is Phase.JOINING
+    assert newcomer.thieves.lifeline == (3,)
+
+
+def test_pieces_go_to_whose_turn_it_is() -> None:
+    place = core(me=2, members=(0, 1, 2, 5))
+    slot, own = started(place, 8)
+    place.evacuate((0, 1, 5), (5, 1, 5, 5))
+    gives = [effect for effect in place.look(slot, own) if isinstance(effect, Give)]
+    assert [(give.to, give.tasks) for give in gives] == [(5, 6), (1, 2)]
+
+
+class KeepsSomeBack(Numbers):
+    """Its split(True) gives half only."""
+
+    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+        return super().split(False)
+
+
+def test_a_leaver_that_would_lose_tasks_says_so() -> None:
+    place = core(me=2)
+    own = KeepsSomeBack(list(range(8)))
+    place.receive(own)
+    place.evacuate((0, 1))
+    with pytest.raises(LedgerError, match="8 tasks gave 4 and kept 4"):
+        place.look(0, own)
+
+
+def test_a_worker_with_tasks_does_not_end() -> None:
+    place = core()
+    slot, own = started(place, 2)
+    with pytest.raises(LedgerError, match="ends with 2 tasks"):
+        place.dry(slot, own)
+
+
+def test_a_place_of_a_hundred_thousand_is_small() -> None:
+    members = range(100_000)
+    lifelines, rng = Lifelines(), Random(1)
+    tracemalloc.start()
+    places = [
+        PlaceCore(me, members, Total, lifelines=lifelines, rng=rng, registered=True) for me in range(0, 100_000, 1000)
+    ]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size / len(places) < 5000

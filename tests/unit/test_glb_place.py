@@ -187,9 +187,9 @@ def test_a_single_place_has_nobody_to_ask() -> None:
 def test_more_workers_are_started_from_the_bag_of_one() -> None:
     place = core(members=(0,))
     slot, own = started(place, 32)
-    assert not place.attention
+    before = place.attention
     assert place.set_workers(3) == []
-    assert place.attention
+    assert (before, place.attention) == (False, True)
     starts = [effect for effect in place.look(slot, own) if isinstance(effect, Start)]
     assert [start.slot for start in starts] == [1, 2]
     assert place.shared is not None
@@ -258,7 +258,7 @@ def test_pieces_go_to_whose_turn_it_is() -> None:
 class KeepsSomeBack(Numbers):
     """Its split(True) gives half only."""
 
-    def split(self, all: bool) -> Numbers | None:  # noqa: A002
+    def split(self, all: bool) -> Numbers | None:
         return super().split(False)
 
 

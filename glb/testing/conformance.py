@@ -119,6 +119,12 @@ class _Checker(Generic[R]):
             )
         return part
 
+    def merge(self, bag: Bag[R], other: Bag[R]) -> None:
+        held, added = tasks_in(bag), tasks_in(other)
+        bag.merge(other)
+        if tasks_in(bag) != held + added:
+            raise BagError(f"merge made {tasks_in(bag)} tasks out of {held} + {added}")
+
     def check_empty(self) -> None:
         bag = self.make_bag()
         self.run(bag)
@@ -144,12 +150,12 @@ class _Checker(Generic[R]):
         if (part := self.split(bag, False)) is None:
             return
         self.run(part)
-        bag.merge(part)
+        self.merge(bag, part)
         self.compare(self.finish([bag]), "merge drops the partial result of a bag without tasks")
         bag = self.started()
         if (part := self.split(bag, True)) is not None:
             part.process(self.granularity)
-            bag.merge(part)
+            self.merge(bag, part)
             self.compare(self.finish([bag]), "merging everything back loses or doubles work")
 
     def check_submit_twice(self) -> None:
@@ -202,5 +208,5 @@ class _Checker(Generic[R]):
                 bags += [] if part is None else [part]
             elif len(bags) > 1:
                 other = bags.pop(rng.randrange(len(bags)))
-                rng.choice(bags).merge(other)
+                self.merge(rng.choice(bags), other)
         self.compare(self.finish(bags), "random splits and merges give another value")

@@ -15,6 +15,7 @@ GUIDES = [
     "docs/how-to-control-activities.md",
     "docs/how-to-survive-the-loss-of-a-place.md",
     "docs/how-to-test-a-malleable-program.md",
+    "docs/how-to-write-your-own-bag.md",
 ]
 TRANSPORTS = "docs/how-to-choose-the-transport.md"
 DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES, TRANSPORTS]
@@ -52,7 +53,7 @@ def shown(example: str) -> tuple[int, list[str]]:
     raise AssertionError(f"{example} is not shown")
 
 
-@pytest.mark.parametrize("example", ["activities.py", "estimate.py", "elastic.py", "stencil.py"])
+@pytest.mark.parametrize("example", ["activities.py", "estimate.py", "elastic.py", "stencil.py", "knapsack.py"])
 def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, tmp_path: Path) -> None:
     places, lines = shown(example)
     done = mpirun(places, [EXAMPLES / example], cwd=tmp_path)

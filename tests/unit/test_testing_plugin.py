@@ -85,12 +85,17 @@ def test_the_fixture_is_known_by_name(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["apgas_job*", "*Run malleable programs on simulated places."])
 
 
-def test_the_example_of_the_documentation_runs_as_printed() -> None:
-    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-q", "docs/examples/test_stencil.py"]
+@pytest.mark.parametrize(
+    ("example", "document"),
+    [("stencil", "how-to-test-a-malleable-program.md"), ("knapsack", "how-to-write-your-own-bag.md")],
+)
+def test_the_examples_of_the_documentation_run_as_printed(example: str, document: str) -> None:
+    test = f"docs/examples/test_{example}.py"
+    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-q", test]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stdout
-    text = (ROOT / "docs" / "how-to-test-a-malleable-program.md").read_text(encoding="utf-8")
-    printed = text.split("$ pytest -q docs/examples/test_stencil.py\n")[1].split("```")[0].splitlines()
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    printed = text.split(f"$ pytest -q {test}\n")[1].split("```")[0].splitlines()
     lines = done.stdout.splitlines()
     assert lines[0] == printed[0]
     assert lines[-1].startswith(printed[-1])

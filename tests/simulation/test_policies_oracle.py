@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +14,6 @@ import pytest
 from scheduler_bridge import policies
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import SimJob, simulate
-
-TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
 
 
 @dataclass
@@ -25,41 +25,41 @@ class Job:
 
 
 def naive_starts(jobs: list[Job], nodes: int, *, easy: bool) -> list[float]:
-    """Start times by the textbook: at every instant, look at everything anew."""
+    """Start times by the textbook: at every instant, look at all that runs and waits anew."""
     start: dict[int, float] = {}
-    end: dict[int, float] = {}
-    instants = {job.submit for job in jobs}
-    done: set[float] = set()
-    while instants - done:
-        now = min(instants - done)
-        done.add(now)
-        queue = [i for i, job in enumerate(jobs) if job.submit <= now and i not in start]
-        queue.sort(key=lambda i: (jobs[i].submit, i))
-        busy = [i for i in start if end[i] > now]
+    arriving = sorted(range(len(jobs)), key=lambda i: (jobs[i].submit, i), reverse=True)
+    queue: list[int] = []
+    busy: list[int] = []
+    while arriving or busy:
+        now = min([jobs[i].submit for i in arriving[-1:]] + [start[i] + jobs[i].runtime for i in busy])
+        busy = [i for i in busy if start[i] + jobs[i].runtime > now]
+        while arriving and jobs[arriving[-1]].submit == now:
+            queue.append(arriving.pop())
         free = nodes - sum(jobs[i].nodes for i in busy)
         shadow = spare = None
-        for i in queue:
+        for i in list(queue):
             job = jobs[i]
-            if shadow is None and job.nodes > free:
+            if free == 0 and shadow is not None:
+                break
+            if job.nodes > free:
+                if shadow is not None:
+                    continue
                 if not easy:
                     break
-                ends = sorted({start[j] + jobs[j].walltime for j in busy})
-                for time in ends:
+                for time in sorted({start[j] + jobs[j].walltime for j in busy}):
                     then = free + sum(jobs[j].nodes for j in busy if start[j] + jobs[j].walltime <= time)
                     if then >= job.nodes:
                         shadow, spare = time, then - job.nodes
                         break
                 continue
-            if job.nodes > free:
-                continue
             if shadow is not None and spare is not None and now + job.walltime > shadow:
                 if job.nodes > spare:
                     continue
                 spare -= job.nodes
-            start[i], end[i] = now, now + job.runtime
+            start[i] = now
             busy.append(i)
+            queue.remove(i)
             free -= job.nodes
-            instants.add(end[i])
     return [start[i] for i in range(len(jobs))]
 
 
@@ -107,23 +107,66 @@ def test_backfilling_matters_in_the_random_workloads() -> None:
     assert differ > 20
 
 
-def theta_jobs(count: int) -> list[Job]:
-    path = TRACES / "theta_2023_feb_dec_dras.swf.gz"
-    if not path.exists():
-        pytest.skip(f"needs {path.name} in ../shared/data/traces beside the project")
-    jobs: list[Job] = []
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            fields = [] if line.startswith(";") else line.split()
-            if fields and float(fields[3]) > 0 and 0 < int(fields[7]) <= 4360:
-                submit, runtime, nodes, walltime = (float(fields[i]) for i in (1, 3, 7, 8))
-                jobs.append(Job(submit, int(nodes), runtime, max(walltime, runtime)))
-                if len(jobs) == count:
+@dataclass(frozen=True)
+class Trace:
+    """A trace and its machine; ``cores`` of the trace's processors make a node."""
+
+    file: str
+    nodes: int
+    cores: int = 1
+
+    def jobs(self, folder: Path, count: int) -> list[Job]:
+        """The first ``count`` jobs that ran and fit the machine; nobody runs over the walltime."""
+        found: list[Job] = []
+        path = folder / "traces" / self.file
+        for submit, runtime, processors, walltime in _lumos(path) if ".csv" in path.name else _swf(path):
+            nodes = -(-processors // self.cores)
+            if runtime > 0 and 0 < nodes <= self.nodes:
+                found.append(Job(submit, nodes, runtime, max(runtime, walltime)))
+                if len(found) == count:
                     break
-    return jobs
+        return found
+
+
+def _swf(path: Path) -> Iterator[tuple[float, float, int, float]]:
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if fields := [] if line.startswith(";") else line.split():
+                yield float(fields[1]), float(fields[3]), max(int(fields[7]), int(fields[4])), float(fields[8])
+
+
+def _lumos(path: Path) -> Iterator[tuple[float, float, int, float]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            yield (
+                float(row["submit_time"]),
+                float(row["run_time"]),
+                int(float(row["node_num"])),
+                float(row["wall_time"]),
+            )
+
+
+THETA = Trace("theta_2023_feb_dec_dras.swf.gz", 4360)
+TRACES = [
+    THETA,
+    Trace("lumos_data_theta.csv.gz", 4360),
+    Trace("LLNL-Atlas-2006-2.1-cln.swf.gz", 1152, cores=8),
+    Trace("CEA-Curie-sample-unfiltered.swf.gz", 5832, cores=16),
+]
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
-def test_same_starts_as_the_naive_scheduler_on_a_real_trace(policy: str) -> None:
-    jobs = theta_jobs(2000)
-    assert core_starts(jobs, 4360, policy) == naive_starts(jobs, 4360, easy=policy == "easy")
+def test_same_starts_as_the_naive_scheduler_on_a_real_trace(policy: str, data_folder: Path) -> None:
+    jobs = THETA.jobs(data_folder, 1000)
+    assert core_starts(jobs, THETA.nodes, policy) == naive_starts(jobs, THETA.nodes, easy=policy == "easy")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("trace", TRACES, ids=lambda trace: trace.file.split(".")[0])
+def test_same_starts_as_the_naive_scheduler_on_10000_jobs_of_each_trace(
+    trace: Trace, policy: str, data_folder: Path
+) -> None:
+    jobs = trace.jobs(data_folder, 10_000)
+    assert len(jobs) == 10_000
+    assert core_starts(jobs, trace.nodes, policy) == naive_starts(jobs, trace.nodes, easy=policy == "easy")

@@ -23,12 +23,12 @@ def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) 
     Raises:
         InfeasibleDecisionError: One of them cannot be done.
     """
-    state.reservation = None
+    state.reservations.clear()
     effects: list[Effect] = []
     for decision in decisions:
         match decision:
             case Reserve():
-                state.reservation = decision.reservation
+                state.reservations[decision.reservation.job_id] = decision.reservation
             case Start():
                 effects += _start(state, decision, now)
             case Grow():

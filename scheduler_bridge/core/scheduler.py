@@ -132,5 +132,5 @@ class SchedulerCore:
         job = self._state.jobs[job_id]
         text = job.note
         if job.state is JobState.QUEUED:
-            text = self._policy.why_waiting(self._state.view(), job.spec, self._state.reservation)
+            text = self._policy.why_waiting(self._state.view(), job.spec, self._state.reservation_of(job_id))
         return f"job {job_id} is {job.state}: {text}"

@@ -27,7 +27,7 @@ class JobRow:
         end_s: When it ended.
         outcome: How it ended.
         reason: Why it waits, what was decided last about it, or why it ended.
-        expected_start_s: For the job that holds the reservation: its start at the latest, if all walltimes hold.
+        expected_start_s: For a job that holds a reservation: its start at the latest, if all walltimes hold.
         expected_end_s: For a job that holds nodes: start plus walltime.
         grows: Completed grow orders.
         shrinks: Completed shrink orders.
@@ -72,11 +72,11 @@ class Snapshot:
 def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
     """Take a picture of ``state``."""
     view = state.view()
-    reservation = state.reservation
     jobs = []
     for job in state.jobs.values():
         waits = job.state is JobState.QUEUED
-        reserved = waits and reservation is not None and reservation.job_id == job.spec.job_id
+        reservation = state.reservation_of(job.spec.job_id) if waits else None
+        reserved = reservation is not None and reservation.job_id == job.spec.job_id
         jobs.append(
             JobRow(
                 spec=job.spec,
@@ -100,4 +100,4 @@ def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
     nodes = tuple(
         NodeRow(node, state.pool.state(node), state.pool.owner(node), node in releasing) for node in state.pool.names
     )
-    return Snapshot(now, policy.name, tuple(jobs), nodes, reservation)
+    return Snapshot(now, policy.name, tuple(jobs), nodes, next(iter(state.reservations.values()), None))

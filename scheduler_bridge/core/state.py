@@ -52,7 +52,7 @@ class SchedulerState:
         jobs: Every job ever accepted.
         queue: The waiting ones, in the order of their submission.
         active: Those that hold nodes, in the order of their starts.
-        reservation: Made in the last pass.
+        reservations: Made in the last pass, by job, in the order in which the policy named them.
         next_order: Number of the next order.
         changed: Something happened since the last pass that may allow a decision.
         touched: Jobs changed by the present batch.
@@ -68,7 +68,7 @@ class SchedulerState:
     jobs: dict[int, TrackedJob] = field(default_factory=dict)
     queue: dict[int, TrackedJob] = field(default_factory=dict)
     active: dict[int, TrackedJob] = field(default_factory=dict)
-    reservation: Reservation | None = None
+    reservations: dict[int, Reservation] = field(default_factory=dict)
     next_order: int = 1
     changed: bool = False
     touched: set[int] = field(default_factory=set)
@@ -85,7 +85,12 @@ class SchedulerState:
             free_nodes=self.pool.free,
             queue=tuple([job.spec for job in self.queue.values()]),
             running=tuple([job.view() for job in self.active.values()]),
+            reservations=tuple(self.reservations.values()),
         )
+
+    def reservation_of(self, job_id: int) -> Reservation | None:
+        """The job's own reservation; else the first one, which is what it waits for."""
+        return self.reservations.get(job_id) or next(iter(self.reservations.values()), None)
 
     def touch(self, job: TrackedJob) -> None:
         """Note that the batch changed ``job`` and that a decision may follow."""

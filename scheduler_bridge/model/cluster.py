@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scheduler_bridge.model.job import JobSpec
+from scheduler_bridge.model.reservation import Reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,12 @@ class RunningJob:
         """Nodes that a shrink under way is about to release; none if it is deferred."""
         return self.order_nodes if self.order == "shrink" and not self.deferred else 0
 
-    @property
-    def reclaimable_nodes(self) -> int:
-        """Nodes that it could be asked to give back now or soon, besides those that it is releasing."""
+    def reclaimable_nodes(self, floor_nodes: int) -> int:
+        """Nodes above ``floor_nodes`` that it could be asked to give back now or soon, besides those on their way."""
         if not self.ready or self.deferred:
             return 0
-        # a job that has lost nodes may be below its minimum
-        return max(0, self.nodes - self.releasing_nodes - self.spec.min_nodes)
+        # a job that has lost nodes may be below its floor
+        return max(0, self.nodes - self.releasing_nodes - floor_nodes)
 
     def resizable(self, now: float) -> bool:
         """Whether an order may be sent to it at ``now``."""
@@ -63,9 +63,11 @@ class ClusterView:
         free_nodes: Nodes in service that nobody holds.
         queue: Waiting jobs in the order of their submission.
         running: Jobs that hold nodes, in the order of their starts.
+        reservations: What the last pass promised to jobs; those that have left the queue since may be among them.
     """
 
     total_nodes: int
     free_nodes: int
     queue: tuple[JobSpec, ...]
     running: tuple[RunningJob, ...]
+    reservations: tuple[Reservation, ...] = ()

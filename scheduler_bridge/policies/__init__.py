@@ -6,6 +6,7 @@ A new policy is one small file with a registered function, imported here.
 from __future__ import annotations
 
 from scheduler_bridge.policies import backfilling as _backfilling
+from scheduler_bridge.policies import conservative as _conservative
 from scheduler_bridge.policies import easy as _easy
 from scheduler_bridge.policies import fcfs as _fcfs
 from scheduler_bridge.policies import malleable as _malleable
@@ -28,4 +29,4 @@ __all__ = [
     "register",
 ]
 
-_REGISTERED = (_fcfs, _backfilling, _easy, _malleable)
+_REGISTERED = (_fcfs, _backfilling, _easy, _conservative, _malleable)

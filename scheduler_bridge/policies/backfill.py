@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies.compose import StartSize
-from scheduler_bridge.policies.plan import Plan
+from scheduler_bridge.policies.plan import Floor, Plan
 
 IN_ORDER = "first in the queue"
 
@@ -19,9 +19,9 @@ class InOrder:
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start jobs in order until one does not fit; that one's reservation is only told, it protects nothing."""
         for spec in queue:
-            need = size.need(spec)
+            need = size.need(spec, plan.view.total_nodes)
             if need > plan.usable:
-                plan.reservation = plan.reserve(spec, need, reclaim=False)
+                plan.reservations.append(plan.reserve(spec, need, floor=None))
                 return
             plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
 
@@ -29,7 +29,7 @@ class InOrder:
         """Too few nodes for the first; the others wait for the first."""
         if position > 0:
             return f"job {view.queue[0].job_id} is first in the queue and nobody overtakes"
-        return _too_few(need, view, reservation)
+        return too_few(need, view, reservation)
 
 
 class AnyThatFits:
@@ -41,14 +41,14 @@ class AnyThatFits:
         for spec in queue:
             if plan.usable == 0:
                 return
-            if size.need(spec) <= plan.usable:
+            if size.need(spec, plan.view.total_nodes) <= plan.usable:
                 plan.start(spec, size.pick(spec, plan.usable), reason)
             else:
                 reason = "backfilled: it fits into the free nodes"
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:  # noqa: ARG002
         """Too few nodes."""
-        return _too_few(need, view, None)
+        return too_few(need, view, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Easy:
     reservation leaves spare. [D] A job that the nodes in service cannot hold (nodes are down) blocks nobody.
 
     Attributes:
-        reclaim: Nodes that malleable jobs can give back count as available for the reservation. Set it if a
-            redistribution takes them back.
+        floor: Nodes of a ready malleable job above this size count as available for the reservation. Set it if a
+            redistribution takes them back, to the size down to which it does.
     """
 
-    reclaim: bool = False
+    floor: Floor | None = None
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start jobs in order; reserve for the first that is blocked; let later ones overtake where that is harmless.
@@ -71,7 +71,7 @@ class Easy:
         A job that only waits for nodes that are being released is promised them, so that later jobs leave them alone.
         """
         for spec in queue:
-            need = size.need(spec)
+            need = size.need(spec, plan.view.total_nodes)
             if plan.reservation is not None:
                 if plan.soon <= 0:
                     return
@@ -82,10 +82,11 @@ class Easy:
                 self._block(plan, spec, need)
 
     def _block(self, plan: Plan, spec: JobSpec, need: int) -> None:
-        reservation = plan.reserve(spec, need, reclaim=self.reclaim)
+        reservation = plan.reserve(spec, need, floor=self.floor)
         if math.isinf(reservation.start_s):
             return
-        plan.reservation, plan.spare = reservation, reservation.spare_nodes
+        plan.reservations.append(reservation)
+        plan.spare = reservation.spare_nodes
         if need <= plan.soon:
             plan.promise(spec, need)
 
@@ -102,13 +103,14 @@ class Easy:
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
         """Too few nodes, or it would delay the reservation."""
         if need > view.free_nodes or reservation is None:
-            return _too_few(need, view, reservation)
+            return too_few(need, view, reservation)
         if reservation.job_id == view.queue[position].job_id:
             return f"the nodes for it are being released; {reservation}"
         return f"it would delay job {reservation.job_id}: {reservation}, {wording.are(reservation.spare_nodes)} spare"
 
 
-def _too_few(need: int, view: ClusterView, reservation: Reservation | None) -> str:
+def too_few(need: int, view: ClusterView, reservation: Reservation | None) -> str:
+    """Word that a job that needs ``need`` nodes finds too few, and what stands in its way."""
     text = f"it needs {wording.nodes(need)}, {wording.are(view.free_nodes)} free"
     if need > view.total_nodes:
         return f"{text} and only {view.total_nodes} in service"

@@ -21,8 +21,8 @@ class QueueOrder(Protocol):
 class StartSize(Protocol):
     """With how many nodes a job starts."""
 
-    def need(self, spec: JobSpec) -> int:
-        """The fewest nodes that it starts with."""
+    def need(self, spec: JobSpec, total_nodes: int) -> int:
+        """The fewest nodes that it starts with while ``total_nodes`` nodes are in service."""
 
     def pick(self, spec: JobSpec, available: int) -> int:
         """The nodes that it starts with if ``available`` (at least ``need``) may be used."""
@@ -67,7 +67,7 @@ class ComposedPolicy:
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         """In one sentence, with the reservation that stands in the way, if any."""
         position = next(index for index, spec in enumerate(view.queue) if spec.job_id == job.job_id)
-        return self.backfill.why(self.size.need(job), view, reservation, position)
+        return self.backfill.why(self.size.need(job, view.total_nodes), view, reservation, position)
 
 
 def by_submission(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
@@ -75,10 +75,15 @@ def by_submission(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: 
     return view.queue
 
 
+def at_minimum(spec: JobSpec) -> int:
+    """Running jobs give nodes down to their minimum."""
+    return spec.min_nodes
+
+
 class Moldable:
     """As many nodes as may be used, up to the job's maximum; at least its minimum [2024 paper]."""
 
-    def need(self, spec: JobSpec) -> int:
+    def need(self, spec: JobSpec, total_nodes: int) -> int:  # noqa: ARG002 - other sizes depend on it
         """The job's minimum (a rigid job's size)."""
         return spec.min_nodes
 
@@ -90,7 +95,7 @@ class Moldable:
 class AtMinimum:
     """The job's minimum (a rigid job's size) [2024 paper, malleable algorithm]."""
 
-    def need(self, spec: JobSpec) -> int:
+    def need(self, spec: JobSpec, total_nodes: int) -> int:  # noqa: ARG002 - other sizes depend on it
         """The job's minimum."""
         return spec.min_nodes
 

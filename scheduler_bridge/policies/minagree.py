@@ -23,14 +23,18 @@ class MinAgree:
 
         [D] The largest job gives all that it can before the next one gives anything: fewer orders for the same start.
         """
-        donors = [job for job in plan.view.running if job.resizable(plan.now) and job.reclaimable_nodes > 0]
+        donors = [
+            job
+            for job in plan.view.running
+            if job.resizable(plan.now) and job.reclaimable_nodes(job.spec.min_nodes) > 0
+        ]
         donors.sort(key=lambda job: (-job.nodes, job.spec.job_id))
-        left = {job.spec.job_id: job.reclaimable_nodes for job in donors}
-        total = sum(left.values())
+        left = {job.spec.job_id: job.reclaimable_nodes(job.spec.min_nodes) for job in donors}
+        total = sum(left[job.spec.job_id] for job in donors)
         for spec in waiting:
             if total == 0:
                 return
-            need = size.need(spec)
+            need = size.need(spec, plan.view.total_nodes)
             missing = need - plan.soon
             if plan.is_promised(spec) or not 0 < missing <= total:
                 continue

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies.profile import Profile
+
+Floor: TypeAlias = Callable[[JobSpec], int]
+"""The size down to which running malleable jobs may be asked to shrink."""
 
 
 class Plan:
@@ -20,7 +25,7 @@ class Plan:
         now: Time of the pass, in seconds.
         free: Free nodes that no decision of this pass uses.
         soon: Nodes that are free or about to be released, and promised to nobody.
-        reservation: The first blocked job's, once there is one.
+        reservations: Those made in this pass, the first blocked job's first.
         spare: Nodes that jobs running beyond the reservation may still take.
     """
 
@@ -29,11 +34,16 @@ class Plan:
         self.now = now
         self.free = view.free_nodes
         self.soon = view.free_nodes + sum(job.releasing_nodes for job in view.running)
-        self.reservation: Reservation | None = None
+        self.reservations: list[Reservation] = []
         self.spare = 0
         self._starts: dict[int, tuple[JobSpec, int, str]] = {}
         self._resizes: dict[int, Grow | Shrink] = {}
         self._promised: set[int] = set()
+
+    @property
+    def reservation(self) -> Reservation | None:
+        """The first blocked job's, once there is one."""
+        return self.reservations[0] if self.reservations else None
 
     @property
     def usable(self) -> int:
@@ -90,7 +100,7 @@ class Plan:
         """The jobs of ``queue`` that this pass did not start, in its order."""
         return [spec for spec in queue if spec.job_id not in self._starts]
 
-    def reserve(self, spec: JobSpec, nodes: int, *, reclaim: bool) -> Reservation:
+    def reserve(self, spec: JobSpec, nodes: int, *, floor: Floor | None) -> Reservation:
         """Find the earliest time at which ``nodes`` nodes are free if all walltimes hold.
 
         Nodes of jobs that end exactly then count, also as spare ones.
@@ -98,10 +108,10 @@ class Plan:
         Args:
             spec: The job to reserve for.
             nodes: How many nodes it needs.
-            reclaim: Count nodes that malleable jobs can give back as available from their next possible order on.
+            floor: Count nodes that malleable jobs hold above it as available from their next possible order on.
         """
         available = self.free + sum(job.releasing_nodes for job in self.view.running)
-        releases = self._releases(reclaim=reclaim)
+        releases = self._releases(floor)
         position, start_s = 0, self.now
         while position < len(releases) and (available < nodes or releases[position][0] <= start_s):
             start_s = max(self.now, releases[position][0])
@@ -109,14 +119,19 @@ class Plan:
             position += 1
         return Reservation(spec.job_id, start_s if available >= nodes else math.inf, nodes, max(0, available - nodes))
 
-    def _releases(self, *, reclaim: bool) -> list[tuple[float, int]]:
+    def profile(self) -> Profile:
+        """The nodes free from now on if all walltimes hold; those about to be released count at once."""
+        free = self.free + sum(job.releasing_nodes for job in self.view.running)
+        return Profile(self.now, free, self._releases(None))
+
+    def _releases(self, floor: Floor | None) -> list[tuple[float, int]]:
         """When which number of held nodes comes free, earliest first."""
         releases = [(self.now + spec.walltime_s, nodes) for spec, nodes, _ in self._starts.values()]
         for job in self.view.running:
             held = job.nodes - job.releasing_nodes
-            if reclaim and job.reclaimable_nodes > 0:
-                releases.append((max(self.now, job.resizable_from_s), job.reclaimable_nodes))
-                held -= job.reclaimable_nodes
+            if floor is not None and (reclaimable := job.reclaimable_nodes(floor(job.spec))) > 0:
+                releases.append((max(self.now, job.resizable_from_s), reclaimable))
+                held -= reclaimable
             releases.append((max(self.now, job.expected_end_s), held))
         releases.sort()
         return releases
@@ -138,7 +153,7 @@ class Plan:
 
     def decisions(self) -> list[Decision]:
         """All that was decided: the reservation, then starts, then resizes."""
-        found: list[Decision] = [] if self.reservation is None else [Reserve(self.reservation)]
+        found: list[Decision] = [Reserve(reservation) for reservation in self.reservations]
         found += [Start(job_id, nodes, reason) for job_id, (_, nodes, reason) in self._starts.items()]
         found += self._resizes.values()
         return found

@@ -181,7 +181,7 @@ def check_feasible(view: ClusterView, now: float, decisions: Sequence[Decision])
 
 
 def _snap(time_s: float) -> float:
-    return round(time_s / _GRAIN_S) * _GRAIN_S
+    return round(time_s / _GRAIN_S) * _GRAIN_S if math.isfinite(time_s) else time_s
 
 
 def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
@@ -201,7 +201,16 @@ def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
             resizable_from_s=_snap(job.resizable_from_s) + shift_s,
         )
 
-    return replace(view, queue=tuple(map(spec, view.queue)), running=tuple(map(running, view.running)))
+    def promised(reservation: Reservation) -> Reservation:
+        moved = replace(reservation, start_s=_snap(reservation.start_s) + shift_s)
+        return replace(moved, job_id=_renamed(reservation.job_id)) if rename else moved
+
+    return replace(
+        view,
+        queue=tuple(map(spec, view.queue)),
+        running=tuple(map(running, view.running)),
+        reservations=tuple(map(promised, view.reservations)),
+    )
 
 
 def _renamed(job_id: int) -> int:

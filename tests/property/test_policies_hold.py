@@ -14,8 +14,8 @@ from scheduler_bridge.core.events import CancelJob, Event, EvolvingRequest, Node
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import Scenario, SimJob, check_policy
 
-CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {"backfilling": "any"}
-PROTECTS_HEAD = {"fcfs", "easy", "malleable"}
+CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {"backfilling": "any", "conservative": "nothing"}
+PROTECTS_HEAD = {"fcfs", "easy", "conservative", "malleable"}
 END_S = 400  # all disturbances are over by then
 
 WHOLE = st.integers(min_value=0, max_value=60)

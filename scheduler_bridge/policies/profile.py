@@ -1,0 +1,56 @@
+"""How many nodes are free from which time on, if every walltime and every reservation holds."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+
+class Profile:
+    """A step function from time to free nodes, from ``now`` on.
+
+    Args:
+        now: Where it begins, in seconds.
+        free: Nodes free at ``now``.
+        releases: When (seconds) which number of nodes comes free.
+    """
+
+    def __init__(self, now: float, free: int, releases: Iterable[tuple[float, int]]) -> None:
+        self._times = [now]
+        self._free = [free]
+        for time_s, nodes in sorted(releases):
+            if time_s > self._times[-1]:
+                self._times.append(time_s)
+                self._free.append(self._free[-1])
+            self._free[-1] += nodes
+
+    def room(self, start_s: float, end_s: float) -> int:
+        """The nodes that are free all the time from ``start_s`` (not before the beginning) to ``end_s``."""
+        first = bisect_right(self._times, start_s) - 1
+        return min(self._free[first : max(first + 1, bisect_left(self._times, end_s))])
+
+    def earliest(self, nodes: int, duration_s: float) -> float:
+        """The earliest time from which ``nodes`` nodes are free for ``duration_s``; infinite if there is none."""
+        start_s: float | None = None
+        for time_s, free in zip(self._times, self._free, strict=True):
+            if start_s is not None and time_s >= start_s + duration_s:
+                return start_s
+            if free < nodes:
+                start_s = None
+            elif start_s is None:
+                start_s = time_s
+        return math.inf if start_s is None else start_s
+
+    def take(self, start_s: float, end_s: float, nodes: int) -> None:
+        """Take ``nodes`` nodes from ``start_s`` to ``end_s``; a negative number gives them back."""
+        for index in range(self._step(start_s), self._step(end_s)):
+            self._free[index] -= nodes
+
+    def _step(self, time_s: float) -> int:
+        """The position of the step that begins at ``time_s``; makes one if there is none."""
+        index = bisect_left(self._times, time_s)
+        if index == len(self._times) or self._times[index] != time_s:
+            self._times.insert(index, time_s)
+            self._free.insert(index, self._free[index - 1])
+        return index

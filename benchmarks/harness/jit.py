@@ -6,6 +6,12 @@ import importlib.util
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def has_numba() -> bool:
@@ -37,3 +43,13 @@ def _is_writable(folder: Path) -> bool:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+
+
+def jitable(function: F) -> F:
+    """Let numba compile calls of a plain function in others that it compiles; without numba it is just the function."""
+    if not has_numba():
+        return function
+    from numba.extending import register_jitable
+
+    jitted: F = register_jitable(function)
+    return jitted

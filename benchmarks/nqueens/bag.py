@@ -10,7 +10,8 @@ import numpy as np
 from benchmarks.levelbag import LevelBag
 from benchmarks.levelqueue import LevelQueue
 from benchmarks.nqueens import kernel
-from benchmarks.nqueens.board import check_size, starts
+from benchmarks.nqueens.board import check_size
+from benchmarks.nqueens.symmetry import PARTS, rules, starts
 
 if TYPE_CHECKING:
     from benchmarks.levelqueue import Words
@@ -18,27 +19,29 @@ if TYPE_CHECKING:
 _FIELDS = 4
 _FREE = 3
 _MOST = 1 << 62
+_LEAST = 4
+"""Rows of the smallest board with more than one queen that has a solution."""
 
 
 class QueensBag(LevelBag):
     """Placements of queens on the upper rows, by open rows.
 
     A task is a queen put on a row with at least two open rows below it, or all that follows for a placement with two
-    open rows: the inner nodes of the search tree. Solutions count twice, for themselves and their mirror image.
+    open rows: the inner nodes of the search tree. A solution counts for all its images, see ``symmetry``.
 
     Args:
         size: Rows of the board.
-        count: Solutions counted already.
+        count: Solutions counted already, in thirds of one.
         packed: The placements, as ``LevelQueue.packed`` returned them; none by default.
     """
 
-    __slots__ = ("_full", "_size")
+    __slots__ = ("_rules", "_size")
 
     def __init__(self, size: int, count: int = 0, packed: Words | None = None) -> None:
         queue = LevelQueue(size + 1, _FIELDS, kernel.CAPACITY, by_field=True)
         super().__init__(queue, _subtree_tasks(size), count, packed)
         self._size = size
-        self._full = (1 << size) - 1
+        self._rules = rules(size)
 
     @classmethod
     def of_board(cls, size: int) -> QueensBag:
@@ -48,16 +51,16 @@ class QueensBag(LevelBag):
             ValueError: ``size`` is out of range.
         """
         check_size(size)
-        bag = cls(size, count=1 if size == 1 else 0)
-        for rows, placement in starts(size):
+        bag = cls(size, count=PARTS if size == 1 else 0)
+        for rows, placement in starts(size) if size >= _LEAST else ():
             bag._queue.append(rows, np.array([placement], np.uint32))
         return bag
 
     def process(self, n: int) -> bool:
         """Do about ``n`` tasks, up to 16 more; tell whether tasks remain."""
         queue = self._queue
-        tasks, solutions, more = kernel.expand(queue.data, queue.entries, self._full, min(n, _MOST))
-        self.count += 2 * solutions
+        tasks, found, more = kernel.expand(queue.data, queue.entries, self._rules, min(n, _MOST))
+        self.count += found
         self.work += tasks
         return more
 
@@ -86,9 +89,10 @@ class QueensBag(LevelBag):
 def _subtree_tasks(size: int) -> tuple[float, ...]:
     """Return the expected number of tasks that follow from one queen put at each level, itself included.
 
-    With r open rows about 0.8 r^2 / size columns are free, as counted on boards of 8 to 13 rows: near enough to halve.
+    With r more open rows one task makes about 0.7 r^2 / size others, as counted on a board of 16 rows: near enough to
+    halve.
     """
     tasks = [1.0, 1.0, 1.0]
     for rows in range(3, size + 1):
-        tasks.append(1 + 0.8 * (rows - 1) ** 2 / size * tasks[-1])
+        tasks.append(1 + 0.7 * (rows - 1) ** 2 / size * tasks[-1])
     return tuple(tasks[: size + 1])

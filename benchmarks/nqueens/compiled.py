@@ -9,6 +9,6 @@ from benchmarks.nqueens import scalar
 NAME = "numba, scalar"
 CAPACITY = scalar.CAPACITY
 
-expand = njit("Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], int64, int64)", nogil=True, cache=True)(
-    scalar.expand
-)
+expand = njit(
+    "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], uint32[:, ::1], int64)", nogil=True, cache=True
+)(scalar.expand)

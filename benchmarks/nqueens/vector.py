@@ -12,6 +12,19 @@ from llvmlite import ir
 from numba import njit, types
 
 from benchmarks import simd
+from benchmarks.nqueens.symmetry import (
+    CORNER,
+    EDGE,
+    FULL,
+    LAST_CALL,
+    NEXT,
+    NEXT_EDGE,
+    SIDE,
+    SIDES,
+    TIES_SHIFT,
+    TURN_SHIFT,
+    WEIGHTS,
+)
 from benchmarks.simd import LANES, intrinsic
 
 if TYPE_CHECKING:
@@ -25,6 +38,18 @@ _WORD_BYTES = 4
 _COUNT_BITS = 16
 
 
+class _Rules:
+    """Emits the rule of one row, each field in all lanes; LLVM takes them from memory where they are used."""
+
+    def __init__(self, builder: Builder, address: Value) -> None:
+        self._builder = builder
+        self._words = simd.pointer(builder, address)
+
+    def __getitem__(self, field: int) -> Value:
+        place = self._builder.gep(self._words, [ir.Constant(simd.WORD, field)])
+        return simd.splat(self._builder, self._builder.load(place))
+
+
 def _load_placements(builder: Builder, source: Value, stride: Value, lanes: Value) -> tuple[list[Value], Value]:
     """Emit the load of the four fields, nothing to be tried in lanes beyond the number; return them and a lane mask."""
     fields = [simd.load(builder, source, builder.mul(stride, ir.Constant(simd.WORD, i))) for i in range(4)]
@@ -33,20 +58,58 @@ def _load_placements(builder: Builder, source: Value, stride: Value, lanes: Valu
     return fields, active
 
 
-def _place_lowest(builder: Builder, fields: list[Value], full: Value) -> tuple[list[Value], Value]:
-    """Emit a queen on the lowest free column; return the placements a row below, and what else is free here."""
-    columns, left, right, free = fields
+def _turn(builder: Builder, word: Value) -> Value:
+    return builder.lshr(word, simd.constant(TURN_SHIFT))
+
+
+def _ties(builder: Builder, word: Value) -> Value:
+    return builder.and_(builder.lshr(word, simd.constant(TIES_SHIFT)), simd.constant(CORNER))
+
+
+def _in_corner(builder: Builder, word: Value) -> Value:
+    return builder.icmp_unsigned("==", _ties(builder, word), simd.constant(CORNER))
+
+
+def _place_lowest(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[list[Value], Value]:
+    """Emit a queen on the lowest free column; return words, left, right a row below, and what else is free here."""
+    word, left, right, free = fields
     one = simd.constant(1)
     bit = builder.and_(free, builder.sub(simd.constant(0), free))
-    columns = builder.or_(columns, bit)
+    tied = builder.icmp_unsigned("==", _turn(builder, word), rule[EDGE])
+    tied = builder.and_(tied, builder.icmp_unsigned("==", bit, rule[SIDE]))
+    tied = builder.and_(tied, builder.not_(_in_corner(builder, word)))
+    more = builder.select(tied, simd.constant(1 << TIES_SHIFT), simd.constant(0))
+    word = builder.or_(builder.add(word, more), bit)
     left = builder.shl(builder.or_(left, bit), one)
     right = builder.lshr(builder.or_(right, bit), one)
-    attacked = builder.or_(builder.or_(columns, left), right)
-    return [columns, left, right, builder.and_(full, builder.not_(attacked))], builder.xor(free, bit)
+    return [word, left, right], builder.xor(free, bit)
+
+
+def _open_columns(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[Value, Value]:
+    """Emit the columns to be tried in the next row, and in which lanes there are some, in the row after it, too."""
+    word, left, right = fields
+    one, zero = simd.constant(1), simd.constant(0)
+    full, sides = rule[FULL], rule[SIDES]
+    corner = _in_corner(builder, word)
+    turn = _turn(builder, word)
+    free = builder.and_(full, builder.not_(builder.or_(builder.or_(word, left), right)))
+    until = builder.select(corner, rule[NEXT], rule[NEXT_EDGE])
+    closed = builder.select(corner, simd.constant(2), sides)
+    open_sides = builder.and_(free, builder.not_(closed))
+    free = builder.select(builder.icmp_unsigned(">", turn, until), open_sides, free)
+    missing = builder.and_(sides, builder.not_(word))
+    forced = builder.select(builder.icmp_unsigned("==", missing, sides), zero, builder.and_(free, missing))
+    last_call = builder.and_(builder.icmp_unsigned("==", turn, rule[LAST_CALL]), builder.not_(corner))
+    last_call = builder.and_(last_call, builder.icmp_unsigned("!=", missing, zero))
+    free = builder.select(last_call, forced, free)
+    attacked = builder.or_(builder.or_(word, builder.shl(left, one)), builder.lshr(right, one))
+    after = builder.and_(full, builder.not_(attacked))
+    opens = builder.and_(builder.icmp_unsigned("!=", free, zero), builder.icmp_unsigned("!=", after, zero))
+    return free, opens
 
 
 @intrinsic
-def _advance(_typing: Any, _source: Any, _target: Any, _stride: Any, _lanes: Any, _full: Any) -> Any:
+def _advance(_typing: Any, _source: Any, _target: Any, _stride: Any, _lanes: Any, _rule: Any) -> Any:
     """Put a queen on the lowest free column of each of ``lanes`` placements from ``source`` on.
 
     The placements that have more columns to try stay, moved together; those a row below with a column to try go to
@@ -55,52 +118,60 @@ def _advance(_typing: Any, _source: Any, _target: Any, _stride: Any, _lanes: Any
 
     def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
         source, target = (simd.pointer(builder, address) for address in arguments[:2])
-        stride, lanes, full = arguments[2:]
-        zero = simd.constant(0)
+        stride, lanes, address = arguments[2:]
+        rule = _Rules(builder, address)
         here, active = _load_placements(builder, source, stride, lanes)
-        below, rest = _place_lowest(builder, here, simd.splat(builder, full))
-        opens = builder.and_(builder.icmp_unsigned("!=", below[3], zero), active)
-        stays = builder.icmp_unsigned("!=", rest, zero)
+        below, rest = _place_lowest(builder, here, rule)
+        free, opens = _open_columns(builder, below, rule)
+        opens = builder.and_(opens, active)
+        stays = builder.icmp_unsigned("!=", rest, simd.constant(0))
         compress = simd.compressor(builder)
-        for place, mask, fields in ((target, opens, below), (source, stays, [*here[:3], rest])):
+        for place, mask, fields in ((target, opens, [*below, free]), (source, stays, [*here[:3], rest])):
             for i, field in enumerate(fields):
                 offset = builder.mul(stride, ir.Constant(simd.WORD, i))
                 simd.store(builder, compress(field, mask), place, offset)
         new = builder.shl(simd.popcount(builder, opens), ir.Constant(ir.IntType(64), _COUNT_BITS))
         return builder.or_(simd.popcount(builder, stays), new)
 
-    return types.int64(types.uintp, types.uintp, types.uint32, types.uint32, types.uint32), emit
+    return types.int64(types.uintp, types.uintp, types.uint32, types.uint32, types.uintp), emit
 
 
 @intrinsic
-def _finish(_typing: Any, _source: Any, _stride: Any, _lanes: Any, _full: Any) -> Any:
-    """Return the number of solutions of ``lanes`` placements with two open rows from ``source`` on."""
+def _finish(_typing: Any, _source: Any, _stride: Any, _lanes: Any, _rule: Any) -> Any:
+    """Return what the solutions of ``lanes`` placements with two open rows from ``source`` on count."""
 
     def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
         source = simd.pointer(builder, arguments[0])
-        stride, lanes, full = arguments[1:]
-        everywhere = simd.splat(builder, full)
+        stride, lanes, address = arguments[1:]
+        rule = _Rules(builder, address)
         fields, _active = _load_placements(builder, source, stride, lanes)
-        before = builder.block
-        loop = builder.append_basic_block("columns")
-        after = builder.append_basic_block("counted")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        free = builder.phi(simd.VECTOR)
-        solutions = builder.phi(ir.IntType(64))
-        free.add_incoming(fields[3], before)
-        solutions.add_incoming(ir.Constant(ir.IntType(64), 0), before)
-        below, rest = _place_lowest(builder, [*fields[:3], free], everywhere)
-        placed = builder.icmp_unsigned("!=", free, simd.constant(0))
-        solved = builder.and_(builder.icmp_unsigned("!=", below[3], simd.constant(0)), placed)
-        total = builder.add(solutions, simd.popcount(builder, solved))
-        free.add_incoming(rest, loop)
-        solutions.add_incoming(total, loop)
-        builder.cbranch(simd.any_lane(builder, builder.icmp_unsigned("!=", rest, simd.constant(0))), loop, after)
-        builder.position_at_end(after)
+        total = ir.Constant(ir.IntType(64), 0)
+        for _ in range(2):  # two columns are left, so no more are free
+            found, fields[3] = _count_solutions(builder, fields, rule)
+            total = builder.add(total, found)
         return total
 
-    return types.int64(types.uintp, types.uint32, types.uint32, types.uint32), emit
+    return types.int64(types.uintp, types.uint32, types.uint32, types.uintp), emit
+
+
+def _count_solutions(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[Value, Value]:
+    """Emit a queen on the lowest free column and one in the last row; return what they count, and what else is free."""
+    zero = simd.constant(0)
+    full = rule[FULL]
+    corner = _in_corner(builder, fields[0])
+    turn = builder.select(corner, zero, _turn(builder, fields[0]))
+    allowed = builder.and_(builder.lshr(full, turn), builder.shl(full, turn))
+    (word, left, right), rest = _place_lowest(builder, fields, rule)
+    last = builder.and_(allowed, builder.not_(builder.or_(builder.or_(word, left), right)))
+    solved = builder.and_(builder.icmp_unsigned("!=", last, zero), builder.icmp_unsigned("!=", fields[3], zero))
+    tied = builder.icmp_unsigned("==", last, builder.lshr(rule[SIDES], turn))
+    more = builder.select(tied, simd.constant(1), zero)
+    ties = builder.select(corner, zero, builder.add(_ties(builder, word), more))
+    total = ir.Constant(ir.IntType(64), 0)
+    for number, weight in enumerate(WEIGHTS):
+        such = builder.and_(solved, builder.icmp_unsigned("==", ties, simd.constant(number)))
+        total = builder.add(total, builder.mul(simd.popcount(builder, such), ir.Constant(ir.IntType(64), weight)))
+    return total, rest
 
 
 @njit(inline="always")
@@ -115,15 +186,16 @@ def _choose_level(entries):
     return highest
 
 
-@njit("Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], int64, int64)", nogil=True, cache=True)
-def expand(queue, entries, full, budget):
+@njit("Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], uint32[:, ::1], int64)", nogil=True, cache=True)
+def expand(queue, entries, rules, budget):
     """Do what ``scalar.expand`` does, in another order; overshoot the budget by up to LANES tasks."""
     stride = np.uint32(queue.shape[2])
     base = np.uintp(queue.ctypes.data)
     level_bytes = np.uintp(_WORD_BYTES * queue.shape[1] * queue.shape[2])
-    columns = np.uint32(full)
+    rule = np.uintp(rules.ctypes.data)
+    rule_bytes = np.uintp(_WORD_BYTES * rules.shape[1])
     tasks = np.int64(0)
-    solutions = np.int64(0)
+    found = np.int64(0)
     level = _choose_level(entries)
     while level > 0 and tasks < budget:
         lanes = min(entries[level], LANES)
@@ -131,13 +203,13 @@ def expand(queue, entries, full, budget):
         source = base + level_bytes * np.uintp(level) + np.uintp(_WORD_BYTES * left)
         tasks += lanes
         if level == 2:
-            solutions += _finish(source, stride, np.uint32(lanes), columns)
+            found += _finish(source, stride, np.uint32(lanes), rule + rule_bytes * np.uintp(level))
             entries[level] = left
         else:
             below = entries[level - 1]
             target = base + level_bytes * np.uintp(level - 1) + np.uintp(_WORD_BYTES * below)
-            moved = _advance(source, target, stride, np.uint32(lanes), columns)
+            moved = _advance(source, target, stride, np.uint32(lanes), rule + rule_bytes * np.uintp(level))
             entries[level] = left + (moved & ((1 << _COUNT_BITS) - 1))
             entries[level - 1] = below + (moved >> _COUNT_BITS)
         level = _choose_level(entries)
-    return tasks, solutions, level > 0
+    return tasks, found, level > 0

@@ -14,7 +14,7 @@ from scheduler_bridge.demo.batch import Configuration, Shape
 SHARE: Final = 0.40
 """Most of a core that an emulated node may use."""
 
-NODE_RATES: Final = {"uts": 143e6, "nqueens": 354e6, "bc": 460.0, "pi": 416e6}
+NODE_RATES: Final = {"uts": 143e6, "nqueens": 184e6, "bc": 460.0, "pi": 416e6}
 """Tasks per second of one emulated node, by benchmark (units: ``UNITS``)."""
 
 UNITS: Final = {"uts": "nodes", "nqueens": "tree nodes", "bc": "sources", "pi": "samples"}
@@ -41,12 +41,12 @@ compared with that of the calibration, which a sequential run verified.
 
 _UTS_14 = Configuration("uts", ("--depth", "14"), "14", 7.4, ((1, 1.5), (2, 0.5)), (1, 2))
 _UTS_15 = Configuration("uts", ("--depth", "15"), "15", 29.6, ((2, 1.0), (4, 0.5)), (1, 4))
-_QUEENS_17 = Configuration("nqueens", ("-n", "17"), "17", 10.8, ((1, 1.0), (2, 1.0)), (1, 3))
+_QUEENS_17 = Configuration("nqueens", ("-n", "17"), "17", 7.5, ((1, 1.0), (2, 1.0)), (1, 3))
 _BC_13 = Configuration("bc", ("--scale", "13"), "13", 17.8, ((2, 2.0), (3, 1.5)), (1, 4))
 _PI_10 = Configuration("pi", ("--samples", "1e10"), "10", 24.0, ((2, 2.0), (4, 1.5)), (1, 4))
 
 _UTS_13 = Configuration("uts", ("--depth", "13"), "13", 1.9, ((1, 1.0),), (1, 2))
-_QUEENS_16 = Configuration("nqueens", ("-n", "16"), "16", 1.6, ((1, 1.0), (2, 1.0)), (1, 2))
+_QUEENS_16 = Configuration("nqueens", ("-n", "16"), "16", 1.1, ((1, 1.0), (2, 1.0)), (1, 2))
 _BC_11 = Configuration("bc", ("--scale", "11"), "11", 4.5, ((1, 1.0), (2, 1.0)), (1, 3))
 _PI_9 = Configuration("pi", ("--samples", "1e9"), "9", 2.4, ((1, 1.0), (2, 1.0)), (1, 2))
 

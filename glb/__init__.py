@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from glb.bag import Bag, Result
 from glb.config import Config
+from glb.core.graphs import Graph
 from glb.driver import Outcome, compute, set_user_handler
-from glb.errors import BagError, ConfigError, GlbError, LedgerError
+from glb.errors import BagError, ConfigError, GlbError, GraphError, LedgerError
 from glb.statistics import Statistics
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Config",
     "ConfigError",
     "GlbError",
+    "Graph",
+    "GraphError",
     "LedgerError",
     "Outcome",
     "Result",

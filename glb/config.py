@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from glb.core.graphs import Graph
 from glb.core.lifelines import GRAPHS
 from glb.errors import ConfigError
 
@@ -18,11 +19,12 @@ class Config:
         granularity: Tasks per call of ``process``; None: tuned to calls of ``target_s``.
         target_s: Seconds that a call of ``process`` should take when the granularity tunes itself.
         random_steals: Random victims that a place asks before it turns to its lifelines.
-        lifelines: Shape of the lifeline graph: ``hypercube``, ``ring`` or ``complete``.
-        radix: Radix of the cyclic hypercube.
+        lifelines: Shape of the lifeline graph: ``hypercube`` (cyclic, of any number of places), ``kautz`` (the shortest
+            ways for its out-degree), ``random`` (random regular), ``ring``, ``complete``, or a ``glb.Graph``.
+        radix: Radix of the hypercube; out-degree of ``kautz`` and ``random``.
         rate: Tasks per second that a worker may process, to emulate slower nodes; None: no limit.
         static: Partition the bag over all places at the start instead of giving it to place 0.
-        seed: Seed of the choice of victims.
+        seed: Seed of the choice of victims and of the ``random`` graph.
         on_progress: Called on place 0, in a thread of its own, with (tasks done, places, workers).
         warm_up: Called once on every place before it works; not counted in the seconds of the initial places.
     """
@@ -31,7 +33,7 @@ class Config:
     granularity: int | None = None
     target_s: float = 0.0003
     random_steals: int = 3
-    lifelines: str = "hypercube"
+    lifelines: str | Graph = "hypercube"
     radix: int = 2
     rate: float | None = None
     static: bool = False
@@ -50,5 +52,5 @@ class Config:
             raise ConfigError(f"rate is {self.rate!r}; it must be a positive number of tasks per second")
         if not 0.00005 <= self.target_s <= 60:
             raise ConfigError(f"target_s is {self.target_s!r}; it must be between 0.00005 and 60 seconds")
-        if self.lifelines not in GRAPHS:
-            raise ConfigError(f"lifelines is {self.lifelines!r}; it must be one of {', '.join(GRAPHS)}")
+        if isinstance(self.lifelines, str) and self.lifelines not in GRAPHS:
+            raise ConfigError(f"lifelines is {self.lifelines!r}; it must be one of {', '.join(GRAPHS)}, or a graph")

@@ -17,3 +17,7 @@ class BagError(GlbError):
 
 class LedgerError(GlbError):
     """Bags or tasks were lost or doubled between places: the result must not be used. The text names the counts."""
+
+
+class GraphError(GlbError):
+    """A lifeline graph does not keep its promises; the text says where."""

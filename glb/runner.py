@@ -65,7 +65,7 @@ class PlaceRunner(Generic[R]):
             setup.make_result,
             workers=setup.workers,
             random_steals=config.random_steals,
-            lifelines=Lifelines(config.lifelines, config.radix),
+            lifelines=Lifelines(config.lifelines, config.radix, config.seed),
             rng=Random(f"{config.seed} {setup.number} {self.here.id}"),
             registered=registered,
         )

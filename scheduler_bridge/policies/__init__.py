@@ -5,11 +5,15 @@ A new policy is one small file with a registered function, imported here.
 
 from __future__ import annotations
 
+from scheduler_bridge.policies import average as _average
 from scheduler_bridge.policies import backfilling as _backfilling
 from scheduler_bridge.policies import conservative as _conservative
 from scheduler_bridge.policies import easy as _easy
 from scheduler_bridge.policies import fcfs as _fcfs
+from scheduler_bridge.policies import keep_preferred as _keep_preferred
 from scheduler_bridge.policies import malleable as _malleable
+from scheduler_bridge.policies import minimum as _minimum
+from scheduler_bridge.policies import preferred as _preferred
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Shrink, Start
 from scheduler_bridge.policies.registry import PolicyInfo, UnknownPolicyError, describe, get, names, register
@@ -29,4 +33,14 @@ __all__ = [
     "register",
 ]
 
-_REGISTERED = (_fcfs, _backfilling, _easy, _conservative, _malleable)
+_REGISTERED = (
+    _fcfs,
+    _backfilling,
+    _easy,
+    _conservative,
+    _malleable,
+    _minimum,
+    _preferred,
+    _average,
+    _keep_preferred,
+)

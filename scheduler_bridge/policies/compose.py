@@ -80,6 +80,11 @@ def at_minimum(spec: JobSpec) -> int:
     return spec.min_nodes
 
 
+def at_preferred(spec: JobSpec) -> int:
+    """Running jobs give nodes down to the size that they asked for."""
+    return spec.nodes
+
+
 class Moldable:
     """As many nodes as may be used, up to the job's maximum; at least its minimum [2024 paper]."""
 
@@ -102,3 +107,30 @@ class AtMinimum:
     def pick(self, spec: JobSpec, available: int) -> int:  # noqa: ARG002 - other sizes depend on it
         """The job's minimum."""
         return spec.min_nodes
+
+
+class Preferred:
+    """The size asked for; if less may be used, as much as that, at least the minimum [2025 paper, pref]."""
+
+    def need(self, spec: JobSpec, total_nodes: int) -> int:  # noqa: ARG002 - other sizes depend on it
+        """The job's minimum."""
+        return spec.min_nodes
+
+    def pick(self, spec: JobSpec, available: int) -> int:
+        """The size that the job asked for, or what is available."""
+        return min(spec.nodes, available)
+
+
+class OnlyPreferred:
+    """The size asked for and no other [2025 paper, keep-pref].
+
+    [D] A malleable job that asked for more nodes than are in service starts on all of these, at least on its minimum.
+    """
+
+    def need(self, spec: JobSpec, total_nodes: int) -> int:
+        """The size that the job asked for, if there is such a number of nodes."""
+        return max(spec.min_nodes, min(spec.nodes, total_nodes))
+
+    def pick(self, spec: JobSpec, available: int) -> int:
+        """The size that the job asked for."""
+        return min(spec.nodes, available)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler_bridge.policies.backfill import Easy
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import AtMinimum, ComposedPolicy, at_minimum, by_submission
-from scheduler_bridge.policies.minagree import MinAgree
+from scheduler_bridge.policies.redistribution import BY_SIZE, ByPriority
 from scheduler_bridge.policies.registry import register
 
 
@@ -25,4 +25,4 @@ def malleable() -> Policy:
     largest job gives all it can before the next one, and the smallest gets all it can: fewer orders. [D] Nodes on
     their way to a waiting job are not taken for it again, nor given to others.
     """
-    return ComposedPolicy("malleable", by_submission, Easy(at_minimum), AtMinimum(), MinAgree())
+    return ComposedPolicy("malleable", by_submission, Easy(at_minimum), AtMinimum(), ByPriority(BY_SIZE))

@@ -27,14 +27,14 @@ _FACTORIES: dict[str, Callable[..., Policy]] = {}
 
 
 def register(factory: Callable[..., Policy]) -> Callable[..., Policy]:
-    """Register a function that makes a policy under the function's name (``_`` becomes ``-``).
+    """Register a function that makes a policy under the function's name (``keep_pref`` as keep-pref, ``min_`` as min).
 
     Its docstring describes the policy and cites its source; its keyword parameters are the policy's.
 
     Raises:
         ValueError: The name is taken, or the function has no docstring.
     """
-    name = factory.__name__.replace("_", "-")
+    name = factory.__name__.rstrip("_").replace("_", "-")
     if name in _FACTORIES:
         raise ValueError(f"policy {name!r} is registered twice")
     if not inspect.getdoc(factory):

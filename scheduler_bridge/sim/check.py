@@ -11,6 +11,7 @@ from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Start
+from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.engine import Engine, SimResult
 from scheduler_bridge.sim.models import SimJob
@@ -50,6 +51,7 @@ def check_policy(
     scenario: Scenario,
     *,
     conserves: Literal["nothing", "head", "any"] = "nothing",
+    need: Callable[[JobSpec], int] = at_minimum,
     protects_head: bool = False,
     drains: bool = True,
 ) -> SimResult:
@@ -64,6 +66,7 @@ def check_policy(
         scenario: What happens.
         conserves: What the policy claims never to leave waiting beside enough free nodes: the first job of the queue
             ("head"), or any job ("any").
+        need: The fewest nodes on which the policy claims to start a job.
         protects_head: The policy claims that no job starts after the first reservation that it got; checked where the
             scenario is exact.
         drains: Every job is over at the end, or was refused. Needs all nodes to be back in service.
@@ -74,7 +77,7 @@ def check_policy(
     Raises:
         AuditError: A check failed; the text says which, where and when.
     """
-    watcher = _Watcher(make_policy(), conserves, protects_head and scenario.is_exact)
+    watcher = _Watcher(make_policy(), conserves, need, protects_head and scenario.is_exact)
     auditor = Auditor(scenario.node_names)
     engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
     result = engine.run(scenario.jobs, scenario.disturbances)
@@ -93,9 +96,16 @@ def check_policy(
 class _Watcher:
     """A policy that passes everything on to another one and checks its decisions."""
 
-    def __init__(self, policy: Policy, conserves: Literal["nothing", "head", "any"], protects_head: bool) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        conserves: Literal["nothing", "head", "any"],
+        need: Callable[[JobSpec], int],
+        protects_head: bool,
+    ) -> None:
         self._policy = policy
         self._conserves = conserves
+        self._need = need
         self._protects_head = protects_head
         self._first: dict[int, Reservation] = {}
 
@@ -132,8 +142,10 @@ class _Watcher:
         left = view.free_nodes - used
         waiting = [spec for spec in view.queue if spec.job_id not in started]
         for spec in {"nothing": [], "head": waiting[:1], "any": waiting}[self._conserves]:
-            if spec.min_nodes <= left:
-                raise AuditError(f"at {now} s: job {spec.job_id} needs {spec.min_nodes} nodes and waits beside {left}")
+            if self._need(spec) <= left:
+                raise AuditError(
+                    f"at {now} s: job {spec.job_id} needs {self._need(spec)} nodes and waits beside {left}"
+                )
 
     def _check_head(self, now: float, decisions: Sequence[Decision]) -> None:
         for decision in decisions:

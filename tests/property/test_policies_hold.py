@@ -12,10 +12,12 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import CancelJob, Event, EvolvingRequest, NodeDown, NodeUp
 from scheduler_bridge.model import JobSpec
+from scheduler_bridge.policies.compose import at_minimum, at_preferred
 from scheduler_bridge.sim import Scenario, SimJob, check_policy
 
 CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {"backfilling": "any", "conservative": "nothing"}
-PROTECTS_HEAD = {"fcfs", "easy", "conservative", "malleable"}
+NEED = {"keep-pref": at_preferred}
+PROTECTS_HEAD = {"fcfs", "easy", "conservative", "malleable", "min", "pref", "avg", "keep-pref"}
 END_S = 400  # all disturbances are over by then
 
 WHOLE = st.integers(min_value=0, max_value=60)
@@ -93,6 +95,7 @@ def test_policy_holds_where_walltimes_are_exact(name: str, scenario: Scenario) -
         lambda: policies.get(name),
         scenario,
         conserves=CONSERVES.get(name, "head"),
+        need=NEED.get(name, at_minimum),
         protects_head=name in PROTECTS_HEAD,
     )
 

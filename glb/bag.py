@@ -21,7 +21,8 @@ class Bag(Protocol[R_contra]):
     that lose or double work.
 
     A bag may also have ``__len__`` (the number of tasks held, checked by the ledger whenever a bag travels) and
-    ``partition(k) -> list`` (k bags of about the same work, for a static start; by default the bag is split in halves).
+    ``partition(k) -> list`` (k bags of about the same work, for a static start; by default the bag is split in halves),
+    and ``nbytes`` (its size, by which the places are chosen that leave).
 
     Attributes:
         work: Number of tasks that this instance has processed; ``merge`` and ``split`` do not move it.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 import apgas
 from glb import messages
 from glb.bag import Bag, Result
-from glb.core.leavers import choose_leavers, sum_of
+from glb.core.leavers import Load, choose_leavers, deal, sum_of
+from glb.core.ledger import Ledger
 from glb.core.pieces import halve
-from glb.errors import GlbError
+from glb.errors import GlbError, LedgerError
 from glb.progress import Progress
 from glb.setup import Report, Setup, everywhere
 from glb.statistics import Statistics, tasks_in
@@ -39,8 +40,10 @@ class Computation(Generic[R]):
         self.result = setup.make_result()
         self.aborted = threading.Event()
         self.reasons: list[str] = []
+        self.wrong: LedgerError | None = None
         self.started = time.perf_counter()
-        self._ledger = Statistics()
+        self._ledger = Ledger()
+        self._initial = Statistics()
 
     # beginning and end ----------------------------------------------------------------------------------------------
 
@@ -50,11 +53,12 @@ class Computation(Generic[R]):
         registered = not self.setup.config.static
         for places in (self.members[:1], self.members[1:]):
             everywhere(places, messages.join, self.setup, self.members, registered)
+        self._ledger.joined(place.id for place in self.members)
 
     def start(self, bag: Bag[R]) -> None:
         """Deal the first bags, in the body of the computation's finish."""
         self.started = time.perf_counter()
-        self._ledger.tasks += bag.work
+        self._initial.tasks += bag.work
         if not self.setup.config.static:
             self._deal(self.members[0], bag)
             return
@@ -69,8 +73,10 @@ class Computation(Generic[R]):
                 apgas.immediate(place, messages.begin, self.setup.number)
 
     def _deal(self, place: apgas.Place, bag: Bag[R]) -> None:
-        self._ledger.sent += 1
-        self._ledger.tasks_sent += tasks_in(bag)
+        tasks = tasks_in(bag)
+        self._ledger.dealt(tasks)
+        self._initial.sent += 1
+        self._initial.tasks_sent += tasks
         apgas.async_at(place, messages.receive, self.setup.number, bag, None)
 
     def collect(self) -> Statistics:
@@ -81,11 +87,11 @@ class Computation(Generic[R]):
         """
         for report in everywhere(self.members, messages.collect, self.setup.number):
             self._fold(report)
+        self._ledger.close()
         total = Statistics()
-        total.merge(self._ledger)
+        total.merge(self._initial)
         for statistics in self.statistics.values():
             total.merge(statistics)
-        total.check_ledger()
         return total
 
     def abort(self, reason: str = "") -> None:
@@ -97,6 +103,11 @@ class Computation(Generic[R]):
             for place in self.members:
                 apgas.immediate(place, messages.aborted, self.setup.number)
 
+    def notice_losses(self) -> None:
+        """Stop all workers if a member has died: no result can be right any more. Never blocks."""
+        if not self.aborted.is_set() and not set(apgas.places()).issuperset(self.members):
+            self.abort()
+
     def forget(self) -> None:
         """Free what the places still hold of a computation that is over."""
         messages.dismiss(self.setup.number)
@@ -107,6 +118,7 @@ class Computation(Generic[R]):
         # waiting for others to warm up is not starving
         early_s = max(0.0, report.present_s - (time.perf_counter() - self.started))
         report.statistics.starving_s = max(0.0, report.statistics.starving_s - early_s * self.setup.workers)
+        self._ledger.reported(report.place, report.statistics)
         self.result.merge(report.result)
         self.progress.settle(report.place, report.statistics.tasks)
         self.statistics.setdefault(report.place, Statistics()).merge(report.statistics)
@@ -118,7 +130,7 @@ class Computation(Generic[R]):
         nodes = apgas.nodes()
         candidates = {node[0].id: node for node in nodes[1:] if all(place in self.members for place in node)}
         places = [place for node in candidates.values() for place in node]
-        loads = {load.place: load for load in everywhere(places, messages.load, self.setup.number)}
+        loads = self._loads(places)
         wished = {place.id for place in apgas.shrink_wish()}
         home = self.members[0].node
         chosen = choose_leavers(
@@ -130,12 +142,19 @@ class Computation(Generic[R]):
         return sorted(place for first in chosen for place in candidates[first])
 
     def release(self, leavers: Sequence[apgas.Place]) -> None:
-        """Move all work and results off ``leavers``; on an error they go on."""
+        """Move all work and results off ``leavers``; on an error they go on.
+
+        Raises:
+            LedgerError: Bags or tasks were doubled on the way.
+        """
         survivors = [place for place in self.members if place not in leavers]
         before, self.members = self.members, survivors
         try:
-            self._tell(survivors)
-            reports = everywhere(list(leavers), messages.evacuate, self.setup.number, survivors)
+            loads = self._loads(before)
+            turns = deal([loads[place.id] for place in leavers], [loads[place.id] for place in survivors])
+            counts = self._tell(survivors)
+            reports = everywhere(list(leavers), messages.evacuate, self.setup.number, survivors, turns)
+            self._compare(counts | {report.place: report.statistics for report in reports})
         except BaseException:
             self.members = before
             self.abort("a place could not be evacuated")
@@ -152,10 +171,9 @@ class Computation(Generic[R]):
         new = [place for place in newcomers if place not in self.members]
         if not new or self.aborted.is_set():
             return
-        members = sorted([*self.members, *new])
-        everywhere(new, messages.join_late, self.setup, members)
-        old, self.members = self.members, members
-        self._tell(old)
+        old = self.members
+        self._join(new, old)
+        self._compare(self._tell(old))
         if self.aborted.is_set():
             for place in new:
                 apgas.immediate(place, messages.aborted, self.setup.number)
@@ -167,15 +185,41 @@ class Computation(Generic[R]):
             return
         members = sorted([*self.members, *back])
         known = everywhere(back, messages.readmit, self.setup, members)
+        self._ledger.joined(place.id for place, knows in zip(back, known, strict=True) if knows)
         strangers = [place for place, knows in zip(back, known, strict=True) if not knows]
-        everywhere(strangers, messages.join_late, self.setup, members)
-        self.members = members
-        self._tell([place for place in members if place not in strangers])
+        old = [place for place in members if place not in strangers]
+        self._join(strangers, old)
+        self._compare(self._tell(old))
         for place in back:
             apgas.immediate(place, messages.begin, self.setup.number)
 
-    def _tell(self, places: list[apgas.Place]) -> None:
-        everywhere(places, messages.set_members, self.setup.number, self.members)
+    def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
+        self.members = sorted([*old, *new])
+        everywhere(new, messages.join_late, self.setup, self.members, old)
+        self._ledger.joined(place.id for place in new)
+
+    def _tell(self, places: list[apgas.Place]) -> dict[int, Statistics]:
+        """Tell ``places`` the members and return what they have counted so far."""
+        counts = everywhere(places, messages.set_members, self.setup.number, self.members)
+        return {place.id: statistics for place, statistics in zip(places, counts, strict=True)}
+
+    def _loads(self, places: list[apgas.Place]) -> dict[int, Load]:
+        """Return what ``places`` have to do, and take a wave of what they have counted."""
+        answers = everywhere(places, messages.load, self.setup.number)
+        self._compare({load.place: statistics for load, statistics in answers})
+        return {load.place: load for load, _ in answers}
+
+    def _compare(self, counts: dict[int, Statistics]) -> None:
+        try:
+            self._ledger.wave(counts)
+        except LedgerError as error:
+            self.wrong = error
+            self.abort()
+            raise
+
+    def missing(self, lost: Collection[int]) -> str:
+        """Say what went down with places that died."""
+        return self._ledger.missing(lost, self.progress.by_place())
 
 
 def _partition(bag: Bag[R], count: int) -> list[Bag[R]]:

@@ -134,16 +134,27 @@ def _run(elastic: Elastic, computation: Computation[R], bag: Bag[R]) -> Statisti
                 raise
         with elastic.changing:
             elastic.current = None
+            if computation.wrong is not None:
+                raise computation.wrong
             if computation.reasons:
                 raise GlbError("\n".join(computation.reasons))
             return computation.collect()
-    except BaseException:
+    except BaseException as error:
+        if lost := _lost(error):
+            error.add_note(computation.missing(lost))
         computation.abort()
         raise
     finally:
         with elastic.changing:
             elastic.current = None
         computation.forget()
+
+
+def _lost(error: BaseException) -> set[int]:
+    """Return the places whose death ``error`` tells of."""
+    if isinstance(error, BaseExceptionGroup):
+        return {place for each in error.exceptions for place in _lost(each)}
+    return {error.place} if isinstance(error, apgas.DeadPlaceError) else set()
 
 
 def _default_workers(members: list[apgas.Place]) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from glb.core.leavers import Load
     from glb.runner import PlaceRunner
     from glb.setup import Report, Setup
+    from glb.statistics import Statistics
 
 _runners: apgas.PlaceState[dict[int, PlaceRunner[Any]]] = apgas.PlaceState(dict)
 _computations: apgas.PlaceState[dict[int, Computation[Any]]] = apgas.PlaceState(dict)
@@ -75,6 +76,7 @@ def progressed(number: int, place: int, tasks: int) -> None:
     """(place 0) A place has processed so many tasks."""
     if (computation := _computations.get().get(number)) is not None:
         computation.progress.update(place, tasks)
+        computation.notice_losses()
 
 
 def failed(number: int, reason: str) -> None:
@@ -99,28 +101,28 @@ def join(setup: Setup[Any], members: Sequence[apgas.Place], registered: bool) ->
     _runners.get()[setup.number] = PlaceRunner(setup, members, registered=registered)
 
 
-def join_late(setup: Setup[Any], members: Sequence[apgas.Place]) -> None:
+def join_late(setup: Setup[Any], members: Sequence[apgas.Place], before: Sequence[apgas.Place]) -> None:
     """Take part from now on: answer at once, steal as soon as this place is warm."""
     from glb.runner import PlaceRunner
 
-    runner = PlaceRunner(setup, members, registered=False)
+    runner = PlaceRunner(setup, members, registered=False, before=before)
     _runners.get()[setup.number] = runner
     runner.warm_up_then_begin()
 
 
-def set_members(number: int, members: Sequence[apgas.Place]) -> None:
-    """Rewire for new members."""
-    _runner(number).set_members(members)
+def set_members(number: int, members: Sequence[apgas.Place]) -> Statistics:
+    """Rewire for new members; return what was counted so far."""
+    return _runner(number).set_members(members)
 
 
-def load(number: int) -> Load:
-    """Tell how much there is to do here."""
+def load(number: int) -> tuple[Load, Statistics]:
+    """Tell how much there is to do here, and what was counted so far."""
     return _runner(number).load()
 
 
-def evacuate(number: int, survivors: Sequence[apgas.Place]) -> Report[Any]:
-    """Hand all work out and return the result so far."""
-    return _runner(number).evacuate(survivors)
+def evacuate(number: int, survivors: Sequence[apgas.Place], turns: dict[int, list[int]]) -> Report[Any]:
+    """Hand all work out, to survivors as ``turns`` says for this place, and return the result so far."""
+    return _runner(number).evacuate(survivors, turns.get(apgas.here().id, ()))
 
 
 def readmit(setup: Setup[Any], members: Sequence[apgas.Place]) -> bool:

@@ -43,6 +43,11 @@ class Progress:
         with self._lock:
             return self._settled + sum(self._by_place.values())
 
+    def by_place(self) -> dict[int, int]:
+        """Return what each place has processed, as far as reported since it joined."""
+        with self._lock:
+            return dict(self._by_place)
+
     def start(self) -> None:
         """Begin to show."""
         if self._show is not None:

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, Generic, TypeVar
 
@@ -23,7 +23,7 @@ from glb.core.pacing import Granularity, Pacer
 from glb.core.place import Phase, PlaceCore
 from glb.errors import BagError
 from glb.setup import Report, Setup
-from glb.statistics import Statistics, tasks_in
+from glb.statistics import Statistics, size_of
 
 R = TypeVar("R", bound=Result)
 
@@ -37,7 +37,7 @@ class _Slot:
     granularity: Granularity
     pacer: Pacer | None
     seen: int = 0
-    held: int = 0
+    held: tuple[int, int] = (0, 0)
     tasks: int = 0
     bytes_sent: int = 0
     busy_s: float = 0.0
@@ -51,9 +51,17 @@ class PlaceRunner(Generic[R]):
         setup: The computation.
         members: All places of it, this one included.
         registered: Whether the computation begins with every place known to its lifeline buddies.
+        before: The members of before this place joined a running computation.
     """
 
-    def __init__(self, setup: Setup[R], members: Sequence[apgas.Place], *, registered: bool) -> None:
+    def __init__(
+        self,
+        setup: Setup[R],
+        members: Sequence[apgas.Place],
+        *,
+        registered: bool,
+        before: Sequence[apgas.Place] | None = None,
+    ) -> None:
         config = setup.config
         self.here = apgas.here()
         self.setup = setup
@@ -68,6 +76,7 @@ class PlaceRunner(Generic[R]):
             lifelines=Lifelines(config.lifelines, config.radix, config.seed),
             rng=Random(f"{config.seed} {setup.number} {self.here.id}"),
             registered=registered,
+            before=None if before is None else sorted(place.id for place in before),
         )
         now = time.perf_counter()
         self._slots = [
@@ -103,10 +112,12 @@ class PlaceRunner(Generic[R]):
         self._places.setdefault(thief.id, thief)
         self.take(lambda core: core.requested(thief.id, nonce))
 
-    def set_members(self, members: Sequence[apgas.Place]) -> None:
-        """Learn the new members."""
+    def set_members(self, members: Sequence[apgas.Place]) -> Statistics:
+        """Learn the new members; return what was counted so far."""
         self._places.update((place.id, place) for place in members)
         self.take(lambda core: core.set_members(sorted(place.id for place in members)))
+        with self._changed:
+            return replace(self.core.statistics)
 
     def take(self, event: Callable[[PlaceCore[R]], list[Message]]) -> None:
         """Let the state machine take an event that leads to uncounted messages only."""
@@ -133,10 +144,13 @@ class PlaceRunner(Generic[R]):
             self._warm.set()
         self.take(lambda core: core.begin())
 
-    def evacuate(self, survivors: Sequence[apgas.Place]) -> Report[R]:
-        """Hand all work out to ``survivors``; return what was done here once the workers have stopped."""
+    def evacuate(self, survivors: Sequence[apgas.Place], turns: Sequence[int]) -> Report[R]:
+        """Hand all work out to ``survivors``; return what was done here once the workers have stopped.
+
+        ``turns`` has the ids of those among them who get the pieces.
+        """
         self._places.update((place.id, place) for place in survivors)
-        self.take(lambda core: core.evacuate(sorted(place.id for place in survivors)))
+        self.take(lambda core: core.evacuate(sorted(place.id for place in survivors), turns))
         with self._changed:
             self._changed.wait_for(
                 lambda: self.core.phase is Phase.ABORTED or (self.core.phase is Phase.EVACUATED and not self._running)
@@ -153,10 +167,11 @@ class PlaceRunner(Generic[R]):
         self.take(lambda core: core.abort())
         apgas.immediate(apgas.place(0), messages.failed, self.setup.number, reason)
 
-    def load(self) -> Load:
-        """Tell how much there is to do."""
+    def load(self) -> tuple[Load, Statistics]:
+        """Tell how much there is to do, and what was counted so far."""
         with self._changed:
-            return Load(self.here.id, self.core.alive, sum(slot.held for slot in self._slots))
+            tasks, size_bytes = (sum(held) for held in zip(*(slot.held for slot in self._slots), strict=True))
+            return Load(self.here.id, self.core.alive, tasks, size_bytes), replace(self.core.statistics)
 
     def report(self) -> Report[R]:
         """Hand over result and statistics, and begin new ones."""
@@ -171,7 +186,8 @@ class PlaceRunner(Generic[R]):
                 statistics.starving_s += now - self._present_since - slot.alive_s
                 if slot.pacer is not None:
                     statistics.worst_lag_s = max(statistics.worst_lag_s, slot.pacer.worst_lag_s)
-                slot.tasks = slot.bytes_sent = slot.held = 0
+                slot.tasks = slot.bytes_sent = 0
+                slot.held = (0, 0)
                 slot.busy_s = slot.alive_s = 0.0
             present_s, self._present_since = now - self._present_since, now
         return Report(self.here.id, result, statistics, present_s)
@@ -200,6 +216,7 @@ class PlaceRunner(Generic[R]):
     def _process(self, slot: int, bag: Bag[R]) -> None:
         core, own, clock = self.core, self._slots[slot], time.perf_counter
         granularity, pacer = own.granularity, own.pacer
+        own.held = size_of(bag)
         if pacer is not None:
             pacer.resume(clock())
         while not (core.attention and self._look(slot, bag)):
@@ -223,14 +240,14 @@ class PlaceRunner(Generic[R]):
         with self._changed:
             effects = self.core.look(slot, bag)
             own.seen = self.core.calls
-            own.held = tasks_in(bag)
+            own.held = size_of(bag)
         return self._carry_out(effects, own, bag)
 
     def _dry(self, slot: int, bag: Bag[R]) -> bool:
         own = self._slots[slot]
         with self._changed:
             effects = self.core.dry(slot, bag)
-            own.held = tasks_in(bag)
+            own.held = size_of(bag)
         return self._carry_out(effects, own, bag)
 
     def _pause(self, slot: int, bag: Bag[R], until: float) -> bool:
@@ -249,7 +266,7 @@ class PlaceRunner(Generic[R]):
 
     def _tell_progress(self, own: _Slot, bag: Bag[R], now: float) -> None:
         self._report_at = now + REPORT_EVERY_S
-        own.held = tasks_in(bag)
+        own.held = size_of(bag)
         done = sum(slot.tasks for slot in self._slots)
         apgas.immediate(apgas.place(0), messages.progressed, self.setup.number, self.here.id, done)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 
-from glb.errors import LedgerError
-
 
 @dataclass(slots=True)
 class Statistics:
@@ -55,20 +53,10 @@ class Statistics:
         """Return the counts by name, for JSON."""
         return asdict(self)
 
-    def check_ledger(self) -> None:
-        """Raise unless every bag and task that left a place has arrived at another.
 
-        Only meaningful for the sum over all places of a finished computation.
-
-        Raises:
-            LedgerError: The counts differ.
-        """
-        if self.sent != self.received:
-            raise LedgerError(f"{self.sent} bags were sent between places, but {self.received} were received")
-        if self.tasks_sent != self.tasks_received:
-            raise LedgerError(
-                f"{self.tasks_sent} tasks were sent between places, but {self.tasks_received} were received"
-            )
+def size_of(bag: object) -> tuple[int, int]:
+    """Return the number of tasks that ``bag`` holds and its bytes, each 0 if it does not tell."""
+    return tasks_in(bag), int(getattr(bag, "nbytes", 0))
 
 
 def tasks_in(bag: object) -> int:

@@ -13,6 +13,7 @@ from random import Random
 from typing import assert_never
 
 from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.ledger import Count
 from glb.core.lifelines import GRAPHS, Lifelines
 from glb.core.pieces import halve
 from glb.core.place import Phase, PlaceCore
@@ -300,7 +301,9 @@ class Simulation:
             lost = sorted(set(range(1, self.limit)) - set(total.done))
             twice = [task for task, times in total.done.items() if times > 1]
             raise self._wrong(f"tasks {lost} are lost and {twice} done more than once")
-        self.statistics.check_ledger()
+        count = Count.of(self.statistics)
+        if (count.sent, count.tasks_sent) != (count.received, count.tasks_received):
+            raise self._wrong(f"the ledger does not agree: {count}")
         return self.statistics
 
     def _validate(self) -> None:

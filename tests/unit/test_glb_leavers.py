@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glb.core.leavers import Load, choose_leavers
+from glb.core.leavers import Load, choose_leavers, deal
 
 LOADS = [Load(1, 2, 9), Load(2, 0, 0), Load(3, 2, 4), Load(4, 2, 4)]
 
@@ -25,3 +25,31 @@ def test_places_beside_place_0_stay_if_others_can_go() -> None:
 def test_too_many() -> None:
     with pytest.raises(ValueError, match="5 nodes are to leave, but only 4 can"):
         choose_leavers(5, LOADS, (), ())
+
+
+def test_of_about_equal_work_the_fewest_bytes_leave() -> None:
+    loads = [Load(1, 2, 1000, 10), Load(2, 2, 900, 500), Load(3, 2, 4000, 1)]
+    assert choose_leavers(1, loads, (), ()) == [1]
+    assert choose_leavers(2, loads, (), ()) == [1, 2]
+
+
+def test_work_is_dealt_to_those_with_the_least() -> None:
+    dealt = deal([Load(9, 1, 80)], [Load(0, 1, 100), Load(1, 0, 0), Load(2, 1, 45)])
+    assert sorted(dealt) == [9]
+    assert sorted(dealt[9]) == [1, 1, 1, 1, 1, 1, 2, 2]
+    assert dealt[9][0] == 1
+
+
+def test_several_leavers_fill_up_the_same_survivors_evenly() -> None:
+    dealt = deal([Load(8, 2, 80), Load(9, 1, 160)], [Load(0, 1, 0), Load(1, 1, 0)])
+    for turns in dealt.values():
+        assert sorted(turns) == [0] * 4 + [1] * 4
+
+
+def test_every_worker_of_a_leaver_has_a_piece_to_deal() -> None:
+    assert len(deal([Load(9, 32, 0)], [Load(0, 1, 0)])[9]) == 32
+
+
+def test_without_lengths_all_get_as_much() -> None:
+    dealt = deal([Load(9, 1, 0)], [Load(place, 1, 0) for place in range(4)])
+    assert sorted(dealt[9]) == [0, 0, 1, 1, 2, 2, 3, 3]

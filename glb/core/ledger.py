@@ -1,0 +1,140 @@
+"""Place 0's books: which bags and tasks were on the way, and whose result it has.
+
+What it can know of a running computation is what the places count, each at another moment. So the counts are taken in
+waves, one after the other: whatever a place had received in one wave had been sent by the next. A bag that arrives
+twice is found at the next resize that follows; one that never arrives, at the end: until then it may be on its way.
+
+| place   | meaning                              | left by            |
+|---------|--------------------------------------|--------------------|
+| absent  | takes no part; its result is here    | joined -> present  |
+| present | works; its result is still to come   | reported -> absent |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from glb.errors import LedgerError
+from glb.statistics import Statistics
+
+
+@dataclass(slots=True)
+class Count:
+    """Bags and tasks that crossed from place to place, at the sender and at the receiver."""
+
+    sent: int = 0
+    received: int = 0
+    tasks_sent: int = 0
+    tasks_received: int = 0
+
+    @classmethod
+    def of(cls, statistics: Statistics) -> Count:
+        """What ``statistics`` say of it."""
+        return cls(statistics.sent, statistics.received, statistics.tasks_sent, statistics.tasks_received)
+
+    def add(self, other: Count) -> None:
+        """Count ``other`` in."""
+        self.sent += other.sent
+        self.received += other.received
+        self.tasks_sent += other.tasks_sent
+        self.tasks_received += other.tasks_received
+
+
+class Ledger:
+    """The books of one computation."""
+
+    def __init__(self) -> None:
+        self._present: dict[int, Count] = {}
+        self._settled = Count()
+        self._before = Count()
+
+    def dealt(self, tasks: int) -> None:
+        """Place 0 has sent one of the first bags."""
+        self._settled.add(Count(sent=1, tasks_sent=tasks))
+
+    def joined(self, places: Iterable[int]) -> None:
+        """These places take part from now on.
+
+        Raises:
+            LedgerError: One of them did before, and has not handed in its result.
+        """
+        for place in places:
+            if place in self._present:
+                raise LedgerError(f"place {place} joins, but its last result is still to come")
+            self._present[place] = Count()
+
+    def reported(self, place: int, statistics: Statistics) -> None:
+        """Place ``place`` has handed in its result, and counts from 0 if it joins again.
+
+        Raises:
+            LedgerError: It had done so before.
+        """
+        if self._present.pop(place, None) is None:
+            raise LedgerError(f"place {place} hands in a result, but it takes no part: it would count twice")
+        self._settled.add(Count.of(statistics))
+
+    def wave(self, counts: Mapping[int, Statistics]) -> None:
+        """Take what the present places say they have counted since they joined, and compare with the wave before.
+
+        Raises:
+            LedgerError: More bags or tasks had arrived by then than have been sent by now.
+        """
+        for place, statistics in counts.items():
+            if place in self._present:
+                self._present[place] = Count.of(statistics)
+        total = self._total()
+        if self._before.received > total.sent:
+            raise LedgerError(
+                f"{self._before.received} bags were received from other places, but only {total.sent} were sent"
+            )
+        if self._before.tasks_received > total.tasks_sent:
+            raise LedgerError(
+                f"{self._before.tasks_received} tasks were received from other places, "
+                f"but only {total.tasks_sent} were sent"
+            )
+        self._before = total
+
+    def close(self) -> None:
+        """The computation is over.
+
+        Raises:
+            LedgerError: A result is missing, or a bag or task was lost or doubled between places.
+        """
+        if self._present:
+            raise LedgerError(f"the results of places {sorted(self._present)} are missing")
+        if self._settled.sent != self._settled.received:
+            raise LedgerError(
+                f"{self._settled.sent} bags were sent between places, but {self._settled.received} were received"
+            )
+        if self._settled.tasks_sent != self._settled.tasks_received:
+            raise LedgerError(
+                f"{self._settled.tasks_sent} tasks were sent between places, "
+                f"but {self._settled.tasks_received} were received"
+            )
+
+    def missing(self, lost: Collection[int], done: Mapping[int, int]) -> str:
+        """Say what went down with the places ``lost``.
+
+        Args:
+            lost: Places that died.
+            done: Tasks that places had processed when they last told.
+        """
+        parts = []
+        for place in sorted(lost):
+            count = self._present.get(place)
+            if count is None:
+                parts.append(f"place {place} had handed in its result")
+                continue
+            parts.append(
+                f"place {place} had not handed in its result of at least {done.get(place, 0)} tasks, "
+                f"and held bags: it had received {count.received} and sent {count.sent} when it was last counted"
+            )
+        return "lost: " + "; ".join(parts)
+
+    def _total(self) -> Count:
+        total = Count()
+        total.add(self._settled)
+        for count in self._present.values():
+            total.add(count)
+        return total

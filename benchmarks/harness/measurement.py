@@ -35,6 +35,7 @@ class Measurement:
         statistics: Sums over the places, last computation.
         places: The counts of each place that took part in it, with its id and node.
         provenance: See ``provenance.gather``.
+        notes: More lines for the table, name and text.
     """
 
     benchmark: str
@@ -55,6 +56,7 @@ class Measurement:
     statistics: Mapping[str, object] = field(default_factory=dict)
     places: Sequence[Mapping[str, object]] = ()
     provenance: Mapping[str, object] = field(default_factory=dict)
+    notes: Sequence[tuple[str, str]] = ()
 
     @property
     def seconds(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from glb.bag import Bag, Result
 
@@ -34,6 +34,9 @@ class Benchmark(Generic[R]):
         known: The expected value where it is recorded, without any computation; None otherwise.
         rule: What a rate in ``unit`` per second counts, for the summary ("last level counted, not hashed").
         noun: What the result counts, where it is a whole number: "nodes", "solutions".
+        verify: Checks a result by other means than a sequential run; returns whether it is right, and what it was
+            checked against or what is wrong. Called when the user asks to verify and ``known`` has no answer.
+        publish: Called with the result on place 0 at the end; may write files; returns more lines for the summary.
     """
 
     name: str
@@ -50,3 +53,5 @@ class Benchmark(Generic[R]):
     known: Callable[[], object | None] = lambda: None
     rule: str = ""
     noun: str = ""
+    verify: Callable[[R], tuple[bool, str]] | None = None
+    publish: Callable[[R], Sequence[tuple[str, str]]] = lambda _: ()

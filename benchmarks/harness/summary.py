@@ -58,7 +58,7 @@ def rows(measurement: Measurement) -> list[tuple[str, str]]:
         ("rate", f"{scaled(measurement.rate)} {measurement.unit}/s{rule}"),
         ("steals", f"{measurement.steals:,}"),
     ]
-    return lines + [("resize", _resize(record)) for record in measurement.resizes]
+    return lines + [("resize", _resize(record)) for record in measurement.resizes] + list(measurement.notes)
 
 
 def _verdict(measurement: Measurement) -> str:

@@ -1,10 +1,17 @@
 """Sources as tasks, in blocks of eight, and the exact sum of what they contribute.
 
-Floating-point sums depend on their order, hence on who computes what. Here each block's contribution to a vertex is
-rounded once to a multiple of 2^-k and summed in 64-bit integers: exactly the same total for any division of the blocks
-over places, at any time. k = min(40, 62 - 2 ceil(log2 n)) for n vertices, since no centrality exceeds n^2 and so no
-total reaches 2^63. Tolerance: a total is off by at most (n / 8) 2^-(k+1) (3e-5 at scale 17, where the largest
-centralities are above 1e7), besides the rounding of doubles inside a block.
+Floating-point sums depend on their order, hence on who computes what. Here what one source contributes to one vertex,
+its dependency, is rounded once to a multiple of 2^-k and summed in 64-bit integers: exactly the same total for any
+division of the sources over blocks, workers and places, at any time.
+
+No overflow: the dependency of a vertex on a source is at most n - 2, the number of other ends, so a total is at most
+n (n - 2) 2^k, and k = min(40, 62 - 2 ceil(log2 n)) for n vertices makes that less than 2^62. Rounding up adds at most
+one half per source, less than 2^31 in all; the largest n is 2^31 - 1. A dependency itself is below 2^51 units, where
+adding one half and cutting off is exact.
+
+Precision: a total is off by at most n 2^-(k+1), if every single rounding went the same way (2.4e-4 at scale 17, where
+the largest centralities are above 1e7; the square root of n instead of n, 7e-7, is what to expect), besides the
+rounding of doubles in the dependencies, a few units in the 16th digit of each.
 """
 
 from __future__ import annotations
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from benchmarks.bc.graph import Graph
+    from benchmarks.bc.instances import Instance
     from benchmarks.bc.kernel import Workspace
 
 BLOCK_SOURCES: Final = 8
@@ -31,6 +39,11 @@ BLOCK_SOURCES: Final = 8
 def fraction_bits(vertices: int) -> int:
     """Return k, the number of binary digits after the point in a total."""
     return min(40, 62 - 2 * (vertices - 1).bit_length())
+
+
+def factor_of(vertices: int) -> float:
+    """Return 2^k, the units in one."""
+    return 2.0 ** fraction_bits(vertices)
 
 
 class Solver:
@@ -43,7 +56,7 @@ class Solver:
 
     def __init__(self, graph: Graph, compiled: bool | None = None) -> None:
         self.graph = graph
-        self._factor = 2.0 ** fraction_bits(graph.vertices)
+        self._factor = factor_of(graph.vertices)
         self._accumulate: Callable[[int, int, NDArray[np.int64]], None] = self._plain
         if has_numba() if compiled is None else compiled:
             setup_cache()
@@ -82,17 +95,15 @@ class Solver:
 _loading = threading.Lock()
 
 
-def load_solver(scale: int, seed: int) -> Solver:
-    """Return this place's solver; the first call generates the graph and loads the kernel."""
+def load_solver(instance: Instance) -> Solver:
+    """Return this place's solver; the first call generates or fetches the graph and loads the kernel."""
     with _loading:
-        return _load(scale, seed)
+        return _load(instance)
 
 
 @functools.lru_cache(maxsize=1)
-def _load(scale: int, seed: int) -> Solver:
-    from benchmarks.bc.graph import rmat
-
-    solver = Solver(rmat(scale, seed))
+def _load(instance: Instance) -> Solver:
+    solver = Solver(instance.graph())
     solver.accumulate(0, 1, solver.zeros())  # the first call compiles the kernel, or loads it
     return solver
 
@@ -112,40 +123,32 @@ class Centrality:
         else:
             self.totals += other.totals
 
-    def summary(self, bits: int) -> dict[str, float]:
-        """Return the sum and the maximum over all vertices; ``bits`` is the k of the totals."""
-        if self.totals is None or not len(self.totals):
-            return {"sum": 0.0, "maximum": 0.0}
-        unit = 2.0**-bits
-        return {"sum": sum(self.totals.tolist()) * unit, "maximum": int(self.totals.max()) * unit}
-
 
 class BCBag(RangeBag[Centrality]):
     """A bag of sources.
 
     Args:
         sources: The sources held.
-        scale: Two to this power is the number of vertices.
-        seed: Seed of the graph.
+        instance: The graph.
     """
 
-    def __init__(self, sources: Ranges, scale: int, seed: int) -> None:
+    def __init__(self, sources: Ranges, instance: Instance) -> None:
         super().__init__(sources)
-        self._instance = scale, seed
+        self._instance = instance
 
     @classmethod
-    def whole(cls, scale: int, seed: int) -> BCBag:
+    def whole(cls, instance: Instance) -> BCBag:
         """Return the bag of all sources."""
-        return cls(Ranges([(0, 1 << scale)], BLOCK_SOURCES), scale, seed)
+        return cls(Ranges([(0, instance.vertices)], BLOCK_SOURCES), instance)
 
     def _neutral(self) -> Centrality:
         return Centrality()
 
     def _with(self, tasks: Ranges) -> BCBag:
-        return BCBag(tasks, *self._instance)
+        return BCBag(tasks, self._instance)
 
     def _compute(self, first: int, last: int, partial: Centrality) -> None:
-        solver = load_solver(*self._instance)
+        solver = load_solver(self._instance)
         if partial.totals is None:
             partial.totals = solver.zeros()
         solver.accumulate(first, last, partial.totals)

@@ -3,59 +3,140 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.bc.bag import BLOCK_SOURCES, BCBag, Centrality, fraction_bits, load_solver
-from benchmarks.bc.graph import MAX_SCALE
+from benchmarks.bc.bag import BLOCK_SOURCES, BCBag, Centrality, load_solver
+from benchmarks.bc.instances import Generated, Instance, keep
 from benchmarks.harness.errors import BadUsage
+from benchmarks.harness.result_file import WholeFile
 from benchmarks.harness.spec import Benchmark
 
-
-def warm_up(scale: int, seed: int) -> None:
-    """Generate the graph and load the kernel on the place where this runs."""
-    load_solver(scale, seed)
+MANY_SOURCES = 1024
+"""From so many on, eight sources are a call of ``process``; on smaller graphs they take no time."""
 
 
-def sequential(scale: int, seed: int) -> Centrality:
+def warm_up(instance: Instance) -> None:
+    """Get the graph and load the kernel on the place where this runs."""
+    load_solver(instance)
+
+
+def sequential(instance: Instance) -> Centrality:
     """Compute the whole centrality here, in one go."""
-    solver = load_solver(scale, seed)
+    solver = load_solver(instance)
     totals = solver.zeros()
-    solver.accumulate(0, 1 << scale, totals)
+    solver.accumulate(0, instance.vertices, totals)
     return Centrality(totals)
 
 
-def build(scale: int, seed: int) -> Benchmark[Centrality]:
-    """Return the betweenness centrality of the R-MAT graph of 2^``scale`` vertices under ``seed``."""
-    bits = fraction_bits(1 << scale)
+def build(
+    instance: Instance, parameters: dict[str, object], output: WholeFile | None = None, top: int = 0
+) -> Benchmark[Centrality]:
+    """Return the betweenness centrality of a graph.
+
+    Args:
+        instance: The graph.
+        parameters: How it is called in the result.
+        output: Where the centrality of each vertex goes.
+        top: How many vertices of highest centrality the summary tells.
+    """
+
+    def value(result: Centrality) -> object:
+        from benchmarks.bc.scores import summary
+
+        return summary(instance.graph(), result)
+
+    def verify(result: Centrality) -> tuple[bool, str]:
+        from benchmarks.bc.check import check
+
+        solver = load_solver(instance)
+        return check(instance.graph(), solver.zeros() if result.totals is None else result.totals)
+
+    def publish(result: Centrality) -> list[tuple[str, str]]:
+        from benchmarks.bc.scores import Scores
+
+        scores = Scores.of(instance.graph(), result)
+        if output is not None:
+            output.write_text(scores.as_csv())
+        best = [(f"vertex {name}", f"{score:,.6g}") for name, score in scores.top(top)]
+        return best if output is None else [*best, ("scores", output.name)]
+
     return Benchmark(
         name="bc",
-        parameters={"scale": scale, "seed": seed},
-        make_bag=partial(BCBag.whole, scale, seed),
+        parameters=parameters,
+        make_bag=partial(BCBag.whole, instance),
         make_result=Centrality,
-        value=lambda result: result.summary(bits),
-        expected=lambda: sequential(scale, seed).summary(bits),
+        value=value,
+        expected=lambda: value(sequential(instance)),
         unit="sources",
         static=True,
-        default_granularity=BLOCK_SOURCES if scale >= 10 else 8 * BLOCK_SOURCES,
-        warm_up=partial(warm_up, scale, seed),
+        default_granularity=BLOCK_SOURCES if instance.vertices >= MANY_SOURCES else 8 * BLOCK_SOURCES,
+        warm_up=partial(warm_up, instance),
         rule="all vertices are sources",
+        verify=verify,
+        publish=publish,
     )
 
 
 def command(
-    scale: Annotated[int, typer.Option(help="2^SCALE vertices, 8 times as many edges.")] = 12,
+    scale: Annotated[
+        int | None, typer.Option(help="2^SCALE vertices, 8 times as many edges.", show_default="12")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the graph.")] = 2,
+    graph: Annotated[
+        Path | None, typer.Option(help="A graph of your own: edge list or Matrix Market, also .gz.")
+    ] = None,
+    directed: Annotated[
+        bool | None,
+        typer.Option(
+            "--directed/--undirected", help="Do its edges lead one way?", show_default="no, or as its header says"
+        ),
+    ] = None,
+    multigraph: Annotated[
+        bool, typer.Option("--multigraph", help="An edge that the file lists twice is two edges.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option(help="Write each vertex's centrality there, as CSV.")] = None,
+    top: Annotated[int, typer.Option(help="Show so many vertices.")] = 5,
 ) -> Benchmark[Centrality]:
-    """Compute the betweenness centrality of an R-MAT graph, exactly reproducible on any number of places.
+    """Compute the betweenness centrality of an R-MAT graph or of your own, to the same bits on any number of places.
 
     Example: mpiexec -n 4 python -m benchmarks.bc --scale 14 --verify
     """
+    if top < 0:
+        raise BadUsage(f"--top {top}", "it is a number of vertices", "give 0 or more")
+    if graph is None:
+        if directed is not None or multigraph:
+            raise BadUsage(
+                "--directed, --undirected, --multigraph", "they tell how to read a file", "give --graph FILE"
+            )
+        instance, parameters = _generated(12 if scale is None else scale, seed)
+    else:
+        if scale is not None:
+            raise BadUsage(f"--graph {graph} --scale {scale}", "these are two graphs", "give one of the two")
+        instance, parameters = _read(graph, directed, multigraph)
+    target = None if output is None else WholeFile(output, "--output", "the run did not end\n")
+    if target is not None:
+        target.reserve()
+    return build(instance, parameters, target, top)
+
+
+def _generated(scale: int, seed: int) -> tuple[Instance, dict[str, object]]:
+    from benchmarks.bc.graph import MAX_SCALE
+
     if not 1 <= scale <= MAX_SCALE:
         raise BadUsage(
             f"--scale {scale}", f"a graph has 2^1 to 2^{MAX_SCALE} vertices", f"give a scale from 1 to {MAX_SCALE}"
         )
     if not 0 <= seed < 2**64:
         raise BadUsage(f"--seed {seed}", "a seed has 64 bits", "give a seed from 0 to 2^64 - 1")
-    return build(scale, seed)
+    return Generated(scale, seed), {"scale": scale, "seed": seed}
+
+
+def _read(path: Path, directed: bool | None, multigraph: bool) -> tuple[Instance, dict[str, object]]:
+    from benchmarks.bc.files import read_graph
+
+    graph = read_graph(path, directed, multigraph)
+    about: dict[str, object] = {"graph": str(path), "vertices": graph.vertices, "edges": graph.edges}
+    return keep(graph, str(path)), about | {"directed": graph.directed}

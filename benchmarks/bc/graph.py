@@ -1,4 +1,4 @@
-"""The R-MAT graph, generated alike on every place from its seed, in the order that the kernel likes.
+"""Graphs in the order that the kernel likes, and the R-MAT graph, generated alike on every place from its seed.
 
 Source: Chakrabarti et al., "R-MAT: a recursive model for graph mining", SDM 2004; parameters of SSCA2.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EDGES_PER_VERTEX: Final = 8
 MAX_SCALE: Final = 26
+MAX_VERTICES: Final = 2**31 - 1
 _BITS: Final = 53
 _A, _AB, _ABC = (round(share * 2**_BITS) for share in (0.55, 0.65, 0.75))
 """Bounds of the quadrants: a = 0.55, b = 0.1, c = 0.1, d = 0.25."""
@@ -34,38 +35,71 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Graph:
-    """A directed graph, vertices numbered by falling degree.
+    """A graph, vertices numbered by falling degree. An undirected one holds each edge in both directions.
 
     Attributes:
         vertices: Number of vertices, those without edges included.
         active: Vertices with an edge; they are the first ones.
         out: Successors.
-        into: Predecessors.
+        names: What each vertex was called before it was numbered; empty where nobody asks.
+        directed: Whether an edge leads one way only.
+        simple: Whether there is at most one edge from one vertex to another.
     """
 
     vertices: int
     active: int
     out: Adjacency
-    into: Adjacency
+    names: Integers
+    directed: bool = True
+    simple: bool = False
 
     @classmethod
-    def from_edges(cls, vertices: int, tails: Integers, heads: Integers) -> Graph:
-        """Build the graph of the edges ``tails[i] -> heads[i]``; parallel edges and loops are kept.
+    def from_edges(
+        cls,
+        vertices: int,
+        tails: Integers,
+        heads: Integers,
+        *,
+        names: Integers | None = None,
+        directed: bool = True,
+        simple: bool = False,
+    ) -> Graph:
+        """Build the graph of the edges ``tails[i] -> heads[i]``; loops are dropped: no shortest path takes them.
 
         The busiest vertices get the smallest numbers, so that the data that is touched most lies together.
+
+        Args:
+            vertices: Number of vertices.
+            tails: Where each edge begins: numbers below ``vertices``.
+            heads: Where it ends.
+            names: What the vertices are called; their numbers by default.
+            directed: Whether the edges lead one way only.
+            simple: Whether to take parallel edges as one; otherwise they are different paths.
         """
+        proper = tails != heads
+        tails, heads = tails[proper], heads[proper]
+        if not directed:
+            tails, heads = np.concatenate([tails, heads]), np.concatenate([heads, tails])
         degree = np.bincount(tails, minlength=vertices) + np.bincount(heads, minlength=vertices)
+        order = np.argsort(-degree, kind="stable")
         number = np.empty(vertices, np.int64)
-        number[np.argsort(-degree, kind="stable")] = np.arange(vertices)
-        tails, heads = number[tails], number[heads]
-        active = int(np.count_nonzero(degree))
-        return cls(vertices, active, _adjacency(vertices, tails, heads), _adjacency(vertices, heads, tails))
+        number[order] = np.arange(vertices)
+        keys = np.sort(number[tails] * vertices + number[heads])
+        if simple:
+            keys = keys[np.diff(keys, prepend=-1) > 0]
+        starts = np.searchsorted(keys, np.arange(vertices + 1, dtype=np.int64) * vertices).astype(np.int64)
+        out = Adjacency(starts, (keys % vertices).astype(np.int32) if vertices else keys.astype(np.int32))
+        known = order if names is None else names[order]
+        return cls(vertices, int(np.count_nonzero(degree)), out, known, directed, simple)
 
+    @property
+    def edges(self) -> int:
+        """Number of edges; an undirected one counts once."""
+        return len(self.out.neighbours) // (1 if self.directed else 2)
 
-def _adjacency(vertices: int, tails: Integers, heads: Integers) -> Adjacency:
-    keys = np.sort(tails * vertices + heads)
-    starts = np.searchsorted(keys, np.arange(vertices + 1, dtype=np.int64) * vertices)
-    return Adjacency(starts.astype(np.int64), (keys % vertices).astype(np.int32))
+    def nameless(self) -> Graph:
+        """Return what a place needs that only computes."""
+        return replace(self, names=np.empty(0, np.int64))
 
 
 def rmat_edges(scale: int, seed: int) -> tuple[Integers, Integers]:

@@ -1,29 +1,39 @@
-"""Brandes' algorithm for one source at a time, in NumPy: the oracle of the kernel, and its stand-in without numba.
+"""Brandes' algorithm for one source at a time, in NumPy: the stand-in of the kernel without numba, to the bit.
 
-Source: Brandes, "A faster algorithm for betweenness centrality", J. Math. Sociology 25(2), 2001.
+Path counts are summed in the order of the numbers of the predecessors, dependencies in the order of the successors, as
+in the kernel. Source: Brandes, "A faster algorithm for betweenness centrality", J. Math. Sociology 25(2), 2001.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from benchmarks.bc.errors import PathCountError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from benchmarks.bc.graph import Adjacency, Graph
 
+LARGEST: Final = 2.0**960
+"""Path counts above this are scaled: 2^31 of them still add up to less than 2^1023."""
+SMALLEST: Final = 2.0**-960
+
 
 def dependencies(graph: Graph, source: int) -> NDArray[np.float64]:
     """Return, for each vertex, the share of the shortest paths from ``source`` that lead through it, over all ends.
 
     Parallel edges are different paths.
+
+    Raises:
+        PathCountError: The numbers of shortest paths to vertices of the same distance are too far apart.
     """
     depth = np.full(graph.vertices, -1, np.int64)
     paths = np.zeros(graph.vertices)
     depth[source], paths[source] = 0, 1.0
-    levels = [np.array([source])]
+    levels, scales = [np.array([source])], [1.0]
     while levels[-1].size:
         tails, heads = _edges(graph.out, levels[-1])
         fresh = depth[heads] < 0
@@ -31,15 +41,26 @@ def dependencies(graph: Graph, source: int) -> NDArray[np.float64]:
         paths += np.bincount(heads, weights=paths[tails], minlength=graph.vertices)
         levels.append(np.unique(heads))
         depth[levels[-1]] = len(levels) - 1
+        scales.append(_scale(paths, levels[-1], source))
     through = np.zeros(graph.vertices)
-    for level in reversed(levels[:-1]):
+    for level, scale in zip(reversed(levels[:-1]), reversed(scales), strict=False):
         tails, heads = _edges(graph.out, level)
         below = depth[heads] == depth[tails] + 1
         tails, heads = tails[below], heads[below]
-        shares = paths[tails] * (1.0 + through[heads]) / paths[heads]
-        through += np.bincount(tails, weights=shares, minlength=graph.vertices)
+        sums = np.bincount(tails, weights=(1.0 + through[heads]) / paths[heads], minlength=graph.vertices)
+        through[level] = paths[level] * sums[level] * scale
     through[source] = 0.0
     return through
+
+
+def _scale(paths: NDArray[np.float64], level: NDArray[np.int64], source: int) -> float:
+    """Scale the path counts of a level down if they are near the end of the doubles; return the factor."""
+    if not level.size or paths[level].max() <= LARGEST:
+        return 1.0
+    if paths[level].min() < 1.0:
+        raise PathCountError(source, source + 1)
+    paths[level] *= SMALLEST
+    return SMALLEST
 
 
 def _edges(adjacency: Adjacency, vertices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -52,8 +73,6 @@ def _edges(adjacency: Adjacency, vertices: NDArray[np.int64]) -> tuple[NDArray[n
 
 
 def accumulate(graph: Graph, first: int, last: int, factor: float, totals: NDArray[np.int64]) -> None:
-    """Add the dependencies of the sources [first, last) to ``totals``, in units of 1 / ``factor``."""
-    sums = np.zeros(graph.vertices)
+    """Add the dependencies of the sources [first, last) to ``totals``, each rounded to units of 1 / ``factor``."""
     for source in range(first, last):
-        sums += dependencies(graph, source)
-    totals += np.rint(sums[: len(totals)] * factor).astype(np.int64)
+        totals += (dependencies(graph, source)[: len(totals)] * factor + 0.5).astype(np.int64)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.bc.bag import BCBag, Centrality
 from benchmarks.bc.command import sequential
+from benchmarks.bc.instances import Generated
 from benchmarks.harness.ranges import Ranges
 from benchmarks.pi.bag import Hits, PiBag, count_span
 
@@ -23,7 +24,7 @@ SCALE = 7
 
 @cache
 def centrality(seed: int) -> list[int]:
-    totals = sequential(SCALE, seed).totals
+    totals = sequential(Generated(SCALE, seed)).totals
     assert totals is not None
     numbers: list[int] = totals.tolist()
     return numbers
@@ -70,7 +71,7 @@ def test_pi_does_not_depend_on_the_schedule(samples: int, seed: int, order: int)
 @given(seed=st.integers(0, 5), order=st.integers(0, 2**32))
 def test_betweenness_does_not_depend_on_the_schedule(seed: int, order: int) -> None:
     result = Centrality()
-    work = schedule(BCBag.whole(SCALE, seed), result, Random(order), 40)
+    work = schedule(BCBag.whole(Generated(SCALE, seed)), result, Random(order), 40)
     assert result.totals is not None
     assert result.totals.tolist() == centrality(seed)
     assert work == 1 << SCALE

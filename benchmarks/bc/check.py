@@ -1,0 +1,83 @@
+"""Checks a result by other means: at every vertex where the graph is small, by a sum that must come out anywhere."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from benchmarks.bc import reference
+from benchmarks.bc.bag import factor_of, fraction_bits
+from benchmarks.bc.distances import inner_vertices
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from benchmarks.bc.graph import Graph
+
+SMALL: Final = 5_000_000
+"""Sources times edges up to which every vertex is checked: some ten seconds."""
+_RELATIVE: Final = 1e-9
+"""For the rounding of doubles in the dependencies."""
+
+
+def check(graph: Graph, totals: NDArray[np.int64]) -> tuple[bool, str]:
+    """Return whether ``totals`` are right, and what they were compared with or what is wrong.
+
+    The sum of all centralities is compared with that of the distances. On small graphs every vertex is compared with
+    networkx, where that is installed and the graph has no parallel edges (it counts those once), or else, to the bit,
+    with the reference that takes one source at a time.
+    """
+    checks = [_sum]
+    if graph.active * len(graph.out.neighbours) <= SMALL:
+        checks.append(_networkx if graph.simple and importlib.util.find_spec("networkx") else _reference)
+    words = []
+    for compare in checks:
+        right, spoken = compare(graph, totals)
+        if not right:
+            return False, spoken
+        words.append(spoken)
+    return True, " and ".join(words)
+
+
+def _sum(graph: Graph, totals: NDArray[np.int64]) -> tuple[bool, str]:
+    unit = 2.0 ** -fraction_bits(graph.vertices)
+    found = sum(totals.tolist()) * unit
+    expected = inner_vertices(graph)
+    # each source rounds each vertex once
+    allowed = 0.5 * unit * float(graph.active) ** 2 + _RELATIVE * expected
+    if abs(found - expected) <= allowed:
+        return True, "the sum of all distances"
+    return False, f"the centralities add up to {found:,} over ordered pairs, but the distances to {expected:,}"
+
+
+def _reference(graph: Graph, totals: NDArray[np.int64]) -> tuple[bool, str]:
+    expected = np.zeros_like(totals)
+    reference.accumulate(graph, 0, graph.active, factor_of(graph.vertices), expected)
+    wrong = np.flatnonzero(totals != expected)
+    return _spoken(graph, wrong, totals, expected, "every vertex of a sequential run, to the bit")
+
+
+def _networkx(graph: Graph, totals: NDArray[np.int64]) -> tuple[bool, str]:
+    import networkx as nx
+
+    tails = np.repeat(np.arange(graph.vertices), np.diff(graph.out.starts))
+    model = nx.DiGraph(zip(tails.tolist(), graph.out.neighbours.tolist(), strict=True))
+    theirs = nx.betweenness_centrality(model, normalized=False)
+    factor = factor_of(graph.vertices)
+    expected = np.array([theirs[vertex] for vertex in range(graph.active)]) * factor
+    allowed = 0.5 * graph.active + _RELATIVE * expected
+    wrong = np.flatnonzero(np.abs(totals - expected) > allowed)
+    return _spoken(graph, wrong, totals, expected, f"networkx {nx.__version__} at every vertex")
+
+
+def _spoken(
+    graph: Graph, wrong: NDArray[np.int64], totals: NDArray[np.int64], expected: NDArray[np.generic], source: str
+) -> tuple[bool, str]:
+    if not len(wrong):
+        return True, source
+    first, scale = int(wrong[0]), factor_of(graph.vertices) * (1 if graph.directed else 2)
+    found, right = float(totals[first]) / scale, float(expected[first]) / scale
+    name = int(graph.names[first])
+    return False, f"{len(wrong):,} vertices differ, vertex {name} is {found:,} instead of {right:,}: {source}"

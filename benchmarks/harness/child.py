@@ -8,10 +8,12 @@ import os
 import queue
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.harness import procfs
@@ -57,13 +59,21 @@ class Child:
         Raises:
             ContenderFailed: There is none within ``limit_s``, or it is an error.
         """
+        self.tell(command)
+        return self.answer(limit_s)
+
+    def tell(self, command: Mapping[str, object]) -> None:
+        """Send a command, to be answered later.
+
+        Raises:
+            ContenderFailed: It has ended.
+        """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
         except OSError:
             raise ContenderFailed(f"it has ended{self._last_words()}") from None
-        return self.answer(limit_s)
 
     def answer(self, limit_s: float) -> dict[str, Any]:
         """Return the next answer; lines that are none are passed over.
@@ -140,6 +150,17 @@ class Child:
         text = os.pread(self._errors.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return f": {lines[-1][:200]}" if lines else ""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment of contenders: this tree and its interpreter; temporary files go to ``folder``."""
+    paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "TMPDIR": str(folder),
+    }
 
 
 def kill_marked(mark: str) -> None:

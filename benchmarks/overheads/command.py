@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, cast
+from typing import Annotated, Final, cast
 
 import typer
-import typer.main
 
-from benchmarks.harness import provenance
+from benchmarks.harness import measuring, provenance
 from benchmarks.harness.display import Display
-from benchmarks.harness.errors import BadUsage, show_error
+from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.goals import OURS
 from benchmarks.harness.result_file import ResultFile
 from benchmarks.overheads import table
@@ -22,8 +20,6 @@ from benchmarks.overheads.results import Results
 from benchmarks.overheads.runner import Runner
 
 _PROGRAM: Final = "python -m benchmarks.overheads"
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
-"""click's UsageError, whichever click typer brings along."""
 _PACKAGES: Final = ("ray", "distributed")
 
 
@@ -34,18 +30,7 @@ def main(arguments: list[str]) -> int:
         The exit code: 0 measured (goals may be missed), 1 something of ours or of the floors could not be measured, 2
         bad usage, 128 + N ended by signal N.
     """
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    app.command()(_command)
-    try:
-        asked = typer.main.get_command(app).main(arguments, prog_name=_PROGRAM, standalone_mode=False)
-        # after --help there is nothing to do, and click returns 0
-        return _run(*asked) if isinstance(asked, tuple) else 0
-    except BadUsage as error:
-        show_error(error.culprit, error.why, error.remedy)
-    except _USAGE_ERROR as error:
-        message = " ".join(cast("Any", error).format_message().split())
-        show_error(message, "benchmarks.overheads cannot read its command line", f"see {_PROGRAM} --help")
-    return 2
+    return measuring.main(_PROGRAM, _command, arguments)
 
 
 def _command(
@@ -56,12 +41,13 @@ def _command(
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the result there.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-) -> tuple[Plan, Path | None, bool]:
+) -> measuring.Run:
     """Measure what the runtime costs, beside the machine's floor and beside other runtimes.
 
     Example: python -m benchmarks.overheads --measures rtt,throughput
     """
-    return plan(rounds, measures, ",".join(PEERS) if peers is None else peers), json, quiet
+    asked = plan(rounds, measures, ",".join(PEERS) if peers is None else peers)
+    return lambda: _run(asked, json, quiet)
 
 
 def plan(rounds: int, measures: str, peers: str) -> Plan:
@@ -72,35 +58,19 @@ def plan(rounds: int, measures: str, peers: str) -> Plan:
     """
     if rounds < 1:
         raise BadUsage(f"--rounds {rounds}", "there must be at least 1 round", "give --rounds 1 or more")
-    names = _chosen("--measures", measures, tuple(MEASURES)) or tuple(MEASURES)
-    return Plan(tuple(MEASURES[name] for name in names), (OURS, *FLOORS, *_chosen("--peers", peers, PEERS)), rounds)
-
-
-def _chosen(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    for name in names:
-        if name not in known:
-            raise BadUsage(f"{option} {text}", f'there is no "{name}"', f"choose from {', '.join(known)}")
-    return names
+    names = measuring.chosen("--measures", measures, tuple(MEASURES)) or tuple(MEASURES)
+    return Plan(
+        tuple(MEASURES[name] for name in names), (OURS, *FLOORS, *measuring.chosen("--peers", peers, PEERS)), rounds
+    )
 
 
 def _run(chosen: Plan, path: Path | None, quiet: bool) -> int:
     target = ResultFile(path)
     target.reserve()
-    signals = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     steps = sum(len(chosen.steps(measure, measure.contenders)) for measure in chosen.measures)
-    with Display(steps, quiet) as display:
-        runner = Runner(chosen, display)
-        try:
-            runner.run()
-        except _Interrupted as interrupt:
-            display.__exit__(None, None, None)
-            show_error("overheads: interrupted", f"{interrupt.by.name} came; every contender has been ended", "")
-            return 128 + interrupt.by
-        finally:
-            for number, handler in signals.items():
-                signal.signal(number, handler)
-    return _report(runner.results, target, path)
+    with measuring.interruptible(), Display(steps, quiet) as display:
+        results = Runner(chosen, display).run()
+    return _report(results, target, path)
 
 
 def _report(results: Results, target: ResultFile, path: Path | None) -> int:
@@ -118,16 +88,3 @@ def _installed(package: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
-
-
-class _Interrupted(BaseException):
-    def __init__(self, by: signal.Signals) -> None:
-        super().__init__(by.name)
-        self.by = by
-
-
-def _interrupt(number: int, _: object) -> NoReturn:
-    """End the run; from here on only the ending of the contenders is left, which is not to be interrupted."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
-    raise _Interrupted(signal.Signals(number))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from benchmarks.harness import child
 from benchmarks.harness.goals import OURS
 from benchmarks.overheads.catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
 from benchmarks.overheads.programs.hello import TEXTS
@@ -61,14 +61,9 @@ def _launched(name: str, processes: int, program: list[str]) -> list[str]:
 
 def environment(folder: Path) -> Mapping[str, str]:
     """Return the environment of all contenders; temporary files go to ``folder``."""
-    root = str(Path(__file__).parents[2])
-    paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
-        **os.environ,
-        "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        **child.environment(folder),
         # a program started without mpiexec that spawns, as mpi4py.futures does, would look for ssh
         "HYDRA_LAUNCHER": "fork",
-        "TMPDIR": str(folder),
         "RAY_USAGE_STATS_ENABLED": "0",
     }

@@ -1,0 +1,10 @@
+"""Measure what balancing costs: ``python -m benchmarks.balance``."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.balance.command import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

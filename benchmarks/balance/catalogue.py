@@ -1,0 +1,90 @@
+"""What is measured, and which goals there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.harness.figures import Unit
+from benchmarks.harness.goals import Goal
+
+PACED_ORDERS: Final = ",".join(f"{0.5 + 0.8 * i:.1f}:{'-+'[i % 2]}1" for i in range(6))
+PACED_RATE: Final = 2.5e7
+"""Nodes per second and worker: less than a tenth of a core each."""
+PACED_DEPTH: Final = 14
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One line of the table.
+
+    Attributes:
+        title: What it is.
+        unit: Its unit; a ratio is that of our rate to the reference's.
+        goal: What it should be.
+    """
+
+    title: str
+    unit: Unit
+    goal: Goal | None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What the balancer is asked once a round.
+
+    Attributes:
+        name: What ``--measures`` calls it.
+        places: Places that it runs on.
+        workers: Workers per place.
+        kernels: How many bare kernels run at once beside which it is measured, by session: a scheduler that groups
+            processes by session, as Linux does, gives each session the same share of a busy machine. Empty: none.
+        quantities: Its lines, by the keys of what is found out.
+        limit_s: Seconds after which it has failed.
+    """
+
+    name: str
+    places: int
+    workers: int
+    kernels: tuple[int, ...]
+    quantities: dict[str, Quantity]
+    limit_s: float = 120.0
+
+
+def _rates(what: str, least: float, beside: str) -> dict[str, Quantity]:
+    goal = Goal(">=", least)
+    return {
+        "rate": Quantity(f"{what}: rate / that of {beside}", "ratio", goal),
+        "cpu": Quantity(f"{what}: the same per CPU second", "ratio", goal),
+        "starving": Quantity(f"{what}: workers without work", "share", None),
+    }
+
+
+MEASURES: Final = {
+    measure.name: measure
+    for measure in (
+        Measure("one", 1, 1, (1,), _rates("1 place, 1 worker", 0.97, "a bare kernel")),
+        Measure("workers", 1, 2, (2,), _rates("1 place, 2 workers", 0.95, "two bare kernels")),
+        Measure("places", 2, 1, (1, 1), _rates("2 places", 0.95, "two bare kernels")),
+        Measure(
+            "many",
+            8,
+            1,
+            (1, 1),
+            {
+                **_rates("8 places", 0.90, "two bare kernels"),
+                "tail_s": Quantity("8 places: last task to the return of compute", "s", Goal("<=", 0.020)),
+            },
+        ),
+        Measure(
+            "resize",
+            4,
+            1,
+            (),
+            {
+                "grow": Quantity("others' throughput while 1 place joins 3", "share", Goal(">=", 0.97)),
+                "shrink": Quantity("others' throughput while 1 of 4 leaves", "share", Goal(">=", 0.97)),
+            },
+        ),
+    )
+}

@@ -1,0 +1,59 @@
+"""The command ``python -m benchmarks.balance``."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from benchmarks.balance import results as table
+from benchmarks.balance.catalogue import MEASURES
+from benchmarks.balance.runner import Runner
+from benchmarks.harness import measuring, provenance
+from benchmarks.harness.display import Display
+from benchmarks.harness.errors import BadUsage
+from benchmarks.harness.result_file import ResultFile
+from benchmarks.uts.tree import MAX_DEPTH
+
+_PROGRAM: Final = "python -m benchmarks.balance"
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what ``arguments`` ask for and show the table.
+
+    Returns:
+        The exit code: 0 measured (goals may be missed), 1 something could not be measured, 2 bad usage, 128 + N ended
+        by signal N.
+    """
+    return measuring.main(_PROGRAM, _command, arguments)
+
+
+def _command(
+    rounds: Annotated[int, typer.Option(help="How often everything is measured; medians are shown.")] = 5,
+    measures: Annotated[str, typer.Option(help="What to measure, as a,b.", show_default=",".join(MEASURES))] = "",
+    depth: Annotated[int, typer.Option(help="Depth of the UTS tree that is searched.")] = 14,
+    json: Annotated[Path | None, typer.Option(help="Write the result there.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> measuring.Run:
+    """Measure what balancing costs: the balancer's rates beside those of the bare kernel.
+
+    Example: python -m benchmarks.balance --measures one,workers
+    """
+    if rounds < 1:
+        raise BadUsage(f"--rounds {rounds}", "there must be at least 1 round", "give --rounds 1 or more")
+    if not 1 <= depth <= MAX_DEPTH:
+        raise BadUsage(f"--depth {depth}", f"a tree has 1 to {MAX_DEPTH} levels", "give another --depth")
+    names = measuring.chosen("--measures", measures, tuple(MEASURES)) or tuple(MEASURES)
+
+    def run() -> int:
+        target = ResultFile(json)
+        target.reserve()
+        with measuring.interruptible(), Display(rounds * len(names), quiet) as display:
+            results = Runner([MEASURES[name] for name in names], rounds, depth, display).run()
+        target.write(results.as_json(provenance.gather([socket.gethostname()], None)))
+        table.show(results, json)
+        return 1 if results.failures else 0
+
+    return run

@@ -1,0 +1,184 @@
+"""The contenders: ``python -m benchmarks.balance.programs bare``, or ``glb`` under mpiexec."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from itertools import pairwise
+from multiprocessing import Pipe, get_context
+from typing import TYPE_CHECKING, Final, cast
+
+from benchmarks.harness.channel import Answer, Channel, Command
+from benchmarks.levelbag import Count
+from benchmarks.uts.reference import run_kernel, warm_up
+from benchmarks.uts.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from multiprocessing.connection import Connection
+
+    import apgas
+    from apgas import ResizeRecord
+    from glb import Bag, Config, Outcome
+
+_AFTERMATH_S: Final = 0.05
+"""What a resize leaves to be done belongs to it."""
+
+
+def bare(channel: Channel) -> None:
+    """Serve as the kernel without any balancer."""
+    warm_up()
+    channel.serve({"kernels": _kernels})
+
+
+def _kernels(command: Command) -> Answer:
+    """Run ``processes`` kernels at once, in processes of one session; return their rates added up, and CPU seconds."""
+    depth, twins = int(command["depth"]), []
+    for _ in range(command["processes"] - 1):
+        receiver, sender = Pipe(duplex=False)
+        # no thread has been started here: a copy of this process is as good as itself
+        twin = get_context("fork").Process(target=_twin, args=(depth, sender))
+        twin.start()
+        twins.append((twin, receiver))
+    found = [_kernel(depth)]
+    for twin, receiver in twins:
+        found.append(receiver.recv())
+        twin.join()
+    nodes, seconds, cpu_s = zip(*found, strict=True)
+    return {
+        "tasks": sum(nodes),
+        "rate": sum(n / s for n, s in zip(nodes, seconds, strict=True)),
+        "cpu_s": sum(cpu_s),
+    }
+
+
+def _twin(depth: int, sender: Connection) -> None:
+    sender.send(_kernel(depth))
+
+
+def _kernel(depth: int) -> tuple[int, float, float]:
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    nodes = run_kernel(Tree(depth))
+    return nodes, time.perf_counter() - began_s, time.process_time() - began_cpu_s
+
+
+def balanced(channel: Channel) -> None:
+    """Serve as the balancer, on place 0."""
+    import apgas
+
+    apgas.run(_serve, channel)
+
+
+def _serve(channel: Channel) -> None:
+    channel.serve({"compute": _compute, "paced": _paced})
+
+
+def _run(depth: int, config: Config) -> Outcome[Count]:
+    import glb
+    from benchmarks.balance.stamps import StampedBag
+    from benchmarks.uts.samples import bag_of
+
+    outcome = glb.compute(cast("Bag[Count]", StampedBag(bag_of(Tree(depth)))), Count, config)
+    expected = Tree(depth).known_nodes()
+    if expected is not None and outcome.result.value != expected:
+        raise ValueError(f"{outcome.result.value} nodes were found, not {expected}")
+    return outcome
+
+
+def _compute(command: Command) -> Answer:
+    """Compute once; ``tail_s``: from the last task anywhere to the return."""
+    import apgas
+    import glb
+
+    workers = int(command["workers"])
+    outcome = _run(command["depth"], glb.Config(workers=workers, warm_up=warm_up))
+    returned_s = time.monotonic()
+    last_s = max(at_s for place in apgas.places() for at_s, _ in _stamps(place))
+    everybody_s = outcome.seconds * workers * len(apgas.places())
+    return {
+        "tasks": outcome.statistics.tasks,
+        "rate": outcome.statistics.tasks / outcome.seconds,
+        "tail_s": returned_s - last_s,
+        "starving": outcome.statistics.starving_s / everybody_s,
+    }
+
+
+def _stamps(place: apgas.Place) -> list[tuple[float, int]]:
+    import apgas
+    from benchmarks.balance.stamps import take
+
+    return apgas.at(place, take)
+
+
+def _paced(command: Command) -> Answer:
+    """Let places leave and join while all are held to a rate; tell what the others did meanwhile."""
+    import apgas
+    import glb
+
+    places = apgas.places()
+    before = len(apgas.resizes())
+    began_s: list[float] = []
+    begin = partial(_begin, command["orders"], began_s)
+    rate = float(command["rate"])
+    config = glb.Config(workers=1, rate=rate, warm_up=warm_up, on_progress=begin)
+    _run(command["depth"], config)
+    apgas.drain_orders()
+    records = [record for record in apgas.resizes()[before:] if record.outcome == "done"]
+    others = [place for place in places if place in apgas.places()]
+    done = [_stamps(place) for place in others]
+    spans = resize_spans(began_s[0], records)
+    share = {
+        kind: sum(share_done(stamps, chosen, rate) for stamps in done) / len(done) for kind, chosen in spans.items()
+    }
+    return {"grow": share["grow"] / share["quiet"], "shrink": share["shrink"] / share["quiet"], "quiet": share["quiet"]}
+
+
+def resize_spans(zero_s: float, records: Sequence[ResizeRecord]) -> dict[str, list[tuple[float, float]]]:
+    """Return begin and end of all grows, of all shrinks, and of the quiet times between two resizes.
+
+    Args:
+        zero_s: When the times of the records began.
+        records: The resizes, in turn.
+    """
+    spans: dict[str, list[tuple[float, float]]] = {"grow": [], "shrink": [], "quiet": []}
+    last_s = None
+    for record in records:
+        begin_s = zero_s + record.at_s
+        if last_s is not None:
+            spans["quiet"].append((last_s, begin_s))
+        last_s = begin_s + record.seconds + _AFTERMATH_S
+        spans[record.kind].append((begin_s, last_s))
+    return spans
+
+
+def _begin(orders: str, began_s: list[float], done: int, _places: int, _workers: int) -> None:
+    """Start the clock of the orders when the first progress is seen."""
+    import apgas
+
+    if done and not began_s:
+        began_s.append(time.monotonic())
+        apgas.schedule_orders(orders)
+
+
+def share_done(stamps: list[tuple[float, int]], spans: list[tuple[float, float]], rate: float) -> float:
+    """Return the share of the tasks due in ``spans`` that were done in them; if none is lost, a little around 1.
+
+    A stamp's tasks count for the time since the stamp before.
+
+    Args:
+        stamps: When, in s, and how many tasks were done by then since the stamp before, ascending.
+        spans: Begin and end of the time looked at, in s.
+        rate: Tasks due per second.
+    """
+    done = 0.0
+    for (before_s, _), (at_s, tasks) in pairwise(stamps):
+        for begin, end in spans:
+            overlap = min(at_s, end) - max(before_s, begin)
+            if overlap > 0:
+                done += tasks * overlap / (at_s - before_s)
+    return done / (rate * sum(end - begin for begin, end in spans))
+
+
+if __name__ == "__main__":
+    {"bare": bare, "glb": balanced}[sys.argv[1]](Channel())

@@ -106,6 +106,7 @@ def rows(results: Results) -> Sequence[tuple[str, str, str, str, str]]:
 def show(results: Results, path: Path | None, stream: TextIO | None = None) -> None:
     """Write the table, what failed, and where the JSON file is, to standard output."""
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -117,9 +118,11 @@ def show(results: Results, path: Path | None, stream: TextIO | None = None) -> N
     table.add_column("", no_wrap=True)
     for *cells, met in rows(results):
         table.add_row(*map(Text, cells), Text(met, style="green" if met == "met" else "bold red"))
+    # a line that is too long for the terminal is better than one that is cut
+    console.width = max(Measurement.get(console, console.options.update(max_width=400), table).maximum, 80)
     console.print(table)
     rounds = "1 round" if results.rounds == 1 else f"{results.rounds} rounds, the bare kernels interleaved"
-    console.print(Text(f"medians of {rounds}"))
+    console.print(Text(f"medians of {rounds}; rates of a machine that does other things, too, say little: see CPU"))
     for name, reason in results.failures.items():
         console.print(Text(f"{name} FAILED: {reason}"))
     if path is not None:

@@ -1,0 +1,30 @@
+"""The command with real places and bare kernels: every measure answers, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from support import Leftovers, python_run
+
+from benchmarks.balance.catalogue import MEASURES
+
+
+def test_every_measure_answers(tmp_path: Path, leftovers: Leftovers) -> None:
+    result = tmp_path / "result.json"
+    job = python_run(
+        ["-m", "benchmarks.balance", "--rounds", "1", "--depth", "10", "--quiet", "--json", str(result)], timeout=120
+    )
+    assert job.rc == 0, job.out + job.err
+    assert job.err == ""
+    content = json.loads(result.read_text())
+    assert content["ended"] is True
+    assert content["failures"] == {}
+    assert {line["measure"] for line in content["lines"]} == set(MEASURES)
+    for line in content["lines"]:
+        assert len(line["runs"]) == 1
+        assert line["runs"][0] > 0
+    for measure in MEASURES.values():
+        for quantity in measure.quantities.values():
+            assert quantity.title.partition(":")[0] in job.out
+    leftovers.check()

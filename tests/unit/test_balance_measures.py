@@ -1,0 +1,89 @@
+"""What balancing costs: the figures, their verdicts, and the usage of the command."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from benchmarks.balance.catalogue import MEASURES
+from benchmarks.balance.command import main
+from benchmarks.balance.programs import resize_spans, share_done
+from benchmarks.balance.results import Results, rows, show
+from benchmarks.balance.stamps import StampedBag, take
+from benchmarks.levelbag import Count
+from benchmarks.uts.samples import bag_of
+from benchmarks.uts.tree import Tree
+
+
+def test_tasks_count_for_the_time_since_the_stamp_before() -> None:
+    stamps = [(0.0, 7), (1.0, 10), (2.0, 10), (4.0, 20)]
+    assert share_done(stamps, [(0.0, 4.0)], 10.0) == pytest.approx(1.0)
+    assert share_done(stamps, [(0.5, 1.5)], 10.0) == pytest.approx(1.0)
+    assert share_done(stamps, [(2.0, 3.0), (3.5, 4.0)], 20.0) == pytest.approx(0.5)
+    # nothing was done in the second half
+    assert share_done(stamps, [(3.0, 5.0)], 10.0) == pytest.approx(0.5)
+
+
+def test_the_time_between_two_resizes_is_quiet() -> None:
+    records = [SimpleNamespace(kind=kind, at_s=at, seconds=0.2) for kind, at in (("shrink", 1.0), ("grow", 2.0))]
+    spans = resize_spans(100.0, cast("Any", records))
+    assert spans["shrink"] + spans["grow"] + spans["quiet"] == [
+        pytest.approx(span) for span in ((101.0, 101.25), (102.0, 102.25), (101.25, 102.0))
+    ]
+
+
+def test_a_stamped_bag_notes_every_task_and_finds_the_same() -> None:
+    take()
+    result = Count()
+    bag = StampedBag(bag_of(Tree(9)))
+    before = bag.work
+    bag.process(5000)
+    part = bag.split(False)
+    assert part is not None
+    for each in (bag, part):
+        while each.process(5000):
+            pass
+    bag.merge(part)
+    assert bag.is_empty()
+    bag.submit(result)
+    assert result.value == Tree(9).known_nodes()
+    stamps = take()
+    assert sum(tasks for _, tasks in stamps) == result.value - before
+    assert stamps == sorted(stamps)
+    assert take() == []
+
+
+def test_medians_are_judged() -> None:
+    results = Results(3)
+    results.expect(MEASURES["many"])
+    for rate, tail_s in ((0.95, 0.030), (0.91, 0.021), (0.5, 0.001)):
+        results.add(MEASURES["many"], {"rate": rate, "cpu": 0.8, "starving": 0.1, "tail_s": tail_s})
+    assert [met for *_, met in rows(results)] == ["met", "MISSED", "", "MISSED"]
+    lines = cast("list[dict[str, object]]", results.as_json({})["lines"])
+    assert [line["median"] for line in lines] == [0.91, 0.8, 0.1, 0.021]
+    assert lines[3]["goal"] == "<= 20.0 ms"
+    stream = io.StringIO()
+    results.failures["one"] = "it has ended"
+    show(results, None, stream)
+    assert "one FAILED: it has ended" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        ("--rounds 0", "--rounds 0"),
+        ("--measures speed", "--measures speed"),
+        ("--depth 0", "--depth 0"),
+        ("--frobnicate", "--frobnicate"),
+    ],
+)
+def test_bad_usage_is_refused(arguments: str, culprit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    lines = said.err.splitlines()
+    assert len(lines) == 3
+    assert culprit in lines[0]

@@ -74,6 +74,11 @@ class LevelBag(ABC):
     def _divide(row: Words, subtrees: int) -> Words:
         """Remove some, not all, of the subtrees of an entry, in place, and return an entry with those removed."""
 
+    @property
+    def queue(self) -> LevelQueue:
+        """The pending entries."""
+        return self._queue
+
     def __len__(self) -> int:
         """Return the number of pending subtrees; ``split`` and ``merge`` conserve it."""
         return sum(sum(self._subtrees(self._queue.rows(level))) for level in self._queue.occupied())

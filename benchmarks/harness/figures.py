@@ -36,13 +36,10 @@ def written(value: float, unit: Unit) -> str:
             scale, name = next((pair for pair in _TIMES if value >= 0.9995 * pair[0]), _TIMES[-1])
             return f"{_three(value / scale)} {name}"
         case "1/s":
-            return (
-                f"{value / 1000:.3g} k/s"
-                if 999.5 <= value < 999_500
-                else f"{value / 1e6:.3g} M/s"
-                if value >= 999_500
-                else f"{_three(value)} /s"
-            )
+            for scale, name in _RATES:
+                if value >= 0.9995 * scale:
+                    return f"{value / scale:.3g} {name}/s"
+            return f"{_three(value)} /s"
         case "B/s":
             return f"{_three(value / 1e9)} GB/s"
         case "bytes":

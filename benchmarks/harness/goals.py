@@ -58,6 +58,25 @@ class Verdict:
         return f"{'met' if self.met else 'MISSED'}, {reached}"
 
 
+@dataclass(frozen=True)
+class Quantity:
+    """Something that is measured of every contender.
+
+    Attributes:
+        key: Its name in the answers.
+        title: Its name for people.
+        unit: Its unit.
+        goals: What ours should be.
+        ours_only: Whether nobody else can tell.
+    """
+
+    key: str
+    title: str
+    unit: Unit
+    goals: tuple[Goal, ...] = ()
+    ours_only: bool = False
+
+
 def judge(goal: Goal, medians: Mapping[str, float]) -> Verdict:
     """Judge a goal by the figures of all contenders."""
     ours = medians.get(OURS)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from benchmarks.harness.figures import Unit
-from benchmarks.harness.goals import OURS, Goal
+from benchmarks.harness.goals import OURS, Goal, Quantity
 
 Kind: TypeAlias = Literal["ask", "start", "idle"]
 
@@ -28,25 +27,6 @@ LABELS: Final = {
     RAY: "Ray",
     DASK: "Dask",
 }
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """One line of the table.
-
-    Attributes:
-        key: Its name in the answers.
-        title: Its name for people.
-        unit: Its unit.
-        goals: What ours should be.
-        ours_only: Whether nobody else can tell.
-    """
-
-    key: str
-    title: str
-    unit: Unit
-    goals: tuple[Goal, ...] = ()
-    ours_only: bool = False
 
 
 @dataclass(frozen=True)

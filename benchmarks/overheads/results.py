@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.harness.goals import OURS, Verdict, judge, ratio
-from benchmarks.overheads.catalogue import FLOORS, LABELS, Case, Measure, Quantity
+from benchmarks.harness.goals import OURS, Quantity, Verdict, judge, ratio
+from benchmarks.overheads.catalogue import FLOORS, LABELS, Case, Measure
 
 
 @dataclass(frozen=True)

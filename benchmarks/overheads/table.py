@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TextIO
 
 from benchmarks.harness.figures import ratio_written, written
 from benchmarks.harness.goals import OURS
+from benchmarks.harness.tables import coloured, print_whole
 from benchmarks.overheads.catalogue import LABELS, PEERS
 from benchmarks.overheads.results import Line, Results
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-WIDEST: Final = 400
-MIN_WIDTH: Final = 80
 
 
 def columns(results: Results) -> list[str]:
@@ -61,7 +56,6 @@ def remarks(results: Results) -> list[str]:
 def show(results: Results, path: Path | None, stream: TextIO | None = None) -> None:
     """Write the table, the remarks, and where the JSON file is, to standard output."""
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -75,20 +69,5 @@ def show(results: Results, path: Path | None, stream: TextIO | None = None) -> N
     table.add_column("reached", no_wrap=True)
     for line in results.lines:
         *cells, verdicts = row(line, peers)
-        table.add_row(*map(Text, cells), _coloured(verdicts))
-    # a line that is too long for the terminal is better than one that is cut
-    console.width = max(Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum, MIN_WIDTH)
-    console.print(table)
-    for remark in remarks(results):
-        console.print(Text(remark), soft_wrap=True)
-    if path is not None:
-        console.print(Text(f"result file: {path}"), soft_wrap=True)
-
-
-def _coloured(verdicts: str) -> Text:
-    from rich.text import Text
-
-    text = Text(verdicts)
-    text.highlight_words(["MISSED"], "bold red")
-    text.highlight_words(["met"], "green")
-    return text
+        table.add_row(*map(Text, cells), coloured(verdicts))
+    print_whole(console, table, remarks(results), path)

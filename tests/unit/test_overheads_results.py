@@ -8,9 +8,9 @@ import json
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.goals import Goal
+from benchmarks.harness.goals import Goal, Quantity
 from benchmarks.overheads import table
-from benchmarks.overheads.catalogue import LABELS, MEASURES, Case, Measure, Plan, Quantity
+from benchmarks.overheads.catalogue import LABELS, MEASURES, Case, Measure, Plan
 from benchmarks.overheads.command import plan
 from benchmarks.overheads.results import Results
 

@@ -1,0 +1,1 @@
+"""How fast the kernels are, beside the same algorithms in C and what others offer: ``python -m benchmarks.kernels``."""

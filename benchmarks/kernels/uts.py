@@ -1,0 +1,116 @@
+"""UTS: our kernel, the same algorithm in C, and a program that hashes one node after the other."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.harness.goals import OURS, Goal, Quantity
+from benchmarks.kernels import compiler
+from benchmarks.kernels.contender import Contender, Measure, Setting, Work
+from benchmarks.uts.tree import Tree, last_word, law
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.uts.bag import UtsBag
+
+_DEPTHS: Final = {False: 13, True: 11}
+_NAIVE_DEPTHS: Final = {False: 8, True: 7}
+_EVERYTHING: Final = 1 << 62
+
+
+def _amounts(nodes: int, hashes: int, tree: Tree) -> Mapping[str, float]:
+    if nodes != tree.known_nodes():
+        raise ArithmeticError(f"{nodes} nodes were counted where there are {tree.known_nodes()}")
+    return {"nodes": nodes, "hashes": hashes}
+
+
+def _ours(setting: Setting) -> Work:
+    from benchmarks.uts.bag import UtsBag
+
+    tree = Tree(_DEPTHS[setting.quick])
+
+    def work() -> Mapping[str, float]:
+        bag = UtsBag.of_tree(tree)
+        while bag.process(_EVERYTHING):
+            pass
+        return _amounts(bag.count, bag.hashed, tree)
+
+    return work
+
+
+def _in_c(setting: Setting) -> Work:
+    from benchmarks.uts.bag import UtsBag
+
+    tree = Tree(_DEPTHS[setting.quick])
+    library = compiler.load("uts", setting.folder)
+
+    def work() -> Mapping[str, float]:
+        bag = UtsBag.of_tree(tree)
+        nodes, hashes = _expand(library, bag, tree)
+        return _amounts(bag.count + nodes, bag.hashed + hashes, tree)
+
+    return work
+
+
+def _expand(library: ctypes.CDLL, bag: UtsBag, tree: Tree) -> tuple[int, int]:
+    """Empty the bag by the C program; return nodes and hashes."""
+    queue, branching = bag.queue, law(tree.branching)
+    levels, capacity, _ = queue.data.shape
+    sums = (ctypes.c_int64 * 2)()
+    library.uts_expand(
+        *(ctypes.c_void_p(array.ctypes.data) for array in (queue.data, queue.entries)),
+        ctypes.c_int64(levels),
+        ctypes.c_int64(capacity),
+        *(ctypes.c_void_p(array.ctypes.data) for array in (branching.thresholds, branching.guess)),
+        ctypes.c_int64(_EVERYTHING),
+        sums,
+    )
+    return sums[0], sums[1]
+
+
+def _naive(setting: Setting) -> Work:
+    tree = Tree(_NAIVE_DEPTHS[setting.quick])
+
+    def work() -> Mapping[str, float]:
+        nodes, hashes = count_nodes(tree)
+        return _amounts(nodes, hashes, tree)
+
+    return work
+
+
+def count_nodes(tree: Tree) -> tuple[int, int]:
+    """Return the nodes of a tree and the hashes made, one node after the other, as a short program would do it."""
+    thresholds = law(tree.branching)
+    nodes, hashes = 1, 1
+    stack = [(tree.root(), 0)]
+    while stack:
+        digest, depth = stack.pop()
+        if depth == tree.depth:
+            continue
+        children = thresholds.children(last_word(digest))
+        nodes += children
+        hashes += children
+        for child in range(children):
+            message = digest + child.to_bytes(4, "big")
+            stack.append((hashlib.sha1(message, usedforsecurity=False).digest(), depth + 1))
+    return nodes, hashes
+
+
+UTS: Final = Measure(
+    name="uts",
+    title=lambda quick: f"UTS, geometric tree, depth {_DEPTHS[quick]}",
+    quantities=(
+        Quantity("nodes", "nodes", "1/s", (Goal(">=", 0.97, "c"),)),
+        Quantity("hashes", "hashes", "1/s", (Goal(">=", 0.97, "c"),)),
+    ),
+    contenders=(
+        Contender(OURS, "ours", _ours),
+        Contender("c", "the same in C", _in_c),
+        Contender("hashlib", "Python and hashlib", _naive),
+    ),
+    rule="UTS: nodes of the last level are counted, not hashed, by us and in C; the program with hashlib hashes every "
+    "node, of a smaller tree",
+)

@@ -1,0 +1,170 @@
+"""Every policy drives the live scheduler, with pretended jobs; what it logged replays to the same effects."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import SchedulerCore
+from scheduler_bridge.core.effects import Effect, SendOrder
+from scheduler_bridge.core.events import (
+    Event,
+    GrowCompleted,
+    MalleableReady,
+    ResizeDeferred,
+    ResizeFailed,
+    ShrinkCompleted,
+)
+from scheduler_bridge.live import DaemonConfig, JobRequest
+from scheduler_bridge.live.driver import Driver
+from scheduler_bridge.live.runner import Ending
+from scheduler_bridge.live.state import StateFolder
+from scheduler_bridge.policies import Policy
+from scheduler_bridge.record import Recorder
+
+NODES = tuple("abcdefgh")
+JOBS = 25
+SEEDS = range(4)
+
+
+class LoggedCore(SchedulerCore):
+    """Keeps what it was told and what it answered."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(NODES, policy)
+        self.log: list[tuple[tuple[Event, ...], float, list[Effect]]] = []
+
+    def handle_batch(self, events: Iterable[Event], now: float) -> list[Effect]:
+        batch = tuple(events)
+        effects = super().handle_batch(batch, now)
+        self.log.append((batch, now, effects))
+        self.check()
+        return effects
+
+
+@dataclass
+class PretendedJobs:
+    """Stands for the executor and the dialogue: whatever a job would do next is drawn by ``rng``, never timed."""
+
+    rng: random.Random
+    driver: Driver | None = None
+    todo: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
+    malleable: set[int] = field(default_factory=set)
+    held: dict[int, list[str]] = field(default_factory=dict)
+    orders: list[SendOrder] = field(default_factory=list)
+    progress: dict[int, Any] = field(default_factory=dict)
+    server: Any = field(default_factory=lambda: SimpleNamespace(endpoint="nowhere"))
+
+    def handle(self, event: Event) -> None:
+        assert self.driver is not None
+        self.driver.handle(event)
+
+    def expect(self, job_id: int, nodes: tuple[str, ...], *, malleable: bool) -> str:
+        self.held[job_id] = list(nodes)
+        if malleable:
+            self.malleable.add(job_id)
+        return "token"
+
+    def start(self, job_id: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, token: str) -> None:
+        self.todo.append((job_id, lambda: self._run(job_id)))
+
+    def _run(self, job_id: int) -> None:
+        assert self.driver is not None
+        self.driver._started(job_id)
+        self.todo.append((job_id, lambda: self._end(job_id)))
+        if job_id in self.malleable:
+            self.todo.append((job_id, lambda: self.handle(MalleableReady(job_id))))
+
+    def _end(self, job_id: int) -> None:
+        assert self.driver is not None
+        self.todo = [entry for entry in self.todo if entry[0] != job_id]
+        self.driver._ended(job_id, Ending(0, ""))
+
+    def order(self, order: SendOrder) -> None:
+        self.orders.append(order)
+        self.todo.append((order.job_id, lambda: self._answer(order)))
+
+    def _answer(self, order: SendOrder) -> None:
+        held = self.held[order.job_id]
+        match self.rng.choice(["done", "done", "done", "failed", "deferred"]):
+            case "failed":
+                self.handle(ResizeFailed(order.job_id, order.order, "no"))
+            case "deferred":
+                self.todo.append((order.job_id, lambda: self._answer(order)))
+                self.handle(ResizeDeferred(order.job_id, order.order, "later"))
+            case _ if order.kind == "grow":
+                held += order.nodes
+                self.handle(GrowCompleted(order.job_id, order.order, order.nodes))
+            case _:
+                released = tuple(self.rng.sample(held[1:], order.count))
+                self.held[order.job_id] = [node for node in held if node not in released]
+                self.handle(ShrinkCompleted(order.job_id, order.order, released))
+
+    def dismiss(self, job_id: int) -> None:
+        del self.held[job_id]
+
+    async def finish(self) -> None:
+        assert not self.held
+
+    def close(self) -> None:
+        pass
+
+
+def request(rng: random.Random, number: int) -> JobRequest:
+    low, wanted, high = sorted(rng.randint(1, len(NODES)) for _ in range(3))
+    job_class, walltime_s = rng.choice(["rigid", "malleable"]), float(rng.randint(1000, 9000))
+    if job_class == "rigid":
+        return JobRequest(name=f"j{number}", command=(sys.executable,), nodes=wanted, walltime_s=walltime_s)
+    return JobRequest(
+        name=f"j{number}", command=(sys.executable,), job_class="malleable",
+        nodes=wanted, min_nodes=low, max_nodes=high, walltime_s=walltime_s,
+    )  # fmt: skip
+
+
+async def live_through(policy: str, seed: int, folder: Path) -> tuple[LoggedCore, PretendedJobs]:
+    """Submit jobs and let them live, in an order that ``seed`` determines, until nothing is left."""
+    rng = random.Random(seed)
+    core = LoggedCore(policies.get(policy))
+    jobs = PretendedJobs(rng)
+    state = StateFolder(folder)
+    driver = Driver(DaemonConfig(NODES, folder, policy), core, Recorder(NODES, policy), state, lambda error: None)
+    driver.executor = driver.dialogue = jobs  # type: ignore[assignment]
+    jobs.driver = driver
+    submitted = 0
+    try:
+        while submitted < JOBS or not driver.is_idle():
+            if submitted < JOBS and (not jobs.todo or rng.random() < 0.3):
+                driver.submit(request(rng, submitted))
+                submitted += 1
+                continue
+            assert jobs.todo, f"jobs wait for ever: {[core.explain(row.spec.job_id) for row in core.snapshot().jobs]}"
+            jobs.todo.pop(rng.randrange(len(jobs.todo)))[1]()
+        await driver.close()
+    finally:
+        state.close()
+    return core, jobs
+
+
+@pytest.mark.parametrize("policy", policies.names())
+def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effects(policy: str, tmp_path: Path) -> None:
+    resizes = 0
+    for seed in SEEDS:
+        core, jobs = asyncio.run(live_through(policy, seed, tmp_path / str(seed)))
+        rows = core.snapshot().jobs
+        assert [row.outcome for row in rows] == ["completed"] * JOBS, f"seed {seed}"
+        assert not core.anomalies
+        replayed = SchedulerCore(NODES, policies.get(policy))
+        for events, now, effects in core.log:
+            assert replayed.handle_batch(events, now) == effects, f"seed {seed}, at {now} s"
+        assert replayed.snapshot() == core.snapshot()
+        resizes += len(jobs.orders)
+    assert (resizes > 0) == (policy not in ("fcfs", "backfilling", "easy", "conservative"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Event
@@ -19,6 +20,11 @@ from scheduler_bridge.sim.models import SimJob
 _ID_FACTOR, _ID_OFFSET = 7, 13  # keeps the order of ids, by which ties are broken
 _SHIFT_S = float(2**20)
 _GRAIN_S = 2.0**-10  # times on this grid are shifted without rounding
+_SLACK_S = 1e-6
+_MAX_PASSES = 1000
+
+Conserves: TypeAlias = Literal["nothing", "head", "any"]
+Protects: TypeAlias = Literal["nothing", "promises", "head"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +56,16 @@ def check_policy(
     make_policy: Callable[[], Policy],
     scenario: Scenario,
     *,
-    conserves: Literal["nothing", "head", "any"] = "nothing",
+    conserves: Conserves = "nothing",
     need: Callable[[JobSpec], int] = at_minimum,
-    protects_head: bool = False,
+    protects: Protects = "nothing",
     drains: bool = True,
 ) -> SimResult:
     """Run a policy on ``scenario`` and check everything that can be checked.
 
-    Always: every pass is feasible, deterministic, and the same for renamed jobs and shifted times; no node is given
-    twice, no size out of bounds, no job started twice, no order to a job that is busy, ending or not ready; a second
-    run gives the same records.
+    Always: every pass is feasible, deterministic, the same for renamed jobs and shifted times, independent of earlier
+    passes, and gives its reasons; no node is given twice, no size out of bounds, no job started twice, no order to a
+    job that is busy, ending or not ready; passes at one instant come to an end; a second run gives the same records.
 
     Args:
         make_policy: Makes a fresh policy.
@@ -67,8 +73,10 @@ def check_policy(
         conserves: What the policy claims never to leave waiting beside enough free nodes: the first job of the queue
             ("head"), or any job ("any").
         need: The fewest nodes on which the policy claims to start a job.
-        protects_head: The policy claims that no job starts after the first reservation that it got; checked where the
-            scenario is exact.
+        protects: What the policy claims where walltimes bound all that jobs do; checked where the scenario is exact.
+            "promises": no job starts after the first reservation that it got. "head": besides, a job that has become
+            the first of the queue starts by the time at which, by the walltimes of those that run, there are enough
+            nodes for it; whether or not a reservation says so.
         drains: Every job is over at the end, or was refused. Needs all nodes to be back in service.
 
     Returns:
@@ -77,10 +85,11 @@ def check_policy(
     Raises:
         AuditError: A check failed; the text says which, where and when.
     """
-    watcher = _Watcher(make_policy(), conserves, need, protects_head and scenario.is_exact)
+    watcher = _Watcher(make_policy(), conserves, need, protects if scenario.is_exact else "nothing")
     auditor = Auditor(scenario.node_names)
     engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
     result = engine.run(scenario.jobs, scenario.disturbances)
+    watcher.check_memory(make_policy())
     if result.core.anomalies:
         raise AuditError(f"the core saw contradictions: {result.core.anomalies}")
     if drains:
@@ -99,15 +108,17 @@ class _Watcher:
     def __init__(
         self,
         policy: Policy,
-        conserves: Literal["nothing", "head", "any"],
+        conserves: Conserves,
         need: Callable[[JobSpec], int],
-        protects_head: bool,
+        protects: Protects,
     ) -> None:
         self._policy = policy
         self._conserves = conserves
         self._need = need
-        self._protects_head = protects_head
+        self._protects = protects
         self._first: dict[int, Reservation] = {}
+        self._due_s: dict[int, float] = {}
+        self._passes: list[tuple[ClusterView, float, list[Decision]]] = []
 
     @property
     def name(self) -> str:
@@ -121,11 +132,45 @@ class _Watcher:
         if self._policy.decide(view, now) != decisions:
             raise AuditError(f"at {now} s: the same view gives different decisions")
         check_feasible(view, now, decisions)
+        self._check_settles(now)
+        self._check_reasons(view, now, decisions)
         self._check_invariance(view, now)
         self._check_conservation(view, now, decisions)
-        if self._protects_head:
-            self._check_head(now, decisions)
+        if self._protects != "nothing":
+            self._check_promises(now, decisions)
+        if self._protects == "head":
+            self._check_head(view, now, decisions)
+        self._passes.append((view, now, decisions))
         return decisions
+
+    def check_memory(self, fresh: Policy) -> None:
+        """Let a fresh policy decide the passes in another order.
+
+        Raises:
+            AuditError: It decides otherwise, so passes depend on more than their view.
+        """
+        for view, now, decisions in reversed(self._passes):
+            if (found := fresh.decide(view, now)) != decisions:
+                raise AuditError(f"at {now} s: without the passes before it decides {found}, not {decisions}")
+
+    def _check_settles(self, now: float) -> None:
+        if len(self._passes) >= _MAX_PASSES and self._passes[-_MAX_PASSES][1] == now:
+            raise AuditError(f"at {now} s: still something to decide after {_MAX_PASSES} passes at this instant")
+
+    def _check_reasons(self, view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
+        reservations = {d.reservation.job_id: d.reservation for d in decisions if isinstance(d, Reserve)}
+        first = next(iter(reservations.values()), None)
+        started = set()
+        for decision in decisions:
+            if not isinstance(decision, Reserve) and not decision.reason:
+                raise AuditError(f"at {now} s: {decision} gives no reason")
+            if isinstance(decision, Start):
+                started.add(decision.job_id)
+        left = view.free_nodes - sum(d.nodes for d in decisions if isinstance(d, Start | Grow))
+        after = replace(view, free_nodes=left, queue=tuple(s for s in view.queue if s.job_id not in started))
+        for spec in after.queue:
+            if not self._policy.why_waiting(after, spec, reservations.get(spec.job_id, first)):
+                raise AuditError(f"at {now} s: nobody knows why job {spec.job_id} waits")
 
     def _check_invariance(self, view: ClusterView, now: float) -> None:
         plain = _moved(view, 0.0, rename=False)
@@ -147,16 +192,36 @@ class _Watcher:
                     f"at {now} s: job {spec.job_id} needs {self._need(spec)} nodes and waits beside {left}"
                 )
 
-    def _check_head(self, now: float, decisions: Sequence[Decision]) -> None:
+    def _check_head(self, view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
+        """Keep, for the first job that waits, when it could start by walltimes; jobs behind it do not count."""
+        started = {decision.job_id: decision.nodes for decision in decisions if isinstance(decision, Start)}
+        for job_id in started:
+            if now > self._due_s.get(job_id, math.inf) + _SLACK_S:
+                raise AuditError(f"at {now} s: job {job_id} was first and could have run at {self._due_s[job_id]} s")
+        ahead = list(itertools.takewhile(lambda spec: spec.job_id in started, view.queue))
+        if len(ahead) == len(view.queue):
+            return
+        head = view.queue[len(ahead)]
+        releases = [(job.expected_end_s, job.nodes) for job in view.running]
+        releases += [(now + spec.walltime_s, started[spec.job_id]) for spec in ahead]
+        free = view.free_nodes - sum(started[spec.job_id] for spec in ahead)
+        due_s = now if free >= self._need(head) else math.inf
+        for time_s, nodes in sorted(releases):
+            free += nodes
+            if free >= self._need(head):
+                due_s = min(due_s, max(now, time_s))
+        self._due_s.setdefault(head.job_id, due_s)
+
+    def _check_promises(self, now: float, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
             if isinstance(decision, Reserve) and math.isfinite(decision.reservation.start_s):
                 self._first.setdefault(decision.reservation.job_id, decision.reservation)
                 first = self._first[decision.reservation.job_id]
-                if decision.reservation.start_s > first.start_s + 1e-6:
+                if decision.reservation.start_s > first.start_s + _SLACK_S:
                     raise AuditError(f"at {now} s: {first} moved to {decision.reservation.start_s} s")
             elif isinstance(decision, Start):
                 promised = self._first.get(decision.job_id)
-                if promised is not None and now > promised.start_s + 1e-6:
+                if promised is not None and now > promised.start_s + _SLACK_S:
                     raise AuditError(f"at {now} s: job {decision.job_id} starts late, {promised}")
 
 
@@ -169,6 +234,10 @@ def check_feasible(view: ClusterView, now: float, decisions: Sequence[Decision])
     free = view.free_nodes
     waiting = {spec.job_id: spec for spec in view.queue}
     running = {job.spec.job_id: job for job in view.running}
+    started = {decision.job_id for decision in decisions if isinstance(decision, Start)}
+    promised = [decision.reservation.job_id for decision in decisions if isinstance(decision, Reserve)]
+    if len(set(promised)) < len(promised) or not set(promised) <= set(waiting).difference(started):
+        raise AuditError(f"at {now} s: reservations for {promised}, waiting: {sorted(set(waiting) - started)}")
     for decision in decisions:
         what = f"at {now} s, {decision}"
         if isinstance(decision, Reserve):

@@ -17,7 +17,7 @@ from scheduler_bridge.sim import Scenario, SimJob, check_policy
 
 CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {"backfilling": "any", "conservative": "nothing"}
 NEED = {"keep-pref": at_preferred}
-PROTECTS_HEAD = {"fcfs", "easy", "conservative", "malleable", "min", "pref", "avg", "keep-pref"}
+PROTECTS: dict[str, Literal["nothing", "promises", "head"]] = {"backfilling": "nothing", "conservative": "promises"}
 END_S = 400  # all disturbances are over by then
 
 WHOLE = st.integers(min_value=0, max_value=60)
@@ -96,7 +96,7 @@ def test_policy_holds_where_walltimes_are_exact(name: str, scenario: Scenario) -
         scenario,
         conserves=CONSERVES.get(name, "head"),
         need=NEED.get(name, at_minimum),
-        protects_head=name in PROTECTS_HEAD,
+        protects=PROTECTS.get(name, "head"),
     )
 
 

@@ -60,7 +60,19 @@ def grow_rigid(view: ClusterView, now: float, decisions: list[Decision]) -> list
 
 
 def shrink_all(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [*decisions, *(Shrink(job.spec.job_id, 1, "") for job in view.running if job.ready and not job.order)]
+    return [*decisions, *(Shrink(job.spec.job_id, 1, "why not") for job in view.running if job.ready and not job.order)]
+
+
+def promise_what_is_given(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return [*(Reserve(Reservation(d.job_id, now, 1, 0)) for d in decisions if isinstance(d, Start)), *decisions]
+
+
+def say_nothing(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return [replace(d, reason="") if isinstance(d, Start) else d for d in decisions]
+
+
+def start_twice(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+    return [*decisions, *(replace(d, nodes=1) for d in decisions if isinstance(d, Start) and d.job_id == 3)]
 
 
 def prefer_even_ids(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
@@ -82,6 +94,9 @@ def do_nothing(view: ClusterView, now: float, decisions: list[Decision]) -> list
         (start_small, "Start"),
         (grow_rigid, "takes no order"),
         (shrink_all, "leads to 0 nodes"),
+        (promise_what_is_given, "reservations for"),
+        (say_nothing, "gives no reason"),
+        (start_twice, "Start"),
         (prefer_even_ids, "renamed jobs and shifted times"),
         (sleep_at_night, "renamed jobs and shifted times"),
         (do_nothing, "is not over"),
@@ -104,6 +119,50 @@ def test_a_policy_that_depends_on_chance_is_caught() -> None:
         check_policy(lambda: Changed(every_other_time), SCENARIO)
 
 
+def test_a_policy_that_remembers_is_caught() -> None:
+    def tiring() -> Policy:
+        seen: set[float] = set()
+
+        def tire(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+            """Does nothing at the fourth instant, whatever it sees."""
+            seen.add(now % 2**20)
+            return [] if len(seen) == 4 else decisions
+
+        return Changed(tire)
+
+    with pytest.raises(AuditError, match="without the passes before it"):
+        check_policy(tiring, SCENARIO)
+
+
+def test_a_policy_that_never_settles_is_caught() -> None:
+    def seesaw(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
+        """Resizes cost nothing here, so the job goes up and down for ever."""
+        sizes = [(job.spec.job_id, job.nodes) for job in view.running if job.resizable(now)]
+        return decisions + [
+            Shrink(job_id, 1, "down") if nodes == 2 else Grow(job_id, 1, "up") for job_id, nodes in sizes
+        ]
+
+    job = SimJob(JobSpec(0, "m", "u", "malleable", 1, 1, 2, 100.0, 0.0), 20.0)
+    with pytest.raises(AuditError, match="still something to decide after 1000 passes"):
+        check_policy(lambda: Changed(seesaw), Scenario(2, (job,)))
+
+
+def test_a_policy_that_does_not_know_why_a_job_waits_is_caught() -> None:
+    class Silent(Changed):
+        def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+            return ""
+
+    with pytest.raises(AuditError, match="nobody knows why job 1 waits"):
+        check_policy(lambda: Silent(lambda view, now, decisions: decisions), SCENARIO)
+
+
+def test_a_policy_that_delays_the_head_is_caught_although_it_promises_nothing() -> None:
+    scenario = replace(SCENARIO, jobs=(*SCENARIO.jobs[:3], rigid(4, 3, 30)))
+    check_policy(lambda: policies.get("easy"), scenario, protects="head")
+    with pytest.raises(AuditError, match=r"job 1 was first and could have run at 10\.0 s"):
+        check_policy(lambda: policies.get("backfilling"), scenario, protects="head")
+
+
 def test_a_policy_that_claims_to_protect_the_head_and_does_not_is_caught() -> None:
     scenario = replace(SCENARIO, jobs=(*SCENARIO.jobs[:3], rigid(4, 3, 30)))
 
@@ -115,7 +174,7 @@ def test_a_policy_that_claims_to_protect_the_head_and_does_not_is_caught() -> No
     greedy = Changed(announce, policies.get("backfilling"))
     check_policy(lambda: greedy, scenario)
     with pytest.raises(AuditError, match=r"reserved for job 1 at 10 s moved to 11\.0 s"):
-        check_policy(lambda: greedy, scenario, protects_head=True)
+        check_policy(lambda: greedy, scenario, protects="promises")
 
 
 def test_a_policy_that_claims_to_leave_nobody_waiting_and_does_is_caught() -> None:

@@ -151,7 +151,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
 
     def _wait(self, until_s: float, timeout: float | None) -> float | None:
         """Wait for the end until the thread's deadline, unless the timeout ends earlier: then return that."""
-        left_s = max(0.0, until_s - time.monotonic())
+        left_s = min(max(0.0, until_s - time.monotonic()), threading.TIMEOUT_MAX)
         if timeout is not None and timeout < left_s:
             return timeout
         with wait_context(), suppress(TimeoutError):

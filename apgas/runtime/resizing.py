@@ -140,7 +140,7 @@ class Resizing:
         if timeout_s is None:
             timeout_s = self._reshape.deadlines.after_pre_s
         with self.idle:
-            self.idle.wait_for(lambda: self._reshape.step is Step.IDLE, timeout_s)
+            self.idle.wait_for(lambda: self._reshape.step is Step.IDLE, min(timeout_s, threading.TIMEOUT_MAX))
             self._handler = None
         self._tell(o.Disable())
         for request in list(self._requests):

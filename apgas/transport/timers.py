@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 _COMPACT: Final = 64
+_LONGEST_S: Final = 86400.0
+"""Nobody is told to sleep for longer: epoll takes no more than some weeks."""
 
 
 class Timer:
@@ -47,12 +49,12 @@ class Timers:
         heapq.heappush(self._heap, (timer.due_s, ticket, timer))
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until the next one is due; None: there is none."""
+        """Return the seconds until the next one is due, or until it is time to ask again; None: there is none."""
         while self._heap and self._heap[0][2].callback is None:
             heapq.heappop(self._heap)
         if not self._heap:
             return None
-        return max(0.0, self._heap[0][0] - time.monotonic())
+        return min(max(0.0, self._heap[0][0] - time.monotonic()), _LONGEST_S)
 
     def take_due(self) -> list[Callable[[], None]]:
         """Return the callbacks that are due, once. One may cancel another: ask for each when its turn has come."""

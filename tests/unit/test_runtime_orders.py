@@ -298,6 +298,21 @@ def test_orders_without_a_handler_are_refused(apgas_job: MakeJob) -> None:
     assert reasons(job) == [("refused", "no malleable handler is registered")] * 2
 
 
+def test_deadlines_and_orders_may_be_as_far_off_as_one_likes(apgas_job: MakeJob) -> None:
+    def main() -> list[int]:
+        far_s = 1e12
+        limits = Deadlines(pre_s=far_s, spawn_s=far_s, drain_s=far_s, release_s=far_s, post_s=far_s, deferred_s=far_s)
+        apgas.define_malleable_handler(Handler(), deadlines=limits)
+        apgas.schedule_orders("0:+1,0.001:-1,1e12:+1")
+        wait_for(lambda: len(apgas.resizes()) == 2)
+        apgas.disable_malleable_handler()
+        return [at(where, here).id for where in places()]
+
+    job = apgas_job(main, places=2)
+    assert job.run() == [0, 1]
+    assert job.outcomes == ["done", "done", "not_due"]
+
+
 def test_what_waits_when_the_handler_is_given_up_ends(apgas_job: MakeJob) -> None:
     """In line: refused; before anything has moved: aborted; later: carried out."""
     with gate() as wait:

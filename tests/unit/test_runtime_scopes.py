@@ -73,6 +73,17 @@ def test_a_timeout_of_the_wait_itself_is_no_deadline() -> None:
     assert Job(main, places=1).run() is False
 
 
+@pytest.mark.parametrize("seconds", [30 * 86400.0, 1e300, math.inf])
+def test_limits_may_be_as_far_off_as_one_likes(seconds: float) -> None:
+    def main() -> list[int]:
+        with apgas.finish(timeout=seconds):
+            first = apgas.at(apgas.places()[-1], abs, -1)
+        with apgas.deadline(seconds), apgas.finish():
+            return [first, apgas.async_at(apgas.places()[-1], abs, -2).result()]
+
+    assert Job(main, places=2, deadline_s=SOON_S).run() == [1, 2]
+
+
 @pytest.mark.parametrize("seconds", [-1.0, math.nan])
 def test_impossible_limits_are_refused(seconds: float) -> None:
     def main() -> list[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import threading
 from collections.abc import Iterator
@@ -137,3 +138,12 @@ def test_posting_from_many_threads_loses_no_wake_up(loop: EventLoop) -> None:
     for thread in threads:
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("delay_s", [30 * 86400.0, 1e300, math.inf])
+def test_a_timer_may_be_far_off(loop: EventLoop, delay_s: float) -> None:
+    loop.call_later(delay_s, lambda: None)
+    pass_through(loop)
+    soon = threading.Event()
+    loop.call_later(0.001, soon.set)
+    assert soon.wait(PATIENCE_S)

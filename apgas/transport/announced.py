@@ -86,7 +86,7 @@ class Announced:
             return
         comm, rank = epoch.comm, epoch.ranks[src]
         transfer = Transfer(
-            lambda: [comm.Irecv((buffer, self._byte), rank, tag) for buffer in memory],
+            lambda: (comm.Irecv((buffer, self._byte), rank, tag) for buffer in memory),
             lambda error: self._received_soon(src, arrival, error),
             receiving=True,
         )

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 _logger = logging.getLogger(__name__)
@@ -36,23 +36,31 @@ class Request(Protocol):
     def Test(self) -> bool: ...  # noqa: D102 - the names of MPI
     def Cancel(self) -> None: ...  # noqa: D102
     def Free(self) -> None: ...  # noqa: D102
+    def __bool__(self) -> bool: ...
 
 
-TestSome = Callable[[list[Request]], Sequence[int] | None]
-"""MPI.Request.Testsome: the indices of the requests that are done."""
+class Status(Protocol):
+    """As much of an mpi4py status as is used here."""
+
+    @property
+    def error(self) -> int: ...  # noqa: D102
+
+
+TestSome = Callable[[list[Request], list[Status]], Sequence[int] | None]
+"""MPI.Request.Testsome: the indices of the requests that are done; fills in a status for each of them."""
 
 
 class Transfer:
     """The buffers of one frame on their way, out or in.
 
     Args:
-        post: Starts it.
+        post: Starts it, one request after the other.
         ended: Called once, with an empty text when all is done, else with what went wrong; on the engine's thread, or
             within ``submit``.
         receiving: Whether MPI can give it up: it can for receives only.
     """
 
-    def __init__(self, post: Callable[[], list[Request]], ended: Callable[[str], None], *, receiving: bool) -> None:
+    def __init__(self, post: Callable[[], Iterable[Request]], ended: Callable[[str], None], *, receiving: bool) -> None:
         self.post = post
         self.ended = ended
         self.receiving = receiving
@@ -73,13 +81,20 @@ class Engine:
         test_some: MPI's.
         progress: Any call that lets MPI work.
         stuck: Called on the thread when transfers make no progress.
+        explain: What an error code of MPI means.
         name: Of the thread.
     """
 
     def __init__(
-        self, test_some: TestSome, progress: Callable[[], object], stuck: Callable[[], None], name: str
+        self,
+        test_some: TestSome,
+        progress: Callable[[], object],
+        stuck: Callable[[], None],
+        explain: Callable[[int], str],
+        name: str,
     ) -> None:
         self._test_some = test_some
+        self._explain = explain
         self._progress = progress
         self._stuck = stuck
         self._linger_until_s = 0.0
@@ -97,12 +112,14 @@ class Engine:
 
     def submit(self, transfer: Transfer) -> None:
         """Carry out a transfer. Any thread."""
+        requests: list[Request] = []
         try:
-            requests = transfer.post()
+            requests.extend(transfer.post())
             if transfer.receiving:
                 requests = [request for request in requests if not request.Test()]
         except Exception as error:
             _logger.debug("a transfer could not begin", exc_info=True)
+            self._let_go(transfer, requests)
             transfer.end(str(error))
             return
         if requests:
@@ -181,23 +198,31 @@ class Engine:
 
     def _look(self) -> bool:
         """Return whether a request is done."""
+        statuses: list[Status] = []
         try:
-            done = self._test_some(self._requests)
+            done = self._test_some(self._requests, statuses)
         except Exception:
             _logger.debug("a transfer failed", exc_info=True)
-            self._find_failures()
+            self._find_failures(statuses)
             return True
         if not done:
             return False
         self._remove(set(done), dict.fromkeys(done, ""))
         return True
 
-    def _find_failures(self) -> None:
-        """Look at the requests one by one, for together they do not tell which of them failed."""
-        outcomes: dict[int, str] = {}
+    def _find_failures(self, statuses: list[Status]) -> None:
+        """Look at the requests one by one, for together they do not tell which of them failed.
+
+        Those that have ended, well or not, are nothing any more, which has no error. Only their statuses tell.
+        """
+        ended = [index for index, request in enumerate(self._requests) if not request]
+        outcomes = dict.fromkeys(ended, "it failed together with others")
+        if len(statuses) == len(ended):
+            codes = [status.error for status in statuses]
+            outcomes = {i: self._explain(code) if code else "" for i, code in zip(ended, codes, strict=True)}
         for index, request in enumerate(self._requests):
             try:
-                if request.Test():
+                if request and request.Test():
                     outcomes[index] = ""
             except Exception as error:  # noqa: BLE001 - whatever MPI has to say ends the transfer
                 outcomes[index] = str(error)
@@ -217,17 +242,19 @@ class Engine:
                 transfer.end("")
 
     def _give_up(self, transfer: Transfer) -> None:
-        mine = {index for index, owner in enumerate(self._owners) if owner is transfer}
-        if not mine:
-            return
-        # MPI may still look at this memory
-        self._given_up.append(transfer)
-        for index in mine:
+        both = list(zip(self._requests, self._owners, strict=True))
+        self._let_go(transfer, [request for request, owner in both if owner is transfer])
+        self._requests = [request for request, owner in both if owner is not transfer]
+        self._owners = [owner for owner in self._owners if owner is not transfer]
+
+    def _let_go(self, transfer: Transfer, requests: list[Request]) -> None:
+        if requests:
+            # MPI may still look at this memory
+            self._given_up.append(transfer)
+        for request in requests:
             try:
                 if transfer.receiving:
-                    self._requests[index].Cancel()
-                self._requests[index].Free()
+                    request.Cancel()
+                request.Free()
             except Exception:
                 _logger.debug("a request could not be given up", exc_info=True)
-        self._requests = [request for index, request in enumerate(self._requests) if index not in mine]
-        self._owners = [owner for owner in self._owners if owner is not transfer]

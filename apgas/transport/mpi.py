@@ -86,7 +86,8 @@ class MpiTransport(Overlay):
         self._aside: Counter[int] = Counter()
         self._closing = False
         self._closed = False
-        self._engine = Engine(self._mpi.Request.Testsome, self._mpi.COMM_SELF.Iprobe, self._poke, "apgas-mpi")
+        calls = self._mpi.Request.Testsome, self._mpi.COMM_SELF.Iprobe
+        self._engine = Engine(*calls, self._poke, self._mpi.Get_error_string, "apgas-mpi")
         self._announced = Announced(self, self._engine, self._mpi.BYTE, self._deliver, self._lose)
         self.communicators = Communicators(beginning, "apgas-comm")
         self.communicators.on_installed = lambda epoch: line.call_soon(partial(self._installed, epoch))
@@ -230,7 +231,7 @@ class MpiTransport(Overlay):
                 return False
             comm, rank, tag = epoch.comm, epoch.ranks[dst], next(_TAGS) % _MOST_TAGS
             transfer = Transfer(
-                lambda: [comm.Issend((buffer, self._mpi.BYTE), rank, tag) for buffer in owned],
+                lambda: (comm.Issend((buffer, self._mpi.BYTE), rank, tag) for buffer in owned),
                 lambda error: self._sent(dst, epoch.number, transfer, size_bytes, error),
                 receiving=False,
             )

@@ -3,24 +3,32 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from apgas.transport import engine
-from apgas.transport.engine import Engine, Request, Transfer
+from apgas.transport.engine import Engine, Request, Status, Transfer
 
 PATIENCE_S = 20.0
 
 
 class FakeRequest:
-    """Done when the test says so."""
+    """Done when the test says so; nothing, once MPI has told so, well or not: then it is done without an error."""
 
     def __init__(self) -> None:
         self.done = False
         self.error = ""
+        self.null = False
         self.log: list[str] = []
 
+    def __bool__(self) -> bool:
+        return not self.null
+
     def Test(self) -> bool:
+        if self.null:
+            return True
+        self.null = self.done or bool(self.error)
         if self.error:
             raise RuntimeError(self.error)
         return self.done
@@ -32,20 +40,39 @@ class FakeRequest:
         self.log.append("free")
 
 
+@dataclass
+class FakeStatus:
+    error: int
+
+
 class FakeMpi:
-    """Counts how often it is asked."""
+    """Counts how often it is asked. What failed is nothing any more, as in MPI; only the statuses tell, if they do."""
 
     def __init__(self) -> None:
         self.looks = 0
         self.looked = threading.Semaphore(0)
+        self.looking = threading.Lock()
+        self.tells = True
 
-    def test_some(self, requests: list[Request]) -> Sequence[int] | None:
+    def test_some(self, requests: list[Request], statuses: list[Status]) -> Sequence[int] | None:
         self.looks += 1
         self.looked.release()
-        done = [index for index, request in enumerate(requests) if request.Test()]
-        for index in done:
-            requests[index] = FakeRequest()  # as MPI does: what is done is replaced
-        return done
+        ended: list[int] = []
+        failed = False
+        with self.looking:
+            for index, request in enumerate(requests):
+                code = 0
+                try:
+                    if not request.Test():
+                        continue
+                except RuntimeError:
+                    failed, code = True, 17
+                ended.append(index)
+                if self.tells:
+                    statuses.append(FakeStatus(code))
+        if failed:
+            raise RuntimeError("see the statuses")
+        return ended
 
 
 class Rig:
@@ -53,7 +80,7 @@ class Rig:
         self.mpi = FakeMpi()
         self.calls: queue.SimpleQueue[str] = queue.SimpleQueue()
         progress, stuck = (lambda: self.calls.put("progress")), (lambda: self.calls.put("stuck"))
-        self.engine = Engine(self.mpi.test_some, progress, stuck, "engine")
+        self.engine = Engine(self.mpi.test_some, progress, stuck, "error {}".format, "engine")
         self.ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         self.engine.start()
 
@@ -143,11 +170,54 @@ def test_a_failure_ends_its_transfer_only(rig: Rig) -> None:
     rig.transfer("bad", [bad, sibling], receiving=True)
     rig.transfer("good", [good])
     bad.error = "the peer is gone"
-    assert rig.ends() == ("bad", "the peer is gone")
+    assert rig.ends() == ("bad", "error 17")
     assert sibling.log == ["cancel", "free"]
     good.done = True
     assert rig.ends() == ("good", "")
     assert rig.ended.empty()
+
+
+@pytest.mark.parametrize(("tells", "well"), [(True, ""), (False, "it failed together with others")])
+def test_what_ended_with_a_failure_is_a_success_only_if_its_status_says_so(rig: Rig, tells: bool, well: str) -> None:
+    rig.mpi.tells = tells
+    good, later, bad = FakeRequest(), FakeRequest(), FakeRequest()
+    for name, request in (("good", good), ("later", later), ("bad", bad)):
+        rig.transfer(name, [request])
+    while len(rig.engine._requests) < 3:
+        rig.mpi.looked.acquire(timeout=0.001)
+    with rig.mpi.looking:
+        good.done, bad.error = True, "truncated"
+    assert [rig.ends(), rig.ends()] == [("good", well), ("bad", "error 17" if tells else well)]
+    later.done = True
+    assert rig.ends() == ("later", "")
+
+
+def test_a_failure_that_names_no_request_is_looked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_requests: list[Request], _statuses: list[Status]) -> Sequence[int] | None:
+        raise RuntimeError("no such communicator")
+
+    monkeypatch.setattr(rig.engine, "_test_some", fail)
+    bad, good = FakeRequest(), FakeRequest()
+    bad.error, good.done = "revoked", True
+    rig.transfer("bad", [bad])
+    assert rig.ends() == ("bad", "revoked")
+    rig.transfer("good", [good])
+    assert rig.ends() == ("good", "")
+
+
+def test_what_began_in_part_is_given_up_and_kept(rig: Rig) -> None:
+    """MPI may write to the memory of a request that it has, whatever became of the others."""
+    begun = FakeRequest()
+
+    def post() -> Iterator[Request]:
+        yield begun
+        raise RuntimeError("no memory")
+
+    transfer = Transfer(post, lambda error: rig.ended.put(("x", error)), receiving=True)
+    rig.engine.submit(transfer)
+    assert rig.ends() == ("x", "no memory")
+    assert begun.log == ["cancel", "free"]
+    assert rig.engine._given_up == [transfer]
 
 
 def test_what_cannot_begin_ends_at_once(rig: Rig) -> None:

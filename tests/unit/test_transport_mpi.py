@@ -29,6 +29,7 @@ class FakeMpi:
         self.holds = False
         self.BYTE = "byte"
         self.Request = SimpleNamespace(Testsome=self.test_some)
+        self.Get_error_string = str
         self.COMM_SELF = SimpleNamespace(Iprobe=lambda: False)
 
     def post(self, comm: object, tag: int, memory: Any, *, sending: bool) -> FakeRequest:
@@ -53,7 +54,7 @@ class FakeMpi:
         self.holds = False
         self.match()
 
-    def test_some(self, requests: Sequence[Any]) -> list[int]:
+    def test_some(self, requests: Sequence[Any], statuses: list[Any]) -> list[int]:
         return [index for index, request in enumerate(requests) if request.done]
 
 

@@ -21,7 +21,7 @@ FORMAT: Final = "%(asctime)s %(levelname)s [place %(place)s] %(activity)s %(name
 class Settings:
     """How places log."""
 
-    level: int | str
+    level: int
     format: str
 
 
@@ -42,7 +42,7 @@ def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:
     function that the thread runs as an activity, both ``-`` where there is none.
 
     Args:
-        level: The least severe level that is written, a name or a number of ``logging``.
+        level: The least severe level that is written, a name (upper or lower case) or a number of ``logging``.
         format: Of a record, in the style of ``logging``: ``%(place)s``, ``%(activity)s`` and all that logging knows.
 
     Raises:
@@ -51,10 +51,23 @@ def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:
     driver = current.driver()
     if driver is not None and driver.core.here != 0:
         raise UsageError("logging is configured on place 0, for all places")
-    chosen = Settings(level, format)
+    chosen = Settings(_number(level), format)
     apply(chosen)
     if driver is not None:
         tell(driver, driver.core.membership.staying)
+
+
+def _number(level: int | str) -> int:
+    """A level as a number.
+
+    Raises:
+        UsageError: There is no such level.
+    """
+    known = logging.getLevelNamesMapping()
+    number = known.get(level, known.get(level.upper())) if isinstance(level, str) else level
+    if not isinstance(number, int):
+        raise UsageError(f"logging has no level {level!r}; it has {', '.join(known)}")
+    return number
 
 
 def tell(driver: Driver, places: Iterable[PlaceInfo]) -> None:
@@ -69,7 +82,7 @@ def apply(chosen: Settings) -> None:
     """Log as ``chosen``.
 
     Raises:
-        UsageError: There is no such level, or the format is none.
+        UsageError: The format is none.
     """
     global _settings  # noqa: PLW0603 - logging is a matter of the process
     handler = logging.StreamHandler()
@@ -90,9 +103,22 @@ def install() -> None:
     level = os.environ.get(ENV_LEVEL, "")
     if level and _settings is None:
         try:
-            apply(Settings(int(level) if level.isdecimal() else level.upper(), FORMAT))
+            apply(Settings(_number(int(level) if level.isdecimal() else level), FORMAT))
         except UsageError as error:
             raise UsageError(f"{ENV_LEVEL}: {error}") from error
+
+
+_OURS: Final = frozenset({"place", "activity"})
+
+
+class _Attributes(dict[str, Any]):
+    """Those of a record. ``logging`` refuses an ``extra`` with names that are there already: ours may be replaced."""
+
+    def __contains__(self, name: object) -> bool:
+        return name not in _OURS and super().__contains__(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)  # whoever collects records of many programs may not have this class
 
 
 class _Factory:
@@ -106,4 +132,5 @@ class _Factory:
         driver = current.driver()
         record.place = naming.NOTHING if driver is None else driver.core.here
         record.activity = naming.activity()
+        record.__dict__ = _Attributes(record.__dict__)
         return record

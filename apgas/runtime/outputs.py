@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import threading
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 ENV_TAG: Final = "APGAS_TAG_OUTPUT"
 
@@ -23,7 +23,8 @@ class TaggedOutput(io.TextIOBase):
     def __init__(self, stream: TextIO, tag: str) -> None:
         self._stream = stream
         self._tag = tag
-        self._lock = threading.Lock()
+        # a finalizer that prints may run within a write
+        self._lock = threading.RLock()
         self._parts: dict[int, str] = {}
 
     @property
@@ -32,9 +33,20 @@ class TaggedOutput(io.TextIOBase):
         return self._stream.encoding
 
     @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """That of the stream."""
+        return self._stream.errors
+
+    @property
     def buffer(self) -> object:
         """The bytes below: what is written there is not tagged."""
         return self._stream.buffer
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the stream has: ``reconfigure``, ``name``, ``mode``."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._stream, name)
 
     def writable(self) -> bool:
         """Like any output."""
@@ -54,7 +66,7 @@ class TaggedOutput(io.TextIOBase):
         with self._lock:
             *lines, rest = (self._parts.pop(thread, "") + text).split("\n")
             if rest:
-                self._parts[thread] = rest
+                self._parts[thread] = rest + self._parts.get(thread, "")
             self._put(lines)
         return len(text)
 
@@ -64,6 +76,11 @@ class TaggedOutput(io.TextIOBase):
             rest = list(self._parts.values())
             self._parts.clear()
             self._put(rest)
+
+    def begin_anew(self) -> None:
+        """(forked child) Leave to the parent what is its; a thread that is not here may have held the lock."""
+        self._lock = threading.RLock()
+        self._parts.clear()
 
     def _put(self, lines: list[str]) -> None:
         if lines:
@@ -88,4 +105,5 @@ def install(place: int) -> None:
     for name in ("stdout", "stderr"):
         tagged = TaggedOutput(getattr(sys, name), f"[place {place}] ")
         atexit.register(tagged.finish)
+        os.register_at_fork(after_in_child=tagged.begin_anew)
         setattr(sys, name, tagged)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
+import os
+import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +49,17 @@ def test_records_tell_place_and_activity_once_installed() -> None:
     assert vars(record)["place"] == vars(record)["activity"] == "-"
 
 
+def test_a_library_may_say_place_and_activity_itself(caplog: pytest.LogCaptureFixture) -> None:
+    logs.install()
+    caplog.handler.setFormatter(logging.Formatter("%(place)s|%(activity)s|%(message)s"))
+    logging.getLogger("library").warning("one", extra={"activity": "download"})
+    logging.getLogger("library").warning("two", extra={"place": "home", "size": 3})
+    assert caplog.text == "-|download|one\nhome|-|two\n"
+    with pytest.raises(KeyError, match="lineno"):
+        logging.getLogger("library").warning("three", extra={"lineno": 3})
+    assert type(vars(pickle.loads(pickle.dumps(caplog.records[0])))) is dict
+
+
 def test_another_factory_is_kept() -> None:
     class Record(logging.LogRecord):
         pass
@@ -67,13 +84,21 @@ def test_what_was_configured_counts_more_than_the_environment(monkeypatch: pytes
     assert logging.getLogger().level == logging.ERROR
 
 
+@pytest.mark.parametrize("level", ["debug", "DEBUG", logging.DEBUG])
+def test_a_level_may_be_written_as_one_likes(level: int | str) -> None:
+    apgas.configure_logging(level)
+    assert logging.getLogger().level == logging.DEBUG
+
+
 def test_an_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers = logging.getLogger().handlers[:]
     with pytest.raises(apgas.UsageError, match="LOUD"):
         apgas.configure_logging("LOUD")
     with pytest.raises(apgas.UsageError, match="logging cannot"):
         apgas.configure_logging("INFO", format="no record in it")
+    assert logging.getLogger().handlers == handlers
     monkeypatch.setenv(logs.ENV_LEVEL, "loud")
-    with pytest.raises(apgas.UsageError, match=r"APGAS_LOG_LEVEL.*LOUD"):
+    with pytest.raises(apgas.UsageError, match=r"APGAS_LOG_LEVEL.*loud"):
         logs.install()
 
 
@@ -106,3 +131,80 @@ def test_threads_do_not_tear_lines_apart() -> None:
     for thread in threads:
         thread.join()
     assert sorted(out.getvalue().split()) == ["aa"] * 50 + ["bb"] * 50
+
+
+class _Saying:
+    """Says so when the collector finds it."""
+
+    def __init__(self, where: TaggedOutput) -> None:
+        self._where = where
+        self._me = self
+
+    def __del__(self) -> None:
+        self._where.write("collected\n")
+
+
+class _Collecting(io.StringIO):
+    """Has the collector run within a write."""
+
+    def write(self, text: str) -> int:
+        gc.collect()
+        return super().write(text)
+
+
+def test_a_finalizer_may_print_within_a_write() -> None:
+    out = _Collecting()
+    tagged = TaggedOutput(out, "[place 3] ")
+
+    def say() -> None:
+        _Saying(tagged)
+        tagged.write("one\n")
+
+    thread = threading.Thread(target=say, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert sorted(out.getvalue().splitlines()) == ["[place 3] collected", "[place 3] one"]
+
+
+_FORKS = """
+import os, signal, sys, threading
+from apgas.runtime import outputs
+
+def hold():
+    with sys.stdout._lock:
+        held.set()
+        forked.wait()
+
+outputs.install(3)
+print("the parent", end=" ")
+held, forked = threading.Event(), threading.Event()
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    print("the child")
+    os._exit(0)
+forked.set()
+os.waitpid(child, 0)
+print("goes on")
+"""
+
+
+def test_a_forked_child_may_print_whatever_other_threads_did() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS],
+        env=os.environ | {"APGAS_TAG_OUTPUT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[place 3] the child\n[place 3] the parent goes on\n", done.stderr
+
+
+def test_tagged_output_is_like_the_stream(tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w", encoding="ascii", errors="replace") as stream:
+        tagged = TaggedOutput(stream, "")
+        tagged.reconfigure(errors="ignore")
+        assert (tagged.name, tagged.mode, tagged.errors) == (stream.name, "w", "ignore")
+        assert not hasattr(tagged, "colour")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import networkx as nx
 import pytest
-from support import Leftovers, mpirun
+from support import ROOT, Leftovers, mpirun
 
 
 def written(folder: Path) -> tuple[Path, nx.Graph]:
@@ -55,3 +60,23 @@ def test_the_scores_are_the_same_bytes_under_any_resize(leftovers: Leftovers, tm
     scores = {int(vertex): float(score) for vertex, score in (line.split(",") for line in lines)}
     assert list(scores) == sorted(model.nodes)
     assert scores == pytest.approx(nx.betweenness_centrality(model, normalized=False), abs=1e-6)
+
+
+def test_the_how_to_runs_as_printed(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to-centrality-of-your-own-graph.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\n(\$ .*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    commands = [part.partition("\n") for block in blocks for part in block.split("$ ")[1:]]
+    assert len(commands) == 3
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for command, _, printed in commands:
+        done = subprocess.run(
+            shlex.split(command),
+            cwd=tmp_path,
+            env=os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stdout == printed

@@ -37,11 +37,18 @@ class Case:
     tasks: int
     result: object = None
 
+    @property
+    def label(self) -> str:
+        """Its name, and how it starts where there are two ways."""
+        return f"{self.name} dynamic" if "--dynamic" in self.arguments else self.name
+
 
 CASES = (
     Case("uts", ("--depth", "12"), 66_106_929, 66_106_929),
     Case("nqueens", ("-n", "13"), 884_686, 73_712),
     Case("bc", ("--scale", "11"), 2048),
+    Case("synthetic", ("--work", "0.5", "--tasks", "4000"), 4000),
+    Case("synthetic", ("--work", "0.5", "--tasks", "4000", "--dynamic"), 4000),
     Case("pi", ("--samples", "10000000"), 10_000_000, 4 * 7_853_412 / 10_000_000),
 )
 
@@ -133,19 +140,19 @@ def check_schedule(case: Case, seed: int, path: Path, *, brief: bool = False) ->
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_results_are_exact_and_orders_carried_out(case: Case, seed: int, tmp_path: Path) -> None:
     check_schedule(case, seed, tmp_path / "result.json", brief=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 20))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_many_schedules_give_exact_results(case: Case, seed: int, tmp_path: Path) -> None:
     check_schedule(case, seed, tmp_path / "result.json")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_a_rigid_run_prints_its_result(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     job = run_job(2, case.name, *case.arguments, "--verify", "--json", str(path))

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
-NAMES = ("uts", "nqueens", "bc", "pi")
+NAMES = ("uts", "nqueens", "bc", "pi", "synthetic")
 
 
 def run(places: int, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -40,6 +40,7 @@ def run(places: int, name: str, *arguments: str) -> subprocess.CompletedProcess[
         ("bc", "--scale 3 --directed", "--directed"),
         ("bc", "--scale 3 --output missing/scores.csv", "--output missing/scores.csv"),
         ("pi", "--samples 0", "--samples 0"),
+        ("synthetic", "--distribution normal", "--distribution normal"),
         ("pi", "--frobnicate", "--frobnicate"),
         ("pi", "--workers 0", "--workers 0"),
         ("pi", "--orders 1:+0", '--orders "1:+0"'),

@@ -1,0 +1,8 @@
+"""Start synthetic work: ``mpiexec -n 4 python -m benchmarks.synthetic --work 20``."""
+
+from __future__ import annotations
+
+from benchmarks.harness.app import main
+
+if __name__ == "__main__":
+    main("benchmarks.synthetic.command")

@@ -1,0 +1,147 @@
+"""The command ``python -m benchmarks.synthetic``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, Final
+
+import typer
+
+from benchmarks.harness.errors import BadUsage
+from benchmarks.harness.options import parse_count
+from benchmarks.harness.spec import Benchmark
+from benchmarks.synthetic.bag import StaticBag, Tally, TreeBag
+from benchmarks.synthetic.durations import DISTRIBUTIONS
+from benchmarks.synthetic.work import LEAST_UNITS, MAX_TASKS, Work, calibrate, load_kernel
+
+QUICKLY_CHECKED: Final = 10**7
+"""Up to so many tasks the expected value is found in a second, so it is compared unasked."""
+MAX_BRANCHING: Final = 64
+
+
+def warm_up() -> None:
+    """Load the kernel on the place where this runs."""
+    load_kernel()
+
+
+def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benchmark[Tally]:
+    """Return the benchmark that does ``work``.
+
+    Args:
+        work: The tasks.
+        parameters: How it is called in the result.
+        units_per_s: Units that a core does in a second.
+    """
+
+    def expected() -> dict[str, object]:
+        units, total = work.expected()
+        return _value(Tally(work.tasks, units, total))
+
+    def publish(result: Tally) -> list[tuple[str, str]]:
+        work_s = result.units / units_per_s
+        return [("work", f"{work_s:.3f} core-seconds, {1e3 * work_s / work.tasks:.4g} ms a task on average")]
+
+    make: Callable[[Work], Any] = TreeBag.whole if work.branching else StaticBag.whole
+    return Benchmark(
+        name="synthetic",
+        parameters=parameters,
+        make_bag=partial(make, work),
+        make_result=Tally,
+        value=_value,
+        expected=expected,
+        unit="tasks",
+        static=not work.branching,
+        default_granularity=None,
+        warm_up=warm_up,
+        known=lambda: expected() if work.tasks <= QUICKLY_CHECKED else None,
+        rule="a task ends when its units are done",
+        publish=publish,
+    )
+
+
+def _value(tally: Tally) -> dict[str, object]:
+    return {"tasks": tally.tasks, "units": tally.units, "checksum": f"{tally.total:016x}"}
+
+
+def command(
+    work: Annotated[float, typer.Option(help="Core-seconds of all tasks together.")] = 10.0,
+    tasks: Annotated[str, typer.Option(help="Number of tasks, like 1e5.")] = "1e4",
+    distribution: Annotated[
+        str, typer.Option(help=f"Of the tasks' durations: {', '.join(DISTRIBUTIONS)}.")
+    ] = "lognormal",
+    variance: Annotated[
+        float | None,
+        typer.Option(help="Of the durations, in squared means.", show_default="1; constant 0, uniform 1/3"),
+    ] = None,
+    dynamic: Annotated[
+        bool,
+        typer.Option("--dynamic/--static", help="A tree that grows from one task, or all tasks known at the start."),
+    ] = False,
+    branching: Annotated[int, typer.Option(help="Children of a task in the tree, at most.")] = 4,
+    seed: Annotated[int, typer.Option(help="Which task takes how long.")] = 1,
+    units_per_second: Annotated[
+        float | None, typer.Option(help="Speed of a core; gives every run the same units.", show_default="measured")
+    ] = None,
+) -> Benchmark[Tally]:
+    """Do work of a known size and spread, to see how well it is balanced; every task is checked.
+
+    Example: mpiexec -n 4 python -m benchmarks.synthetic --work 20 --tasks 1e5 --variance 4 --dynamic
+    """
+    count = parse_count("--tasks", tasks)
+    spread = _check(work, count, distribution, variance, branching, seed, units_per_second)
+    speed = units_per_second or calibrate()
+    if work * speed < LEAST_UNITS * count:
+        raise BadUsage(
+            f"--work {work:g} --tasks {tasks}",
+            f"a task would take {1e9 * work / count:.3g} ns, less than it takes to hand it out",
+            f"give at most {int(work * speed / LEAST_UNITS):,} tasks, or more work",
+        )
+    width = branching if dynamic else 0
+    drawn = Work.drawn(work * speed, count, distribution=distribution, variance=spread, seed=seed, branching=width)
+    parameters: dict[str, object] = {
+        "work_s": work,
+        "tasks": count,
+        "distribution": distribution,
+        "variance": spread,
+        "start": "dynamic" if dynamic else "static",
+        "seed": seed,
+        "units_per_s": round(speed),
+    }
+    return build(drawn, parameters | ({"branching": branching} if dynamic else {}), speed)
+
+
+def _check(
+    work: float,
+    count: int,
+    distribution: str,
+    variance: float | None,
+    branching: int,
+    seed: int,
+    units_per_second: float | None,
+) -> float:
+    """Refuse what cannot work; return the variance."""
+    if distribution not in DISTRIBUTIONS:
+        raise BadUsage(f"--distribution {distribution}", "no such distribution", f"give {', '.join(DISTRIBUTIONS)}")
+    for name, value in (("work", work), ("units-per-second", 1.0 if units_per_second is None else units_per_second)):
+        if not (math.isfinite(value) and value > 0):
+            raise BadUsage(f"--{name} {value:g}", "it must be positive", f"give a positive --{name}")
+    if count > MAX_TASKS:
+        raise BadUsage(f"--tasks {count}", f"more than {MAX_TASKS:,} tasks", "give fewer tasks")
+    if not 2 <= branching <= MAX_BRANCHING:
+        raise BadUsage(
+            f"--branching {branching}", "a tree of one child each is a line", f"give 2 to {MAX_BRANCHING} children"
+        )
+    if not 0 <= seed < 2**64:
+        raise BadUsage(f"--seed {seed}", "a seed has 64 bits", "give a seed from 0 to 2^64 - 1")
+    _, default, least, most = DISTRIBUTIONS[distribution]
+    asked = default if variance is None else variance
+    if not least <= asked <= most:
+        allowed = f"{least:g}" if least == most else f"from {least:g} to {most:.6g}"
+        raise BadUsage(
+            f"--distribution {distribution} --variance {asked:g}",
+            f"its variance, in squared means, is {allowed}",
+            "give another variance, or lognormal, which can have any up to 100",
+        )
+    return asked

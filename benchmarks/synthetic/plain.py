@@ -1,0 +1,119 @@
+"""The work in plain Python: the oracle of the kernel, and its stand-in without numba.
+
+A task is a number. Hashing it with the seed gives its class, which says how many units it takes, and the value at which
+it begins to spin. A unit is one step of a linear congruential generator modulo 2^64. A compiler may take a few steps at
+once, as it does when the speed is measured, but not all; who knows how can jump over them (``jump``). So the value in
+which a task ends shows that all its units were done, and costs nothing to verify. Sources: Steele et al., "Fast
+splittable pseudorandom number generators", OOPSLA 2014 (the hash); Brown, "Random number generation with arbitrary
+strides", 1994 (the jump).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from benchmarks.synthetic.durations import CLASS_BITS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Lengths = NDArray[np.uint64]
+    Stack = NDArray[np.int64]
+
+MASK: Final = (1 << 64) - 1
+GOLDEN: Final = 0x9E3779B97F4A7C15
+MIX: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+FACTOR: Final = 6364136223846793005
+ADDEND: Final = 1442695040888963407
+CLASS_SHIFT: Final = 64 - CLASS_BITS
+
+Done: TypeAlias = tuple[int, int]
+"""Units done, and the sum of the values in which the tasks ended, modulo 2^64."""
+
+
+def mixed(value: int) -> int:
+    """Return a hash of ``value``, 64 bits each."""
+    value = ((value ^ (value >> 30)) * MIX[0]) & MASK
+    value = ((value ^ (value >> 27)) * MIX[1]) & MASK
+    return value ^ (value >> 31)
+
+
+def start(task: int, seed: int) -> int:
+    """Return the value at which ``task`` begins to spin."""
+    return mixed((seed + GOLDEN * (task + 1)) & MASK)
+
+
+def spin(value: int, units: int) -> int:
+    """Do ``units`` from ``value`` on; return where that ends."""
+    for _ in range(units):
+        value = (value * FACTOR + ADDEND) & MASK
+    return value
+
+
+def jump(units: int) -> tuple[int, int]:
+    """Return factor and addend of one step that equals ``units``."""
+    factor, addend, step, offset = 1, 0, FACTOR, ADDEND
+    while units:
+        if units & 1:
+            factor, addend = factor * step & MASK, (addend * step + offset) & MASK
+        step, offset = step * step & MASK, (step + 1) * offset & MASK
+        units >>= 1
+    return factor, addend
+
+
+def spin_range(first: int, last: int, seed: int, lengths: Lengths) -> Done:
+    """Do the tasks [first, last).
+
+    Args:
+        first: First task.
+        last: End of the tasks.
+        seed: Of the classes.
+        lengths: Units of each class.
+    """
+    units, total = 0, 0
+    for task in range(first, last):
+        value = start(task, seed)
+        length = int(lengths[value >> CLASS_SHIFT])
+        units += length
+        total = (total + spin(value, length)) & MASK
+    return units, total
+
+
+def spin_tree(
+    stack: Stack, top: int, most: int, seed: int, lengths: Lengths, branching: int
+) -> tuple[int, int, int, int]:
+    """Do up to ``most`` tasks of the subtrees on ``stack``, and put their children there.
+
+    A subtree is a span of numbers: its root is the first of them, and the rest is divided among ``branching`` children
+    at places that the root draws; some may get nothing.
+
+    Args:
+        stack: Rows (first, last), the last row on top.
+        top: Rows in use.
+        most: Tasks to do; fewer are done where the stack becomes empty, or too full for another task's children.
+        seed: Of classes and divisions.
+        lengths: Units of each class.
+        branching: Children of a task, at most.
+
+    Returns:
+        Rows in use, tasks done, units done, and the sum of the values in which the tasks ended.
+    """
+    done, units, total = 0, 0, 0
+    while done < most and 0 < top <= len(stack) - branching:
+        top -= 1
+        task, last = int(stack[top, 0]), int(stack[top, 1])
+        span_units, value = spin_range(task, task + 1, seed, lengths)
+        units += span_units
+        total = (total + value) & MASK
+        done += 1
+        draw, first = start(task, seed), task + 1
+        for child in range(branching):
+            draw = mixed((draw + GOLDEN) & MASK)
+            rest = last - first
+            size = rest if child == branching - 1 else (rest * (draw >> 32) + (1 << 31)) >> 32
+            if size:
+                stack[top] = first, first + size
+                top += 1
+            first += size
+    return top, done, units, total

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import apgas
 from glb.coordinator import Computation
 from glb.errors import GlbError
+
+LOOK_EVERY_S: Final = 0.1
+"""How often an order that waits for a computation looks whether it is still wanted."""
 
 
 class Elastic(apgas.MalleableHandler):
@@ -44,7 +47,8 @@ class Elastic(apgas.MalleableHandler):
             known: Number of resizes that had ended when the order was taken up.
         """
         with self.changing:
-            self.changing.wait_for(lambda: self.current is not None)
+            while self.current is None and not _given_up(known):
+                self.changing.wait(LOOK_EVERY_S)
             yield None if _given_up(known) else self.current
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:

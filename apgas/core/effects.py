@@ -75,6 +75,10 @@ class MembersChanged(msgspec.Struct, frozen=True):
     died: tuple[int, ...] = ()
 
 
+class StaysOn(msgspec.Struct, frozen=True):
+    """This place was to leave, and stays: the shrink was aborted."""
+
+
 class LeaverDrained(msgspec.Struct, frozen=True):
     """(place 0) A leaver is ready to be released."""
 
@@ -108,6 +112,7 @@ Effect: TypeAlias = (
     | CallLost
     | FinishFired
     | MembersChanged
+    | StaysOn
     | LeaverDrained
     | Leaves
     | Ends

@@ -36,6 +36,7 @@ from apgas.core.effects import (
     RunImmediate,
     RunUncounted,
     Send,
+    StaysOn,
 )
 from apgas.core.finish import FinishTable, Fired, Flush
 from apgas.core.membership import Membership
@@ -122,6 +123,11 @@ class PlaceCore:
         if self._drained:
             raise PlaceGoneError(self.here, self.epoch, "is leaving")
         self.uncounted_live += 1
+
+    @property
+    def drained(self) -> bool:
+        """Whether this place has nothing left to do, is to be released, and must begin nothing of its own."""
+        return self._drained
 
     def uncounted_ended(self) -> list[Effect]:
         """An activity without a finish has ended here."""
@@ -388,10 +394,11 @@ class PlaceCore:
     def _stay_on(self, order: int) -> list[Effect]:
         self.membership.abort_leave()
         self._early_finals = {final for final in self._early_finals if final[1] != order}
-        if self._leave == order:
-            self._leave = None
-            self._drained = False
-        return []
+        if self._leave != order:
+            return []
+        self._leave = None
+        self._drained = False
+        return [StaysOn()]
 
     def _maybe_drained(self) -> list[Effect]:
         if self._leave is None or self._drained or self._awaited_finals or not self._idle:

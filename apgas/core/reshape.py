@@ -6,6 +6,7 @@
                                 DRAIN      shrink: the list is checked, the leavers are asked to drain
                                 UNDO       shrink: the list is wrong
                failed, timeout  IDLE       aborted; nothing had changed
+               failed           UNDO       shrink: preShrink has chosen, and what it started raised
     SPAWN      spawned          POST       newcomers are committed (new epoch everywhere), postGrow is called
                failed, timeout  IDLE       aborted; the job keeps its size, late newcomers are sent home
     DRAIN      all drained      RELEASE    the leavers are committed away (new epoch) and released
@@ -31,6 +32,7 @@ from enum import Enum
 from apgas.core.messages import PlaceInfo
 from apgas.core.nodes import Nodes
 from apgas.core.resize import (
+    NO_TOKEN,
     AbortShrink,
     Bounds,
     CallHandler,
@@ -128,7 +130,7 @@ class Reshape:
         """A handler method returned; ``value`` is the list of preShrink."""
         if token != self._token or self.step not in (Step.PRE, Step.POST, Step.UNDO):
             count = self._abandoned.pop(token, 0)
-            return [CallHandler(-1, "shrinkAborted", count, tuple(value))] if value and count else []
+            return [CallHandler(NO_TOKEN, "shrinkAborted", count, tuple(value))] if value and count else []
         if self.step is Step.POST:
             return self._done(now)
         if self.step is Step.UNDO:
@@ -141,16 +143,22 @@ class Reshape:
             return self._enter(Step.SPAWN, self.deadlines.spawn_s, [StartSpawn(self._token + 1, nodes)])
         return self._start_drain(current, value)
 
-    def failed(self, token: int, reason: str, now: float) -> list[ReshapeEffect]:
-        """A handler method raised, or the spawn failed."""
+    def awaits(self, token: int) -> bool:
+        """Whether the order still waits for the call of ``pre*`` with this token."""
+        return token == self._token and self.step is Step.PRE
+
+    def failed(self, token: int, reason: str, now: float, chosen: Sequence[int] | None = None) -> list[ReshapeEffect]:
+        """A handler method raised, or the spawn failed; ``chosen``: preShrink itself did not, but what it started."""
         if token != self._token:
-            self._abandoned.pop(token, None)
-            return []
+            return self.returned(token, chosen, now)
         if self.step is Step.POST:
             self._now().remark(reason)
             return self._done(now)
         if self.step is Step.UNDO:
             return self._undone(reason, now)
+        if chosen:
+            self._phase("pre", now)
+            return self._stay(chosen, reason)
         return self._abort(reason, now)
 
     def spawned(
@@ -319,12 +327,17 @@ class Reshape:
     def _start_drain(self, current: Current, leavers: Sequence[int] | None) -> list[ReshapeEffect]:
         complaint = wrong_list(leavers, self._members) or self.nodes.complaint(leavers or (), current.order.count)
         if complaint or leavers is None:
-            current.places = tuple(sorted(self._members.keys() & set(leavers or ()) - {0}))
-            return self._undo(complaint, []) if current.places else self._abort(complaint, current.phase_began_s)
+            return self._stay(leavers or (), complaint)
         current.places = tuple(sorted(leavers))
         current.nodes = self.nodes.names_of(current.places)
         current.pending = set(current.places)
         return self._enter(Step.DRAIN, self.deadlines.drain_s, [PrepareShrink(current.order.order, current.places)])
+
+    def _stay(self, chosen: Sequence[int], why: str) -> list[ReshapeEffect]:
+        """Have those put back to work that preShrink has named, of which none leaves."""
+        current = self._now()
+        current.places = tuple(sorted(self._members.keys() & set(chosen) - {0}))
+        return self._undo(why, []) if current.places else self._abort(why, current.phase_began_s)
 
     def _released(self, now: float) -> list[ReshapeEffect]:
         current = self._now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -131,6 +131,10 @@ class Current:
     def remark(self, text: str) -> None:
         """Note something that the outcome will say."""
         self.note = f"{self.note}; {text}" if self.note and text else self.note or text
+
+
+NO_TOKEN: Final = -1
+"""Of a call whose return is not waited for."""
 
 
 class CallHandler(msgspec.Struct, frozen=True):

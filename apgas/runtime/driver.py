@@ -57,6 +57,8 @@ class Driver:
         self.transport = transport
         self.lock = threading.RLock()
         self.executor = Executor(f"apgas-{core.here}", self._broken)
+        # the runtime's own calls do not wait behind the program's activities, of which there may be many
+        self.chores = Executor(f"apgas-{core.here}-own", self._broken)
         self.objects = Objects()
         self.counting = Counting(self)
         self.over = threading.Event()
@@ -66,6 +68,7 @@ class Driver:
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self._survives = isinstance(core, ResilientPlaceCore)
         self.on_place_died: list[Callable[[Place], None]] = []
+        self.on_stay: list[Callable[[], None]] = []
         self.on_place_lost: Callable[[int, str], None] = _ignore
         self.on_end: Callable[[str], None] = _ignore
         self.on_members: Callable[[int, list[int]], None] = _ignore
@@ -299,7 +302,7 @@ class Driver:
         """Interpret effects under the lock, which the caller holds; what needs no lock is done on another thread."""
         rest = self._send(effects)
         if rest:
-            self.executor.submit(partial(self.interpret, rest))
+            self.chores.submit(partial(self.interpret, rest))
 
     def _send(self, effects: Iterable[e.Effect], *, soon: bool = False) -> list[e.Effect]:
         rest: list[e.Effect] = []
@@ -362,6 +365,9 @@ class Driver:
                     self.reason = reason
                     self.on_end(reason)
                     self.over.set()
+                case e.StaysOn():
+                    for go_on in self.on_stay:
+                        go_on()
                 case e.MembersChanged(died=died):
                     for place in died:
                         self._bury(place)

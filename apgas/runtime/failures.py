@@ -21,16 +21,32 @@ class PlaceFailures:
     def __init__(self, driver: Driver) -> None:
         self.handler: Callable[[Place], Any] | None = None
         self._driver = driver
-        self._calls = SerialCalls(driver.executor.submit)
-        driver.on_place_died.append(lambda place: self._calls.add(lambda: self._call(place)))
+        self._calls = SerialCalls(driver.chores.submit)
+        self._put_off: list[Place] = []
+        driver.on_place_died.append(self._died)
+        driver.on_stay.append(self._stays)
+
+    def _died(self, place: Place) -> None:
+        self._calls.add(lambda: self._call(place))
+
+    def _stays(self) -> None:
+        with self._driver.lock:
+            missed, self._put_off = self._put_off, []
+        for place in missed:
+            self._died(place)
 
     def _call(self, place: Place) -> None:
         """Run the handler as an activity under a finish of its own."""
         handler = self.handler
         if handler is None:
             return
-        finish = self._driver.open_finish()
-        with current.working_for(self._driver), entered(Scope(finish)), pooled(self._driver.executor.waiting):
+        with self._driver.lock:
+            if self._driver.core.drained:
+                # this place is about to be released; should it stay after all, it hears of the death then
+                self._put_off.append(place)
+                return
+            finish = self._driver.open_finish()
+        with current.working_for(self._driver), entered(Scope(finish)), pooled(self._driver.chores.waiting):
             try:
                 handler(place)
             except BaseException:  # noqa: BLE001 - the program's error is told, and the job goes on

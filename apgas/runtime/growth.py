@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from apgas.core.messages import PlaceInfo
-from apgas.runtime import environment, lifetime, probe, process, reach
+from apgas.runtime import environment, probe, process, reach, spawning
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
@@ -61,12 +61,12 @@ class MpiSpawner:
         nodes, towards = self._routes.prepare(nodes)
         plane = process.mpi_plane()
         if plane is None:
-            return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note)
+            return spawning.spawn_places(nodes, self._token, towards, admit_reachably, note)
         # others would wait for us, within MPI, while it spawns
         plane.communicators.settled(SETTLED_S)
         with plane.aside():
             bridge = plane.communicators.bridge
-            return lifetime.spawn_places(nodes, self._token, towards, admit_reachably, note, bridge)
+            return spawning.spawn_places(nodes, self._token, towards, admit_reachably, note, bridge)
 
 
 class Routes:

@@ -46,18 +46,34 @@ def call_handler(
 
 
 class SerialCalls:
-    """Runs calls one after another, each on a thread of the executor."""
+    """Runs calls one after another, each on a thread of the executor.
 
-    def __init__(self, submit: Callable[[Callable[[], None]], None]) -> None:
+    Args:
+        submit: The executor's.
+        on_idle: Called when none is left.
+    """
+
+    def __init__(
+        self, submit: Callable[[Callable[[], None]], None], on_idle: Callable[[], None] = lambda: None
+    ) -> None:
         self._submit = submit
+        self._on_idle = on_idle
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
         self._busy = False
 
-    def add(self, call: Callable[[], None]) -> None:
-        """Run ``call`` behind those added before."""
+    @property
+    def busy(self) -> bool:
+        """Whether a call runs or waits."""
+        return self._busy
+
+    def add(self, call: Callable[[], None], *, next_: bool = False) -> None:
+        """Run ``call`` behind those added before, or, if it is to be the next one, before those that wait."""
         with self._lock:
-            self._waiting.append(call)
+            if next_:
+                self._waiting.appendleft(call)
+            else:
+                self._waiting.append(call)
             if self._busy:
                 return
             self._busy = True
@@ -66,10 +82,11 @@ class SerialCalls:
     def _drain(self) -> None:
         while True:
             with self._lock:
-                if not self._waiting:
-                    self._busy = False
-                    return
-                call = self._waiting.popleft()
+                call = self._waiting.popleft() if self._waiting else None
+                self._busy = call is not None
+            if call is None:
+                self._on_idle()
+                return
             try:
                 call()
             except BaseException:  # noqa: BLE001 - one failed call must not stop the line

@@ -115,6 +115,7 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
 def close(place: Driver) -> None:
     """End threads and connections in good order."""
     place.executor.close()
+    place.chores.close()
     place.counting.close()
     place.transport.close()
     if _mpi_plane is not None and not _mpi_plane.communicators.settled(0.0):

@@ -16,7 +16,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import calibration, current, environment, lifetime, naming, process, resilience
+from apgas.runtime import calibration, current, environment, lifetime, naming, process, resilience, spawning
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import MpiSpawner
@@ -197,7 +197,7 @@ def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwa
     with entered(Scope(finish)):
         value = main(*args, **kwargs)
     errors = this.driver.close_finish(finish)
-    this.resizing.disable()
+    this.resizing.disable(calls=False)
     _write_timeline(this)
     if errors:
         raise BaseExceptionGroup("activities failed", errors)
@@ -242,7 +242,7 @@ def _part(this: _Job, error: BaseException | None) -> None:
         # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
         atexit.register(_wait_for_the_last, this, others)
         return
-    if lifetime.spawning():
+    if spawning.under_way():
         # a host has ceased to answer, say; an order that waited for it has been given up long ago
         if error is not None:
             _end_by_force(this, error)
@@ -275,7 +275,7 @@ def end_places(this: Program, reason: str) -> list[int]:
     """Tell every other place that the program is over, for ``reason`` (empty: well); returns whom to wait for."""
     driver = this.driver
     # newcomers that are just being spawned could not be told of the end: let that order finish
-    this.resizing.disable(SETTLE_S)
+    this.resizing.disable(SETTLE_S, calls=False)
     with driver.lock:
         if driver.core.over:
             return []

@@ -57,7 +57,7 @@ class Resizing:
         self._was_registered = False
         self._wish: tuple[str, ...] = ()
         self._calling = 0
-        self._calls = SerialCalls(driver.executor.submit)
+        self._calls = SerialCalls(driver.chores.submit, self._now_idle)
         self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
         self._next_own = _FIRST_OWN_ORDER
         self._requests: dict[int, Future[int]] = {}
@@ -122,11 +122,12 @@ class Resizing:
             nodes = self._reshape.nodes.names()
         self._tell(o.Ready(nodes))
 
-    def disable(self, timeout_s: float | None = None) -> None:
-        """Give the handler up, and wait until an order that is being carried out has ended.
+    def disable(self, timeout_s: float | None = None, *, calls: bool = True) -> None:
+        """Give the handler up, and wait until an order that is being carried out, and its last call, have ended.
 
         Args:
             timeout_s: How long at most; by default as long as the deadlines of its steps allow.
+            calls: Whether to wait for a method, too, whose order has been given up.
 
         Raises:
             UsageError: Called by a method of the handler, for whose order it would wait.
@@ -140,11 +141,14 @@ class Resizing:
         if timeout_s is None:
             timeout_s = self._reshape.deadlines.after_pre_s
         with self.idle:
-            self.idle.wait_for(lambda: self._reshape.step is Step.IDLE, min(timeout_s, threading.TIMEOUT_MAX))
+            self.idle.wait_for(lambda: self._settled(calls=calls), min(timeout_s, threading.TIMEOUT_MAX))
             self._handler = None
         self._tell(o.Disable())
         for request in list(self._requests):
             self._grant(request, 0)
+
+    def _settled(self, *, calls: bool) -> bool:
+        return self._reshape.step is Step.IDLE and not (calls and self._calls.busy)
 
     @property
     def records_began_ns(self) -> int:
@@ -254,9 +258,10 @@ class Resizing:
         core = self.driver.core
         match effect:
             case r.CallHandler():
-                self._calls.add(lambda: self._call(effect))
+                # what a late preShrink took from places that stay is undone before the next order begins
+                self._calls.add(lambda: self._call(effect), next_=effect.token == r.NO_TOKEN)
             case r.StartSpawn():
-                self.driver.executor.submit(lambda: self._spawn(effect))
+                self.driver.chores.submit(lambda: self._spawn(effect))
             case r.CommitGrow(added):
                 self._commit(lambda: core.commit_grow(added))
                 logs.tell(self.driver, added)
@@ -277,6 +282,10 @@ class Resizing:
                 self._finished(record)
             case _:
                 assert_never(effect)
+
+    def _now_idle(self) -> None:
+        with self.idle:
+            self.idle.notify_all()
 
     def _leaver_drained(self, order: int, place: int) -> None:
         self._event(lambda now: self._reshape.drained(order, place, now))
@@ -308,10 +317,11 @@ class Resizing:
 
     def _finished(self, record: r.ResizeRecord) -> None:
         self.records.append(replace(record, at_s=record.at_s - self._origin_s))
-        if record.kind == "shrink" and record.outcome != "done":
-            self._tell_losses()
-        # else the outcome says which nodes were released or gained
-        self._lost_nodes.clear()
+        if record.outcome != "refused":  # such an order moved nothing; the losses belong to another one
+            if record.kind == "shrink" and record.outcome != "done":
+                self._tell_losses()
+            # else the outcome says which nodes were released or gained
+            self._lost_nodes.clear()
         _log.info("%s of %d nodes: %s %s", record.kind, record.n, record.outcome, record.reason)
         if record.order < _FIRST_OWN_ORDER:
             self._tell(
@@ -332,12 +342,16 @@ class Resizing:
         if handler is None:
             self._event(lambda now: self._reshape.failed(call.token, "the program gave its handler up", now))
             return
+        if call.method in ("preGrow", "preShrink") and not self._reshape.awaits(call.token):
+            # its order was given up while another call ran
+            self._event(lambda now: self._reshape.failed(call.token, "", now))
+            return
         self._wish = call.wish
         self._calling = threading.get_ident()
         finish = self.driver.open_finish()
         chosen = None
         error: BaseException | None = None
-        with entered(Scope(finish)), pooled(self.driver.executor.waiting):
+        with entered(Scope(finish)), pooled(self.driver.chores.waiting):
             try:
                 if self.tracing is not None and call.method == "postGrow":
                     self.tracing.join(map(self.driver.place, call.second))
@@ -354,7 +368,7 @@ class Resizing:
             self._event(lambda now: self._reshape.returned(call.token, chosen, now))
         else:
             text = f"{call.method} raised {codec.summary(error)}"
-            self._event(lambda now: self._reshape.failed(call.token, text, now))
+            self._event(lambda now: self._reshape.failed(call.token, text, now, chosen))
 
     def _spawn(self, effect: r.StartSpawn) -> None:
         began = time.monotonic()

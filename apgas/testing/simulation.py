@@ -197,6 +197,8 @@ class Simulation:
                         self.network.send(Packet(here, place, None, []))
                 case e.LeaverDrained(order, place):
                     self._reshape(self.reshape.drained(order, place, self.now_s))
+                case e.StaysOn():
+                    pass
                 case e.Leaves():
                     self._leave(here)
                 case e.PlaceLost(place, reason):

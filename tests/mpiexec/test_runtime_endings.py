@@ -165,9 +165,11 @@ def test_a_foreign_mpiexec_is_explained(leftovers: Leftovers) -> None:
     assert str(MPIEXEC) in done.err
 
 
+@pytest.mark.parametrize("newcomer", ["outside", "inside"])
 @pytest.mark.parametrize("how", ["well", "badly"])
-def test_a_spawn_that_hangs_cannot_keep_the_job(how: str, leftovers: Leftovers) -> None:
-    done = mpirun(2, [ROOT / "tests" / "mpiexec" / "programs" / "hung_spawn.py", how])
+def test_a_spawn_that_hangs_cannot_keep_the_job(how: str, newcomer: str, leftovers: Leftovers) -> None:
+    """Whether the newcomer has not come to MPI yet or does not speak after it."""
+    done = mpirun(2, [ROOT / "tests" / "mpiexec" / "programs" / "hung_spawn.py", how, newcomer])
     leftovers.check(done.mark)
     well = how == "well"
     assert (done.rc == 0) == well, done

@@ -13,6 +13,7 @@ import pytest
 import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
 from apgas.core.messages import PlaceInfo
+from apgas.runtime.executor import MAX_RUNNING
 from apgas.runtime.lifetime import Identity
 from apgas.testing.inprocess import InProcessSpawner
 from apgas.testing.job import Job
@@ -162,6 +163,56 @@ def test_a_pre_shrink_that_returns_too_late_is_undone(apgas_job: MakeJob) -> Non
     job.run()
     assert job.outcomes == ["aborted"]
     assert handler.calls == ["preShrink", "shrinkAborted"]
+
+
+def test_a_late_undo_comes_before_the_next_order(apgas_job: MakeJob) -> None:
+    opened = threading.Event()
+
+    def late() -> list[apgas.Place]:
+        assert opened.wait(SOON_S)
+        return last(1)
+
+    def main() -> None:
+        apgas.define_malleable_handler(handler, deadlines=Deadlines(pre_s=0.05))
+        wait_for(apgas.resizes)
+        opened.set()
+        wait_for(lambda: len(apgas.resizes()) == 2)
+
+    handler = Handler("preShrink", late)
+    job = apgas_job(main, places=3)
+    job.shrink(1)
+    job.grow(1)
+    job.run()
+    assert handler.calls[:2] == ["preShrink", "shrinkAborted"]
+    # the second one may have become late as well: then nothing of it is called
+    assert handler.calls[2:] == (["preGrow", "postGrow"] if job.outcomes[1] == "done" else [])
+
+
+def test_what_preshrink_started_and_failed_is_undone(apgas_job: MakeJob) -> None:
+    handler = Handler("preShrink", fail_elsewhere)
+    job = apgas_job(program, handler, 1, places=2)
+    job.shrink(1)
+    assert job.run() == [0, 1]
+    assert handler.calls == ["preShrink", "shrinkAborted"]
+
+
+def test_orders_do_not_wait_behind_the_program(apgas_job: MakeJob) -> None:
+    """More activities than run at a time stand still until the order has been carried out."""
+    opened = threading.Event()
+
+    def stand_still() -> None:
+        assert opened.wait(SOON_S)
+
+    def main() -> None:
+        apgas.define_malleable_handler(Handler())
+        with finish():
+            for _ in range(2 * MAX_RUNNING):
+                apgas.async_(stand_still)
+            assert job.grow(1).wait().outcome == "done"
+            opened.set()
+
+    job: Job[None] = apgas_job(main)
+    job.run()
 
 
 @pytest.mark.parametrize(
@@ -315,18 +366,17 @@ def test_deadlines_and_orders_may_be_as_far_off_as_one_likes(apgas_job: MakeJob)
 
 def test_what_waits_when_the_handler_is_given_up_ends(apgas_job: MakeJob) -> None:
     """In line: refused; before anything has moved: aborted; later: carried out."""
-    with gate() as wait:
 
-        def main() -> None:
-            apgas.define_malleable_handler(handler)
-            wait_for(lambda: handler.calls == ["preGrow"])
-            apgas.disable_malleable_handler()
+    def main() -> None:
+        apgas.define_malleable_handler(handler)
+        wait_for(lambda: handler.calls == ["preGrow"])
+        apgas.disable_malleable_handler()
 
-        handler = Handler("preGrow", wait)
-        job = apgas_job(main)
-        job.grow(1)
-        job.grow(1)
-        job.run()
+    handler = Handler("preGrow", lambda: wait_for(lambda: len(apgas.resizes()) == 2))
+    job = apgas_job(main)
+    job.grow(1)
+    job.grow(1)
+    job.run()
     assert reasons(job) == [
         ("refused", "the program gave its handler up"),
         ("aborted", "the program gave its handler up"),
@@ -351,6 +401,27 @@ def test_giving_the_handler_up_waits_for_what_has_begun_to_move(apgas_job: MakeJ
     job.grow(1)
     assert job.run() == 1
     assert job.outcomes == ["done"]
+
+
+def test_giving_the_handler_up_waits_for_a_method_whose_order_is_over(apgas_job: MakeJob) -> None:
+    """It may be moving data, and what it has moved is put back while the handler is there."""
+
+    def move() -> list[apgas.Place]:
+        wait_for(apgas.resizes)  # the order has been aborted
+        handler.calls.append("moved")
+        return last(1)
+
+    def main() -> list[str]:
+        apgas.define_malleable_handler(handler)
+        wait_for(lambda: handler.calls)
+        apgas.disable_malleable_handler()
+        return list(handler.calls)
+
+    handler = Handler("preShrink", move)
+    job = apgas_job(main, places=2)
+    job.shrink(1)
+    assert job.run() == ["preShrink", "moved", "shrinkAborted"]
+    assert reasons(job) == [("aborted", "the program gave its handler up")]
 
 
 def test_bounds_of_the_program(apgas_job: MakeJob) -> None:

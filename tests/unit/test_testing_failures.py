@@ -168,3 +168,73 @@ def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob)
     assert job.run() == [0, 2, 3]
     assert job.lost_nodes == ["node1"]
     release.set()
+
+
+def test_the_outcome_of_another_order_tells_no_loss(apgas_job: MakeJob) -> None:
+    """A leaver dies while the other one drains, and an order that waits is withdrawn: the node is told with neither."""
+
+    def main() -> None:
+        handler = ReleaseNewest()
+        apgas.define_malleable_handler(handler, deadlines=apgas.Deadlines(drain_s=0.5))
+        with finish():
+            async_at(place(3), pass_gate, "wait")
+            apgas.uncounted(place(2), pass_gate, "wait")
+            first, second = job.shrink(2), job.grow(1)
+            until = time.monotonic() + SOON_S
+            while len(places()) > 2:  # both are to leave
+                assert time.monotonic() < until
+                time.sleep(0.001)
+            job.kill(2)
+            second.withdraw()
+            assert (second.wait().outcome, second.wait().reason) == ("refused", "withdrawn")
+            assert first.wait().outcome == "aborted"
+            release.set()
+
+    release = threading.Event()
+    gates["wait"] = lambda: assert_set(release)
+    job: Job[None] = apgas_job(main, places=4, resilient=True)
+    job.run()
+    assert job.lost_nodes == ["node2"]
+
+
+@pytest.mark.parametrize(("drain_s", "outcome"), [(SOON_S, "done"), (0.5, "aborted")])
+def test_a_leaver_that_has_drained_hears_of_no_death(apgas_job: MakeJob, drain_s: float, outcome: str) -> None:
+    """It is released at any moment, and may begin nothing; one that stays after all hears of it then."""
+
+    def main() -> None:
+        apgas.define_malleable_handler(ReleaseNewest(), deadlines=apgas.Deadlines(drain_s=drain_s))
+        for where in places():
+            at(where, notice, where.id)
+        with finish():
+            async_at(place(3), pass_gate, "wait")
+            order = job.shrink(2)
+            wait_for(lambda: len(places()) == 2)
+            wait_for(lambda: job._places.drivers[2].core.drained)
+            job.kill(1)
+            wait_for(lambda: 3 in noticed)  # which has not drained
+            assert 2 not in noticed
+            if outcome == "aborted":
+                wait_for(lambda: 2 in noticed)
+            release.set()
+            order.wait()
+
+    noticed.clear()
+    release = threading.Event()
+    gates["wait"] = lambda: assert_set(release)
+    job: Job[None] = apgas_job(main, places=4, resilient=True)
+    job.run()
+    assert job.outcomes == [outcome]
+
+
+noticed: set[int] = set()
+
+
+def notice(me: int) -> None:
+    apgas.on_place_failure(lambda _: noticed.add(me))
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + SOON_S
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Ends while MPI waits for a newcomer that never reports. Argument: well or badly."""
+"""Ends while a newcomer that never reports is waited for. Arguments: well or badly, whether the newcomer enters MPI."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import time
 from collections.abc import Sequence
 
 import apgas
-from apgas.runtime import lifetime
+from apgas.runtime import spawning
 from apgas.testing.handlers import ReleaseNewest
 
-lifetime._NEWCOMER = "import time; time.sleep(1000)"
+ENTER = (
+    "import sys; sys.path.insert(0, {path!r}); from apgas.runtime import library, segments; "
+    "library.load(); segments.unlink_leftovers(); "
+)
+spawning._NEWCOMER = (ENTER if sys.argv[2] == "inside" else "") + "import time; time.sleep(1000)"
 
 
 class Handler(ReleaseNewest):

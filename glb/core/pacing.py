@@ -12,12 +12,15 @@ MOST_CATCH_UP_S: Final = 0.25
 """A worker of limited rate that has fallen further behind gives up the rest."""
 _GROWTH: Final = 8
 _WEIGHT: Final = 0.25
+_OUTLIER: Final = 2.0
 
 
 class Granularity:
     """Number of tasks per call of ``process``, tuned to a target time.
 
-    Starts at one task, because a task may take a second, and grows at most eightfold per call.
+    Starts at one task, because a task may take a second, and grows at most eightfold per call. A call that takes much
+    longer than expected is believed when the next one does, too: most often the thread had to wait for a core, and
+    shorter calls would not spare it that.
 
     Args:
         fixed: Tasks per call, or None to tune.
@@ -32,6 +35,7 @@ class Granularity:
         self._target_s = max(target_s, SHORTEST_CALL_S)
         self._most = None if rate is None else max(1, int(rate * PACED_CHUNK_S))
         self._per_task_s = 0.0
+        self._outlier_s = 0.0
 
     def observe(self, tasks: int, seconds: float) -> None:
         """Learn from a call that processed ``tasks`` in ``seconds``."""
@@ -41,7 +45,14 @@ class Granularity:
             self.n = min(self._most, self.n * _GROWTH)
             return
         per_task_s = max(seconds / tasks, 1e-12)
-        self._per_task_s += (per_task_s - self._per_task_s) * (_WEIGHT if self._per_task_s else 1.0)
+        expected_s = self._per_task_s or per_task_s
+        if per_task_s <= _OUTLIER * expected_s:
+            self._outlier_s = 0.0
+            self._per_task_s = expected_s + (per_task_s - expected_s) * _WEIGHT
+        elif self._outlier_s:
+            self._per_task_s = min(per_task_s, self._outlier_s)
+        else:
+            self._outlier_s = per_task_s
         self.n = max(1, min(round(self._target_s / self._per_task_s), self.n * _GROWTH))
 
 

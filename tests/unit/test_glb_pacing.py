@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
 from glb.core.pacing import Granularity, Pacer
@@ -22,6 +25,53 @@ def test_a_slow_start_is_survived() -> None:
     for _ in range(80):
         granularity.observe(granularity.n, granularity.n * 1e-7)
     assert granularity.n > 2000
+
+
+def calls(granularity: Granularity, clock_s: float, until_s: float, cost: Callable[[float], float]) -> list[float]:
+    """Let a simulated worker process until ``until_s``, with ``cost(now)`` seconds per task; return each call's."""
+    lasted = []
+    while clock_s < until_s:
+        tasks = granularity.n
+        seconds = tasks * cost(clock_s)
+        granularity.observe(tasks, seconds)
+        clock_s += seconds
+        lasted.append(seconds)
+    return lasted
+
+
+def test_a_thread_that_waits_for_a_core_keeps_its_granularity() -> None:
+    """Eight workers share two cores: of every 12 ms a worker has 3; a call that is interrupted takes 9 ms more."""
+    granularity = Granularity(target_s=0.0003)
+    rng = Random(1)
+    sizes = []
+    cpu_s = 0.0
+    for _ in range(4000):
+        tasks = granularity.n
+        worked_s = tasks * 1e-8
+        waits = int((cpu_s + worked_s) / 0.003) - int(cpu_s / 0.003)
+        cpu_s += worked_s
+        granularity.observe(tasks, worked_s + waits * 0.009 * rng.uniform(0.5, 1.5))
+        sizes.append(tasks)
+    settled = sorted(sizes[100:])
+    # the calls stay near 0.3 ms of work; without a limit to outliers they would be a third of that
+    assert settled[len(settled) // 2] * 1e-8 > 0.00022
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.1, 10.0, 1000.0])
+def test_tasks_that_change_for_good_are_followed(factor: float) -> None:
+    granularity = Granularity(target_s=0.0003)
+    lasted = calls(granularity, 0.0, 2.0, lambda now: 1e-7 if now < 0.5 else 1e-7 * factor)
+    assert lasted[-1] == pytest.approx(0.0003, rel=0.02)
+    # a thief waits for one call at most; longer ones, after the change, are few
+    assert sum(seconds > 0.0006 for seconds in lasted) <= 3
+    assert max(lasted) <= 0.0003 * max(1.0, factor) * 1.05
+
+
+def test_varied_tasks_are_processed_in_calls_of_about_the_target() -> None:
+    rng = Random(2)
+    granularity = Granularity(target_s=0.0005)
+    lasted = calls(granularity, 0.0, 2.0, lambda _: 1e-7 * rng.uniform(0.3, 1.7))
+    assert sum(lasted[50:]) / len(lasted[50:]) == pytest.approx(0.0005, rel=0.1)
 
 
 def test_fixed_granularity_stays() -> None:

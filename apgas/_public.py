@@ -41,6 +41,7 @@ from apgas.runtime.program import run
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
 from apgas.runtime.statistics import Statistics, statistics
+from apgas.runtime.trace import between as trace_between
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span
 
@@ -95,6 +96,7 @@ __all__ = [
     "shrink_wish",
     "statistics",
     "trace",
+    "trace_between",
     "trace_instant",
     "trace_span",
     "uncounted",

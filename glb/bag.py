@@ -24,6 +24,10 @@ class Bag(Protocol[R_contra]):
     ``partition(k) -> list`` (k bags of about the same work, for a static start; by default the bag is split in halves),
     and ``nbytes`` (its size, by which the places are chosen that leave).
 
+    ``process`` may run in several threads of a place at once, each with a bag of its own. That is worth it for kernels
+    that release the GIL. A bag in plain Python does not, and says so by ``releases_gil = False`` in its class: then
+    there is one worker per place unless ``Config.workers`` says otherwise, and more cores are used by more places.
+
     Attributes:
         work: Number of tasks that this instance has processed; ``merge`` and ``split`` do not move it.
     """

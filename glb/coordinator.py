@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 import apgas
-from glb import messages
+from glb import affinity, joining, messages
 from glb.bag import Bag, Result
 from glb.core.leavers import Load, choose_leavers, deal, sum_of
 from glb.core.ledger import Ledger
@@ -17,6 +17,7 @@ from glb.errors import GlbError, LedgerError
 from glb.progress import Progress
 from glb.setup import Report, Setup, everywhere
 from glb.statistics import Statistics, tasks_in
+from glb.workers import Workers
 
 R = TypeVar("R", bound=Result)
 
@@ -35,13 +36,16 @@ class Computation(Generic[R]):
     ) -> None:
         self.setup = setup
         self.members = members
-        self.progress = Progress(show, lambda: len(self.members), setup.workers)
+        self.workers = Workers(setup.workers)
+        self.progress = Progress(show, lambda: len(self.members), lambda: self.workers.total(self.members))
         self.statistics: dict[int, Statistics] = {}
         self.result = setup.make_result()
         self.aborted = threading.Event()
         self.reasons: list[str] = []
         self.wrong: LedgerError | None = None
-        self.started = time.perf_counter()
+        self.started = time.monotonic()
+        self._homes: dict[int, affinity.Home] = {}
+        self._used: dict[int, tuple[int, ...]] = {}
         self._ledger = Ledger()
         self._initial = Statistics()
 
@@ -52,20 +56,22 @@ class Computation(Generic[R]):
         messages.enlist(self)
         registered = not self.setup.config.static
         for places in (self.members[:1], self.members[1:]):
-            everywhere(places, messages.join, self.setup, self.members, registered)
+            self._settle(places, everywhere(places, joining.join, self.setup, self.members, registered))
         self._ledger.joined(place.id for place in self.members)
+        self._share_cores()
 
     def start(self, bag: Bag[R]) -> None:
         """Deal the first bags, in the body of the computation's finish."""
-        self.started = time.perf_counter()
+        self.started = time.monotonic()
         self._initial.tasks += bag.work
         if not self.setup.config.static:
             self._deal(self.members[0], bag)
             return
-        parts = _partition(bag, len(self.members) * self.setup.workers)
+        takers = [place for place in self.members for _ in range(self.workers.of(place))]
+        parts = _partition(bag, len(takers))
         served = set()
         for index, part in enumerate(parts):
-            place = self.members[index * len(self.members) // len(parts)]
+            place = takers[index * len(takers) // len(parts)]
             served.add(place)
             self._deal(place, part)
         for place in self.members:
@@ -116,7 +122,7 @@ class Computation(Generic[R]):
 
     def _fold(self, report: Report[R]) -> None:
         # waiting for others to warm up is not starving
-        early_s = max(0.0, report.present_s - (time.perf_counter() - self.started))
+        early_s = max(0.0, report.present_s - (time.monotonic() - self.started))
         report.statistics.starving_s = max(0.0, report.statistics.starving_s - early_s * self.setup.workers)
         self._ledger.reported(report.place, report.statistics)
         self.result.merge(report.result)
@@ -161,6 +167,7 @@ class Computation(Generic[R]):
             raise
         for report in reports:
             self._fold(report)
+        self._share_cores()
         if self.aborted.is_set():
             # they do not hear of it as members any more
             for place in leavers:
@@ -174,6 +181,7 @@ class Computation(Generic[R]):
         old = self.members
         self._join(new, old)
         self._compare(self._tell(old))
+        self._share_cores()
         if self.aborted.is_set():
             for place in new:
                 apgas.immediate(place, messages.aborted, self.setup.number)
@@ -190,13 +198,42 @@ class Computation(Generic[R]):
         old = [place for place in members if place not in strangers]
         self._join(strangers, old)
         self._compare(self._tell(old))
+        self._share_cores()
         for place in back:
             apgas.immediate(place, messages.begin, self.setup.number)
 
     def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
         self.members = sorted([*old, *new])
-        everywhere(new, messages.join_late, self.setup, self.members, old)
+        self._settle(new, everywhere(new, joining.join_late, self.setup, self.members, old, self.workers.usual))
         self._ledger.joined(place.id for place in new)
+
+    # workers --------------------------------------------------------------------------------------------------------
+
+    def set_workers(self, count: int, places: Sequence[apgas.Place] | None) -> None:
+        """Let ``count`` workers work on each of ``places``; None: on all, and on those that join later."""
+        chosen = self.members if places is None else [place for place in self.members if place in places]
+        self.workers.set(count, None if places is None else chosen)
+        everywhere(chosen, messages.set_workers, self.setup.number, count)
+        self._share_cores()
+
+    def _settle(self, places: list[apgas.Place], homes: list[affinity.Home]) -> None:
+        self._homes |= {place.id: home for place, home in zip(places, homes, strict=True)}
+
+    def give_back_cores(self) -> None:
+        """Let place 0 use all cores that it has inherited: processes that it starts inherit from it."""
+        self._used.pop(0, None)
+        messages.use_cores(self.setup.number, ())
+
+    def _share_cores(self) -> None:
+        """Tell places whose share of their machine's cores has changed."""
+        if not self.setup.config.affinity:
+            return
+        homes = {place.id: self._homes[place.id] for place in self.members}
+        shares = affinity.shares(homes, {place.id: self.workers.of(place) for place in self.members})
+        for place in self.members:
+            if self._used.get(place.id, ()) != shares[place.id]:
+                apgas.immediate(place, messages.use_cores, self.setup.number, shares[place.id])
+        self._used |= shares
 
     def _tell(self, places: list[apgas.Place]) -> dict[int, Statistics]:
         """Tell ``places`` the members and return what they have counted so far."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import apgas
-from glb import messages
+from glb import affinity
 from glb.bag import Bag, Result
-from glb.config import Config
+from glb.config import Config, check_whole
 from glb.coordinator import Computation
 from glb.elastic import Elastic
 from glb.errors import GlbError
@@ -30,7 +30,7 @@ class Outcome(Generic[R]):
         seconds: From the first task to the folded result; without starting and warming up the initial places.
         statistics: The counts of all places together.
         places: The counts of each place that took part, by id.
-        workers: Workers per place.
+        workers: Workers per place, at the end where nothing else was said of one.
     """
 
     result: R
@@ -63,6 +63,30 @@ def set_user_handler(handler: apgas.MalleableHandler | None) -> None:
         UsageError: Called outside of ``apgas.run``.
     """
     _state.get().elastic.user = handler
+
+
+def set_workers(workers: int, places: Sequence[apgas.Place] | None = None) -> None:
+    """Change how many workers each place has in the computation that runs (place 0, from another thread or activity).
+
+    No task is lost, and nobody waits: workers that are too many hand their bags to those that stay, at their next look;
+    new ones are given part of the others' bags. With ``Config.affinity`` the cores are shared out anew.
+
+    Args:
+        workers: How many, at least 1.
+        places: Whose; None: everybody's, newcomers included. Places that take no part are passed over.
+
+    Raises:
+        ConfigError: ``workers`` is not a whole number of at least 1.
+        UsageError: Not on place 0, or no computation runs.
+    """
+    check_whole("workers", workers, 1)
+    if apgas.here().id != 0:
+        raise apgas.UsageError(f"glb.set_workers works on place 0, not on {apgas.here()}")
+    elastic = _state.get().elastic
+    with elastic.changing:
+        if elastic.current is None:
+            raise apgas.UsageError("no computation runs whose workers could change; set Config.workers of the next one")
+        elastic.current.set_workers(workers, places)
 
 
 def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) -> Outcome[R]:
@@ -104,7 +128,7 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
     elastic = program.elastic
     with elastic.changing:
         members = elastic.members()
-        workers = config.workers or _default_workers(members)
+        workers = config.workers or _default_workers(members, bag)
         program.number += 1
         setup = Setup(program.number, result, workers, config)
         computation = Computation(setup, members, config.on_progress)
@@ -117,8 +141,8 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
         elastic.current = computation
     try:
         statistics = _run(elastic, computation, bag)
-        seconds = time.perf_counter() - computation.started
-        return Outcome(computation.result, seconds, statistics, dict(computation.statistics), workers)
+        seconds = time.monotonic() - computation.started
+        return Outcome(computation.result, seconds, statistics, dict(computation.statistics), computation.workers.usual)
     finally:
         computation.progress.stop()
 
@@ -157,8 +181,9 @@ def _lost(error: BaseException) -> set[int]:
     return {error.place} if isinstance(error, apgas.DeadPlaceError) else set()
 
 
-def _default_workers(members: list[apgas.Place]) -> int:
-    """Return the cores of place 0's machine divided by the places on it."""
-    machines = everywhere(members, messages.describe)
-    name, cores = machines[0]
-    return max(1, cores // sum(machine == name for machine, _ in machines))
+def _default_workers(members: list[apgas.Place], bag: Bag[R]) -> int:
+    """Return the cores of place 0's machine divided by the places on it; 1 for a bag that would not use them."""
+    if not getattr(bag, "releases_gil", True):
+        return 1
+    machines = [home.machine for home in everywhere(members, affinity.home)]
+    return max(1, affinity.cores_here() // machines.count(machines[0]))

@@ -81,7 +81,8 @@ class Elastic(apgas.MalleableHandler):
     def preGrow(self, nb_places: int) -> None:
         """Wait for a computation that newcomers can join."""
         with self._running(len(apgas.resizes())) as computation:
-            pass
+            if computation is not None:
+                computation.give_back_cores()
         if self.user is not None and computation is not None:
             self.user.preGrow(nb_places)
 

@@ -6,12 +6,11 @@ counted, so their questions may arrive late. Bags cannot, because the finish wai
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import apgas
+from glb import affinity
 from glb.errors import GlbError
 
 if TYPE_CHECKING:
@@ -30,6 +29,11 @@ def _runner(number: int) -> PlaceRunner[Any]:
     if runner is None:
         raise GlbError(f"{apgas.here()} takes no part in computation {number}")
     return runner
+
+
+def register(number: int, runner: PlaceRunner[Any]) -> None:
+    """Let messages about computation ``number`` reach ``runner``."""
+    _runners.get()[number] = runner
 
 
 # counted by the finish of the computation ---------------------------------------------------------------------------
@@ -66,6 +70,12 @@ def begin(number: int) -> None:
         runner.take(lambda core: core.begin())
 
 
+def use_cores(number: int, cores: tuple[int, ...]) -> None:
+    """Compute on these cores only, while the computation lasts; none: on those inherited."""
+    if number in _runners.get():
+        affinity.use(cores)
+
+
 def aborted(number: int) -> None:
     """The computation has failed somewhere."""
     if (runner := _runners.get().get(number)) is not None:
@@ -88,31 +98,14 @@ def failed(number: int, reason: str) -> None:
 # called and waited for by place 0 -----------------------------------------------------------------------------------
 
 
-def describe() -> tuple[str, int]:
-    """Return the machine's name and the number of cores that this process may use."""
-    return platform.node(), len(os.sched_getaffinity(0))
-
-
-def join(setup: Setup[Any], members: Sequence[apgas.Place], registered: bool) -> None:
-    """Take part from the start: warm up, then be ready."""
-    from glb.runner import PlaceRunner
-
-    setup.warm_up()
-    _runners.get()[setup.number] = PlaceRunner(setup, members, registered=registered)
-
-
-def join_late(setup: Setup[Any], members: Sequence[apgas.Place], before: Sequence[apgas.Place]) -> None:
-    """Take part from now on: answer at once, steal as soon as this place is warm."""
-    from glb.runner import PlaceRunner
-
-    runner = PlaceRunner(setup, members, registered=False, before=before)
-    _runners.get()[setup.number] = runner
-    runner.warm_up_then_begin()
-
-
 def set_members(number: int, members: Sequence[apgas.Place]) -> Statistics:
     """Rewire for new members; return what was counted so far."""
     return _runner(number).set_members(members)
+
+
+def set_workers(number: int, count: int) -> None:
+    """Let so many workers work here from now on."""
+    _runner(number).set_workers(count)
 
 
 def load(number: int) -> tuple[Load, Statistics]:
@@ -139,7 +132,8 @@ def collect(number: int) -> Report[Any]:
 
 
 def forget(number: int) -> None:
-    """The computation is over, or has failed."""
+    """The computation is over, or has failed: no others divide the cores with this place any more."""
+    affinity.use(())
     _runners.get().pop(number, None)
 
 

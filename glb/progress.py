@@ -23,10 +23,12 @@ class Progress:
     Args:
         show: The program's callback.
         size: Returns the present number of places.
-        workers: Workers per place.
+        workers: Returns the present number of workers on all places.
     """
 
-    def __init__(self, show: Callable[[int, int, int], None] | None, size: Callable[[], int], workers: int) -> None:
+    def __init__(
+        self, show: Callable[[int, int, int], None] | None, size: Callable[[], int], workers: Callable[[], int]
+    ) -> None:
         self._show = show
         self._size = size
         self._workers = workers
@@ -88,5 +90,4 @@ class Progress:
 
     def _call(self) -> None:
         if self._show is not None:
-            places = self._size()
-            self._show(self.tasks, places, self._workers * places)
+            self._show(self.tasks, self._size(), self._workers())

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final, Generic, TypeVar
 
-import cloudpickle
-
 import apgas
-from glb import messages
 from glb.bag import Bag, Result
 from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.idleness import Idleness, Stretch
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
-from glb.core.pacing import Granularity, Pacer
 from glb.core.place import Phase, PlaceCore
-from glb.errors import BagError
+from glb.sending import Sender
 from glb.setup import Report, Setup
+from glb.slots import Slot
 from glb.statistics import Statistics, size_of
+from glb.worker import Worker
 
 R = TypeVar("R", bound=Result)
 
 REPORT_EVERY_S: Final = 0.25
-
-
-@dataclass(eq=False)
-class _Slot:
-    """What one worker slot remembers between bags; written by the worker in it only."""
-
-    granularity: Granularity
-    pacer: Pacer | None
-    seen: int = 0
-    held: tuple[int, int] = (0, 0)
-    tasks: int = 0
-    bytes_sent: int = 0
-    busy_s: float = 0.0
-    alive_s: float = 0.0
 
 
 class PlaceRunner(Generic[R]):
@@ -50,14 +34,16 @@ class PlaceRunner(Generic[R]):
     Args:
         setup: The computation.
         members: All places of it, this one included.
+        workers: Worker slots here.
         registered: Whether the computation begins with every place known to its lifeline buddies.
-        before: The members of before this place joined a running computation.
+        before: The members before this place joined; None: it is there from the start.
     """
 
     def __init__(
         self,
         setup: Setup[R],
         members: Sequence[apgas.Place],
+        workers: int,
         *,
         registered: bool,
         before: Sequence[apgas.Place] | None = None,
@@ -66,26 +52,21 @@ class PlaceRunner(Generic[R]):
         self.here = apgas.here()
         self.setup = setup
         self._changed = threading.Condition(threading.Lock())
-        self._places = {place.id: place for place in members}
+        self._sender: Sender[R] = Sender(setup.number, members, self._give_failed)
         self.core: PlaceCore[R] = PlaceCore(
             self.here.id,
-            sorted(self._places),
+            _ids(members),
             setup.make_result,
-            workers=setup.workers,
+            workers=workers,
             random_steals=config.random_steals,
             lifelines=Lifelines(config.lifelines, config.radix, config.seed),
             rng=Random(f"{config.seed} {setup.number} {self.here.id}"),
             registered=registered,
-            before=None if before is None else sorted(place.id for place in before),
+            before=None if before is None else _ids(before),
         )
-        now = time.perf_counter()
-        self._slots = [
-            _Slot(
-                Granularity(config.granularity, config.target_s, config.rate),
-                None if config.rate is None else Pacer(config.rate, now),
-            )
-            for _ in range(setup.workers)
-        ]
+        now = time.monotonic()
+        self._slots = [Slot.of(number, config, now) for number in range(workers)]
+        self._idle = Idleness(workers, now)
         self._present_since = now
         self._report_at = now + REPORT_EVERY_S
         self._running = 0
@@ -98,24 +79,25 @@ class PlaceRunner(Generic[R]):
         """Take a bag; called in an activity of the computation's finish, which must not last: others wait for it."""
         with self._changed:
             effects = self.core.receive(bag, nonce)
+            self._note_search()
         for effect in effects:
             match effect:
                 case Run(slot, own):
-                    apgas.async_(messages.work, self.setup.number, slot, own)
+                    self._sender.start(slot, own)
                 case Forward(to, passing):
-                    self._forward(to, passing)
+                    self._sender.forward(to, passing)
                 case _:
                     raise AssertionError(f"an arriving bag led to {effect}")
 
     def requested(self, thief: apgas.Place, nonce: int | None) -> None:
         """Take the question of a thief."""
-        self._places.setdefault(thief.id, thief)
+        self._sender.know([thief])
         self.take(lambda core: core.requested(thief.id, nonce))
 
     def set_members(self, members: Sequence[apgas.Place]) -> Statistics:
         """Learn the new members; return what was counted so far."""
-        self._places.update((place.id, place) for place in members)
-        self.take(lambda core: core.set_members(sorted(place.id for place in members)))
+        self._sender.know(members)
+        self.take(lambda core: core.set_members(_ids(members)))
         with self._changed:
             return replace(self.core.statistics)
 
@@ -123,9 +105,18 @@ class PlaceRunner(Generic[R]):
         """Let the state machine take an event that leads to uncounted messages only."""
         with self._changed:
             effects = event(self.core)
+            self._note_search()
             self._changed.notify_all()
         for effect in effects:
-            self._say(effect)
+            self._sender.say(effect)
+
+    def set_workers(self, count: int) -> None:
+        """Let so many workers work here from now on."""
+        with self._changed:
+            now = time.monotonic()
+            self._slots += [Slot.of(number, self.setup.config, now) for number in range(len(self._slots), count)]
+            self._note(self._idle.want(count, now))
+        self.take(lambda core: core.set_workers(count))
 
     # joining and leaving --------------------------------------------------------------------------------------------
 
@@ -137,7 +128,8 @@ class PlaceRunner(Generic[R]):
 
     def _warm_up(self) -> None:
         try:
-            self.setup.warm_up()
+            with apgas.trace_span("warms up", "glb"):
+                self.setup.warm_up()
         except BaseException:  # noqa: BLE001 - whatever the program raises ends the computation, with its text
             self.abort(traceback.format_exc())
         finally:
@@ -149,8 +141,8 @@ class PlaceRunner(Generic[R]):
 
         ``turns`` has the ids of those among them who get the pieces.
         """
-        self._places.update((place.id, place) for place in survivors)
-        self.take(lambda core: core.evacuate(sorted(place.id for place in survivors), turns))
+        self._sender.know(survivors)
+        self.take(lambda core: core.evacuate(_ids(survivors), turns))
         with self._changed:
             self._changed.wait_for(
                 lambda: self.core.phase is Phase.ABORTED or (self.core.phase is Phase.EVACUATED and not self._running)
@@ -160,12 +152,12 @@ class PlaceRunner(Generic[R]):
     def readmit(self, members: Sequence[apgas.Place]) -> None:
         """Take part again after an evacuation that was called off."""
         with self._changed:
-            self.core.readmit(sorted(place.id for place in members))
+            self.core.readmit(_ids(members))
 
     def abort(self, reason: str = "") -> None:
         """Give the computation up, here and, through place 0, everywhere."""
         self.take(lambda core: core.abort())
-        apgas.immediate(apgas.place(0), messages.failed, self.setup.number, reason)
+        self._sender.fail(reason)
 
     def load(self) -> tuple[Load, Statistics]:
         """Tell how much there is to do, and what was counted so far."""
@@ -175,20 +167,13 @@ class PlaceRunner(Generic[R]):
 
     def report(self) -> Report[R]:
         """Hand over result and statistics, and begin new ones."""
-        now = time.perf_counter()
+        now = time.monotonic()
         with self._changed:
+            self._note(self._idle.cut(now))
             result = self.core.take_result()
             statistics, self.core.statistics = self.core.statistics, Statistics()
             for slot in self._slots:
-                statistics.tasks += slot.tasks
-                statistics.bytes_sent += slot.bytes_sent
-                statistics.busy_s += slot.busy_s
-                statistics.starving_s += now - self._present_since - slot.alive_s
-                if slot.pacer is not None:
-                    statistics.worst_lag_s = max(statistics.worst_lag_s, slot.pacer.worst_lag_s)
-                slot.tasks = slot.bytes_sent = 0
-                slot.held = (0, 0)
-                slot.busy_s = slot.alive_s = 0.0
+                slot.settle(statistics)
             present_s, self._present_since = now - self._present_since, now
         return Report(self.here.id, result, statistics, present_s)
 
@@ -198,150 +183,75 @@ class PlaceRunner(Generic[R]):
         """Be the worker in ``slot`` until there is nothing left to do; called in an activity of the finish."""
         with self._changed:
             self._running += 1
-        began = time.perf_counter()
+        own = self._slots[slot]
+        self._warm.wait()
+        began = time.monotonic()
+        with self._changed:
+            self._note(self._idle.begins(slot, began))
         try:
-            self._warm.wait()
-            self._process(slot, bag)
+            Worker(own, self.core, self._changed, self._carry_out, self._report_progress).process(bag)
         except BaseException:
             with self._changed:
                 self.core.failed(slot)
             self.abort()
             raise
         finally:
-            self._slots[slot].alive_s += time.perf_counter() - began
+            ended = time.monotonic()
+            own.alive_s += ended - began
+            apgas.trace_between("busy", "glb", began, ended, row=_row(slot))
             with self._changed:
+                self._idle.ends(slot, ended)
                 self._running -= 1
                 self._changed.notify_all()
 
-    def _process(self, slot: int, bag: Bag[R]) -> None:
-        core, own, clock = self.core, self._slots[slot], time.perf_counter
-        granularity, pacer = own.granularity, own.pacer
-        own.held = size_of(bag)
-        if pacer is not None:
-            pacer.resume(clock())
-        while not (core.attention and self._look(slot, bag)):
-            before = bag.work
-            start = clock()
-            more = bag.process(granularity.n)
-            now = clock()
-            done = bag.work - before
-            own.tasks += done
-            own.busy_s += now - start
-            granularity.observe(done, now - start)
-            if now >= self._report_at:
-                self._tell_progress(own, bag, now)
-            if pacer is not None and self._pause(slot, bag, pacer.done(done, now)):
-                return
-            if not more and _is_empty(bag, done) and self._dry(slot, bag):
-                return
-
-    def _look(self, slot: int, bag: Bag[R]) -> bool:
-        own = self._slots[slot]
-        with self._changed:
-            effects = self.core.look(slot, bag)
-            own.seen = self.core.calls
-            own.held = size_of(bag)
-        return self._carry_out(effects, own, bag)
-
-    def _dry(self, slot: int, bag: Bag[R]) -> bool:
-        own = self._slots[slot]
-        with self._changed:
-            effects = self.core.dry(slot, bag)
-            own.held = size_of(bag)
-        return self._carry_out(effects, own, bag)
-
-    def _pause(self, slot: int, bag: Bag[R], until: float) -> bool:
-        """Wait until the worker is on schedule, but attend to thieves and evacuation at once; True ends the worker."""
-        own, core = self._slots[slot], self.core
-        start = now = time.perf_counter()
-        ended = False
-        while now < until and not ended:
-            with self._changed:
-                woken = self._changed.wait_for(lambda: core.calls != own.seen, until - now)
-            if woken:
-                ended = self._look(slot, bag)
-            now = time.perf_counter()
-        own.busy_s += now - start
-        return ended
-
-    def _tell_progress(self, own: _Slot, bag: Bag[R], now: float) -> None:
-        self._report_at = now + REPORT_EVERY_S
-        own.held = size_of(bag)
-        done = sum(slot.tasks for slot in self._slots)
-        apgas.immediate(apgas.place(0), messages.progressed, self.setup.number, self.here.id, done)
-
-    # effects --------------------------------------------------------------------------------------------------------
-
-    def _carry_out(self, effects: list[Effect[R]], own: _Slot, bag: Bag[R]) -> bool:
+    def _carry_out(self, effects: list[Effect[R]], own: Slot, bag: Bag[R]) -> bool:
         """Carry out what a worker's activity has to; True if the worker is to end."""
         ended = False
         for effect in effects:
             match effect:
                 case Give():
-                    self._give(effect, own, bag)
+                    own.bytes_sent += self._sender.give(effect, bag)
                 case Start(slot, part):
-                    apgas.async_(messages.work, self.setup.number, slot, part)
+                    self._sender.start(slot, part)
                 case Request() | Refuse():
-                    self._say(effect)
+                    self._sender.say(effect)
                 case Ended():
                     ended = True
+                    with self._changed:
+                        self._note_search()
                 case Run() | Forward():
                     raise AssertionError(f"a worker was asked to {effect}")
         return ended
 
-    def _say(self, effect: Message) -> None:
-        to = self._place(effect.to)
-        match effect:
-            case Request():
-                apgas.trace_instant("asks", "glb", place=effect.to)
-                apgas.immediate(to, messages.requested, self.setup.number, self.here, effect.nonce)
-            case Refuse():
-                apgas.immediate(to, messages.refused, self.setup.number, effect.nonce)
+    def _give_failed(self, give: Give[R]) -> None:
+        with self._changed:
+            self.core.give_failed(give)
 
-    def _give(self, give: Give[R], own: _Slot, bag: Bag[R]) -> None:
-        size_bytes = _size_bytes(give.bag)
-        try:
-            apgas.async_at(self._place(give.to), messages.receive, self.setup.number, give.bag, give.nonce)
-        except apgas.PlaceGoneError:
-            if give.why == "evacuation":
-                self._forward(0, give.bag)
-                return
-            with self._changed:
-                self.core.give_failed(give)
-            bag.merge(give.bag)
-        else:
-            own.bytes_sent += size_bytes
-            apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=size_bytes)
+    def _report_progress(self, own: Slot, bag: Bag[R], now: float) -> None:
+        if now >= self._report_at:
+            self._report_at = now + REPORT_EVERY_S
+            own.held = size_of(bag)
+            self._sender.tell_progress(sum(slot.tasks for slot in self._slots))
 
-    def _forward(self, to: int, bag: Bag[R]) -> None:
-        try:
-            apgas.async_at(self._place(to), messages.receive, self.setup.number, bag, None)
-        except apgas.PlaceGoneError:
-            apgas.async_at(apgas.place(0), messages.receive, self.setup.number, bag, None)
+    # what idle slots do; under the lock -----------------------------------------------------------------------------
 
-    def _place(self, number: int) -> apgas.Place:
-        return self._places[number]
+    def _note_search(self) -> None:
+        self._note(self._idle.stealing(self.core.phase is Phase.STEALING, time.monotonic()))
+
+    def _note(self, stretches: Iterable[Stretch]) -> None:
+        statistics = self.core.statistics
+        for stretch in stretches:
+            seconds = stretch.ended - stretch.began
+            if stretch.kind == "stealing":
+                statistics.stealing_s += seconds
+            else:
+                statistics.starving_s += seconds
+            apgas.trace_between(stretch.kind, "glb", stretch.began, stretch.ended, row=_row(stretch.slot))
 
 
-def _is_empty(bag: Bag[R], done: int) -> bool:
-    """Return whether ``bag``, which says that nothing remains, is empty.
-
-    Raises:
-        BagError: It holds tasks and processes none.
-    """
-    if bag.is_empty():
-        return True
-    if done == 0:
-        raise BagError(f"{type(bag).__name__}.process returned False and did nothing, but the bag is not empty")
-    return False
+def _row(slot: int) -> str:
+    return f"worker {slot}"
 
 
-def _size_bytes(bag: object) -> int:
-    """Return the bytes that ``bag`` takes on the way; classes of the main program count with their code."""
-    buffers: list[pickle.PickleBuffer] = []
-    try:
-        body = pickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        buffers.clear()
-        body = cloudpickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
-    return len(body) + sum(buffer.raw().nbytes for buffer in buffers)
+def _ids(places: Iterable[apgas.Place]) -> list[int]:
+    return sorted(place.id for place in places)

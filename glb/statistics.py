@@ -23,7 +23,9 @@ class Statistics:
         bytes_sent: Bytes of the bags given.
         tasks: Tasks processed.
         busy_s: Worker-seconds spent processing, pauses of a limited rate included.
-        starving_s: Worker-seconds without any bag.
+        balancing_s: Worker-seconds with a bag but not processing: giving work away, starting siblings.
+        stealing_s: Worker-seconds without a bag while the place waited for the answer of a random victim.
+        starving_s: Worker-seconds without a bag otherwise: nobody had anything to give.
         worst_lag_s: Longest time that a worker of limited rate was behind its schedule.
     """
 
@@ -40,6 +42,8 @@ class Statistics:
     bytes_sent: int = 0
     tasks: int = 0
     busy_s: float = 0.0
+    balancing_s: float = 0.0
+    stealing_s: float = 0.0
     starving_s: float = 0.0
     worst_lag_s: float = 0.0
 

@@ -46,10 +46,18 @@ class Tracer:
     def __init__(self) -> None:
         self._events: list[Event] = []
 
-    def add(self, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments) -> None:
-        """Note an event; any thread."""
-        thread = threading.current_thread().name
+    def add(
+        self, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments, row: str | None = None
+    ) -> None:
+        """Note an event, in the row of the thread that calls unless ``row`` names another."""
+        thread = row or threading.current_thread().name
         self._events.append(Event(name, category, thread, began_ns, ended_ns, dict(arguments)))
+
+    def add_in_row(
+        self, row: str, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments
+    ) -> None:
+        """Note an event in a row that is no thread's; any thread."""
+        self._events.append(Event(name, category, row, began_ns, ended_ns, dict(arguments)))
 
     def take(self) -> list[Event]:
         """Hand the events over and begin anew."""
@@ -116,6 +124,28 @@ def span(name: str, category: str, **arguments: int | float | str) -> AbstractCo
     """
     tracer = _tracer()
     return nullcontext() if tracer is None else _timed(tracer, name, category, arguments)
+
+
+def between(
+    name: str, category: str, began_s: float, ended_s: float, *, row: str, **arguments: int | float | str
+) -> None:
+    """Note what took from one time to another, in a row of its own in the timeline of this place.
+
+    For what is known only when it is over, or moves from thread to thread; nothing without a timeline.
+
+    Args:
+        name: What it was.
+        category: The kind of event, by which a viewer sorts.
+        began_s: When it began, in s of ``time.monotonic``.
+        ended_s: When it ended, in s of ``time.monotonic``.
+        row: Name of the row, which is shown like a thread; what is in it should not overlap.
+        **arguments: Numbers and texts to show with it.
+    """
+    tracer = _tracer()
+    if tracer is not None:
+        # an event that ends at 0 would be an instant
+        ended_ns = max(1, round(ended_s * 1e9))
+        tracer.add(name, category, round(began_s * 1e9), ended_ns, arguments, row)
 
 
 @contextmanager

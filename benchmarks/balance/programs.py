@@ -100,7 +100,7 @@ def _compute(command: Command) -> Answer:
         "tasks": outcome.statistics.tasks,
         "rate": outcome.statistics.tasks / outcome.seconds,
         "tail_s": returned_s - last_s,
-        "starving": outcome.statistics.starving_s / everybody_s,
+        "starving": (outcome.statistics.stealing_s + outcome.statistics.starving_s) / everybody_s,
     }
 
 

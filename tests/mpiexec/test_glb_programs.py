@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,28 @@ def test_orders_lose_and_double_nothing(orders: str, limit: int, workers: int, l
     assert told["places"][0] == 0
     assert told["last"] is True
     assert told["worked"] == told["places"]
+
+
+def test_workers_change_while_places_come_and_go(leftovers: Leftovers) -> None:
+    told = run(leftovers, 2, "more_and_fewer", "0.1:+1,0.3:-1,0.5:+1")
+    assert [outcome for _, _, outcome, _ in told["resizes"]] == ["done"] * 3
+    assert told["changed"] >= 10
+    assert told["last"] is True
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be shared out")
+def test_places_compute_on_cores_of_their_own(leftovers: Leftovers) -> None:
+    all_cores = sorted(os.sched_getaffinity(0))
+    told = run(leftovers, 2, "located", "on")
+    first, second = ({core for cores in seen for core in cores} for seen in told["seen"])
+    assert first
+    assert second
+    assert not first & second
+    assert sorted(first | second) == all_cores
+    assert told["free"] == [all_cores, all_cores]
+    # nothing is shared out where it is not wanted, nor where there are more workers than cores
+    assert run(leftovers, 2, "located", "off")["seen"] == [[all_cores], [all_cores]]
+    assert run(leftovers, len(all_cores) + 1, "located", "on")["seen"] == [[all_cores]] * (len(all_cores) + 1)
 
 
 def test_an_error_stops_the_computation_and_nothing_else(leftovers: Leftovers) -> None:

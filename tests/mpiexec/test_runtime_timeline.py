@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from support import Leftovers, mpirun
 
@@ -28,6 +30,30 @@ def test_the_timeline_holds_every_place_and_every_order(leftovers: Leftovers, tm
     # newcomers work after they were ordered, not before: all places are on one clock
     ordered_us = orders[0]["ts"]
     assert all(event["ts"] > ordered_us for event in events if event["name"] == "work" and event["pid"] >= 2)
+
+
+def test_the_timeline_shows_each_worker_busy_stealing_and_starving(leftovers: Leftovers, tmp_path: Path) -> None:
+    timeline = tmp_path / "trace.json"
+    words = ["-m", "benchmarks.uts", "--depth", "12", "--workers", "2", "--rate", "1e7", "--quiet"]
+    job = mpirun(2, [*words, "--trace", timeline])
+    assert job.rc == 0, job.err
+    leftovers.check(job.mark)
+    events = json.loads(timeline.read_text(encoding="utf-8"))["traceEvents"]
+    rows = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    by_worker: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for event in events:
+        row = rows.get((event["pid"], event["tid"]), "")
+        if row.startswith("worker ") and event["ph"] != "M":
+            assert event["ph"] == "X"
+            by_worker.setdefault((event["pid"], row), []).append(event)
+    assert set(by_worker) == {(place, f"worker {slot}") for place in range(2) for slot in range(2)}
+    kinds = {event["name"] for spans in by_worker.values() for event in spans}
+    assert kinds == {"busy", "stealing", "starving"}
+    for spans in by_worker.values():
+        spans.sort(key=lambda event: float(event["ts"]))
+        for one, other in pairwise(spans):
+            # a worker does one thing at a time (us; the times are rounded)
+            assert one["ts"] + one["dur"] <= other["ts"] + 0.01
 
 
 def test_a_timeline_that_cannot_be_written_is_refused_at_once(leftovers: Leftovers, tmp_path: Path) -> None:

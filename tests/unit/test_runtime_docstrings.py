@@ -13,7 +13,7 @@ import pytest
 import apgas
 
 PUBLIC = [getattr(apgas, name) for name in apgas.__all__]
-NEVER_FAIL = (apgas.attach, apgas.trace_instant, apgas.trace_span)
+NEVER_FAIL = (apgas.attach, apgas.trace_between, apgas.trace_instant, apgas.trace_span)
 
 
 def _callables() -> Iterator[Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -136,6 +139,59 @@ def paced() -> dict[str, object]:
     outcome = glb.compute(Numbers([1], 3000), Total, config)
     warmed = [apgas.at(place, lambda: len(warm.get())) for place in apgas.places()]
     return summary([outcome], 3000) | {"seconds": outcome.seconds, "last": seen[-1], "warmed": warmed}
+
+
+def change_workers(over: threading.Event, changed: list[int]) -> None:
+    """Let the workers of all places, or of one, change every few milliseconds."""
+    while not over.wait(0.005):
+        count = 1 + len(changed) % 4
+        places = None if count % 2 else apgas.places()[-1:]
+        with contextlib.suppress(apgas.UsageError):  # between two computations
+            glb.set_workers(count, places)
+            changed.append(count)
+
+
+def more_and_fewer(orders: str) -> dict[str, object]:
+    """Workers come and go on places that come and go."""
+    over = threading.Event()
+    changed: list[int] = []
+    changing = threading.Thread(target=change_workers, args=(over, changed))
+    changing.start()
+    try:
+        told = elastic(orders, "20000", "2")
+    finally:
+        over.set()
+        changing.join()
+    return told | {"changed": len(changed)}
+
+
+class Located(SlowNumbers):
+    """Notes on which cores it was processed."""
+
+    def process(self, n: int) -> bool:
+        cores_seen.get().add(tuple(sorted(os.sched_getaffinity(0))))
+        return super().process(n)
+
+
+cores_seen: apgas.PlaceLocal[set[tuple[int, ...]]]
+
+
+def located(affinity: str) -> dict[str, object]:
+    """Tell on which cores each place computed, and which it may use before and after."""
+    global cores_seen
+    cores_seen = apgas.PlaceLocal(set)
+    for place in apgas.places():
+        apgas.at(place, know_cores, cores_seen)
+    config = glb.Config(workers=1, static=True, affinity=affinity == "on")
+    outcome = glb.compute(Located(list(range(1, 800)), 800), Total, config)
+    seen = [apgas.at(place, lambda: sorted(cores_seen.get())) for place in apgas.places()]
+    free = [apgas.at(place, lambda: sorted(os.sched_getaffinity(0))) for place in apgas.places()]
+    return {"right": outcome.statistics.tasks > 0, "seen": seen, "free": free}
+
+
+def know_cores(seen: apgas.PlaceLocal[set[tuple[int, ...]]]) -> None:
+    global cores_seen
+    cores_seen = seen
 
 
 def called_back() -> dict[str, object]:

@@ -1,0 +1,28 @@
+"""How a place begins to take part in a computation; called and waited for by place 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apgas
+from glb import affinity, messages
+from glb.runner import PlaceRunner
+from glb.setup import Setup
+
+
+def join(setup: Setup[Any], members: Sequence[apgas.Place], registered: bool) -> affinity.Home:
+    """Take part from the start: warm up, then be ready; tell where this place runs."""
+    setup.warm_up()
+    messages.register(setup.number, PlaceRunner(setup, members, setup.workers, registered=registered))
+    return affinity.home()
+
+
+def join_late(
+    setup: Setup[Any], members: Sequence[apgas.Place], before: Sequence[apgas.Place], workers: int
+) -> affinity.Home:
+    """Take part from now on: answer at once, steal as soon as this place is warm; tell where this place runs."""
+    runner = PlaceRunner(setup, members, workers, registered=False, before=before)
+    messages.register(setup.number, runner)
+    runner.warm_up_then_begin()
+    return affinity.home()

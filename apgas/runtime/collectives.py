@@ -18,7 +18,7 @@ from apgas.errors import CancelledError
 from apgas.runtime import codec, current, process
 from apgas.runtime.api import at
 from apgas.runtime.calls import Call
-from apgas.runtime.context import Future, current_scope
+from apgas.runtime.context import Future, Scope, current_scope
 from apgas.runtime.handles import Carrier, Carrying, Handle
 from apgas.runtime.mpi_comm import among
 from apgas.runtime.refs import GlobalRef, PlaceLocal
@@ -117,7 +117,15 @@ def broadcast(value: T) -> PlaceLocal[T]:
 
 
 def _fetch(source: GlobalRef[T]) -> T:
-    return at(source.place, source.get)
+    if current_scope() is not None:
+        return at(source.place, source.get)
+    driver = current.required()
+    finish = driver.open_finish()  # no finish is around an uncounted activity
+    try:
+        value: T = driver.call(Scope(finish), source.place, (source.get, (), {}))
+        return value
+    finally:
+        driver.close_finish(finish)
 
 
 class _Packed(Carrier):

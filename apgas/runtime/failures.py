@@ -11,6 +11,7 @@ from apgas.runtime import current
 from apgas.runtime.context import Scope, entered, pooled
 from apgas.runtime.driver import Driver
 from apgas.runtime.handlers import SerialCalls
+from apgas.runtime.place_state import PlaceState
 
 _log = logging.getLogger("apgas.failures")
 
@@ -55,7 +56,7 @@ class PlaceFailures:
                 _log.error("an activity of the place failure handler failed", exc_info=error)
 
 
-_failures: dict[Driver, PlaceFailures] = {}
+_failures = PlaceState(lambda: PlaceFailures(current.required()))
 
 
 def on_place_failure(handler: Callable[[Place], Any] | None) -> None:
@@ -77,7 +78,4 @@ def on_place_failure(handler: Callable[[Place], Any] | None) -> None:
         ...     apgas.on_place_failure(lambda place: print(place, "is lost"))
         >>> apgas.run(main)  # doctest: +SKIP
     """
-    driver = current.required()
-    if driver not in _failures:
-        _failures[driver] = PlaceFailures(driver)
-    _failures[driver].handler = handler
+    _failures.get().handler = handler

@@ -363,6 +363,7 @@ class Resizing:
                 error = raised
             failures = self.driver.close_finish(finish)
         self._calling = 0
+        self._wish = ()
         error = error or (failures[0] if failures else None)
         if error is None:
             self._event(lambda now: self._reshape.returned(call.token, chosen, now))

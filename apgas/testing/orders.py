@@ -53,7 +53,10 @@ class Order:
         return self._scheduler.wait_for(self, timeout_s)
 
     def withdraw(self) -> None:
-        """Take it back: this aborts it while it waits in line or in ``pre*``, and comes too late afterwards."""
+        """Take it back: this ends it while it waits, for its moment, in line, or in ``pre*``; later it is too late.
+
+        One that the program has not heard of ends as ``refused``; the job's ``resizes`` do not have it.
+        """
         assert self._scheduler is not None
         self._scheduler.withdraw(self)
 
@@ -105,6 +108,16 @@ class TestScheduler:
         with self._changed:
             if order in self._held:
                 self._held.remove(order)
+                order.outcome = wire.Outcome(
+                    order=order.number,
+                    kind=order.kind,
+                    outcome="refused",
+                    reason="withdrawn",
+                    nodes=(),
+                    seconds=0.0,
+                    phases={},
+                )
+                self._changed.notify_all()
             else:
                 self._to_job.put(wire.Withdraw(order=order.number))
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 import apgas
+from apgas import Future
 from apgas.runtime import current
 from apgas.runtime.driver import Driver
+from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job
 
+SOON_S = 20.0
 SHORT_S = 0.2
 """How long the change is given to come between, which it must not."""
 
@@ -71,3 +75,36 @@ def test_the_activity_has_the_name_of_the_function() -> None:
     names = set(Job(lambda: apgas.gather(name_of_this), places=2).run().values())
     assert len(names) == 1
     assert names.pop().endswith("name_of_this")
+
+
+class Grown(ReleaseNewest):
+    """Notices when the newcomers are there."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    def postGrow(
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        self.event.set()
+
+
+def tell(table: apgas.PlaceLocal[list[int]], to: apgas.GlobalRef[Future[list[int]]]) -> None:
+    answer = table.get()
+    with apgas.finish():
+        apgas.at(to.place, lambda: to.get().set_result(answer))
+
+
+def test_an_uncounted_activity_of_a_newcomer_gets_what_was_broadcast() -> None:
+    def main() -> list[int]:
+        table = apgas.broadcast([1, 2])
+        handler = Grown()
+        apgas.define_malleable_handler(handler)
+        job.grow(1)
+        assert handler.event.wait(SOON_S)
+        told: Future[list[int]] = Future()
+        apgas.uncounted(apgas.places()[-1], tell, table, apgas.GlobalRef(told))
+        return told.result(SOON_S)
+
+    job = Job(main, places=2)
+    assert job.run() == [1, 2]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import pytest
 
 import apgas
 from apgas import async_at, at, finish, here, place, places
+from apgas.runtime import current
+from apgas.runtime.driver import Driver
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job, JobFailedError, JobHangsError
 from apgas.testing.pytest_plugin import MakeJob
@@ -238,3 +242,15 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.001)
+
+
+def test_nothing_keeps_the_places_of_a_job_that_is_over(apgas_job: MakeJob) -> None:
+    kept: list[weakref.ref[Driver]] = []
+
+    def main() -> None:
+        kept.append(weakref.ref(current.required()))
+        apgas.on_place_failure(lambda _: None)
+
+    apgas_job(main, places=2).run()
+    gc.collect()
+    assert kept[0]() is None

@@ -13,6 +13,7 @@ import pytest
 
 import apgas
 from apgas import async_, async_at, at, finish, here, place, places
+from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job
 from apgas.testing.pytest_plugin import MakeJob
 
@@ -245,6 +246,15 @@ def test_an_order_that_waits_is_deferred_and_may_be_withdrawn(apgas_job: MakeJob
     assert job.outcomes == ["refused", "aborted"]
 
 
+def test_an_order_may_be_withdrawn_before_it_is_given(apgas_job: MakeJob) -> None:
+    job = apgas_job(lambda: None)
+    order = job.grow(1, at_progress=5)
+    order.withdraw()
+    assert (order.wait().outcome, order.wait().reason) == ("refused", "withdrawn")
+    job.run()
+    assert job.outcomes == []
+
+
 def test_nodes_that_cannot_be_started_abort_the_order(apgas_job: MakeJob) -> None:
     job = apgas_job(until_resized, 3, places=1)
     job.grow(1, on=["far"], fails="host far did not answer in time")
@@ -262,6 +272,24 @@ def test_the_wish_of_the_scheduler(apgas_job: MakeJob) -> None:
     job = apgas_job(until_resized, 1, places=3)
     job.shrink(1, wish=["node1"])
     assert job.run() == [0, 2]
+
+
+class Refusing(ReleaseNewest):
+    """Cannot shrink."""
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+        raise LookupError(f"nobody but {[place.id for place in apgas.shrink_wish()]}")
+
+
+def test_a_wish_is_over_with_its_shrink(apgas_job: MakeJob) -> None:
+    def main() -> list[apgas.Place]:
+        apgas.define_malleable_handler(Refusing())
+        assert "nobody but [1]" in job.shrink(1, wish=["node1"]).wait().reason
+        return apgas.shrink_wish()
+
+    job = apgas_job(main, places=3)
+    assert job.run() == []
+    assert job.outcomes == ["aborted"]
 
 
 def test_a_program_that_asks_is_granted_what_there_is(apgas_job: MakeJob) -> None:

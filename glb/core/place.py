@@ -347,11 +347,14 @@ class PlaceCore(Generic[R]):
     def set_members(self, members: Sequence[int]) -> list[Message]:
         """Rewire the lifelines for new ``members`` and ask elsewhere what was asked of places that leave.
 
-        A newcomer counts as a waiting thief at its buddies from now on, before it asks.
+        A newcomer counts as a waiting thief at its buddies from now on, before it asks; a later change may give it
+        others, whom it tells.
         """
         if self._aborted:
             return []
         self._know(members)
+        if self.phase is Phase.JOINING:
+            return self._counted(self._thief.register())
         return self._counted(self._thief.rewired())
 
     def _know(self, members: Sequence[int]) -> None:

@@ -88,5 +88,9 @@ class Thief:
         self.state = Search.WAITING
         return self._ask_buddies()
 
+    def register(self) -> list[Request]:
+        """Let the buddies know of a place that has not begun to look for work."""
+        return self._ask_buddies()
+
     def _ask_buddies(self) -> list[Request]:
         return [Request(buddy, None) for buddy in self._view.buddies]

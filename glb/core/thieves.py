@@ -32,6 +32,10 @@ class Thieves:
         """The nonces of the random thieves, longest waiting first."""
         return {thief: nonce for thief, (nonce, _) in self._random.items()}
 
+    def knows(self, thief: int, nonce: int | None) -> bool:
+        """Return whether this question waits for an answer, or with None the thief for work."""
+        return thief in self._lifeline if nonce is None else self._random.get(thief, (0,))[0] == nonce
+
     def add_random(self, thief: int, nonce: int, chances: int) -> None:
         """Register a random thief, to be refused after ``chances`` workers could not give."""
         if self._random.get(thief, (0,))[0] < nonce:

@@ -19,6 +19,11 @@ class Loot:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """Place 0 asks for load and counts."""
+
+
+@dataclass(frozen=True)
 class Members:
     """Place 0 tells the members."""
 
@@ -26,10 +31,18 @@ class Members:
 
 
 @dataclass(frozen=True)
+class Workers:
+    """Place 0 tells how many workers there may be."""
+
+    count: int
+
+
+@dataclass(frozen=True)
 class Evacuate:
     """Place 0 tells a leaver to hand out its work."""
 
     survivors: tuple[int, ...]
+    turns: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -41,10 +54,15 @@ class Readmit:
 
 @dataclass(frozen=True)
 class Begin:
-    """A newcomer has warmed up."""
+    """A newcomer has warmed up, or everyone knows a place that was called back."""
 
 
-Wire: TypeAlias = Request | Refuse | Loot | Members | Evacuate | Readmit | Begin
+@dataclass(frozen=True)
+class Abort:
+    """Place 0 gives the computation up."""
+
+
+Wire: TypeAlias = Request | Refuse | Loot | Ask | Members | Workers | Evacuate | Readmit | Begin | Abort
 
 
 @dataclass(eq=False)

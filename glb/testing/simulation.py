@@ -1,29 +1,52 @@
 """Runs the state machines of many places under a random schedule and checks that nothing is lost, doubled or stuck.
 
 Messages between two places arrive in order, otherwise after any delay; workers take turns at random, and another event
-may come between any decision of a worker and its effect. Places join and leave while work is under way, and some
-leavers are called back. One seed is one run.
+may come between any decision of a worker and its effect. Places join and leave while work is under way, some leavers
+are called back, workers come and go, places die. One seed is one run, to the bit.
+
+What is checked: each task is done exactly once and every result kept, whatever was split, merged and moved; the finish
+is neither early (nothing counted happens after it) nor late (when nothing can happen, it has come); nobody who waits is
+forgotten, and nobody waits longer than a bound for one that has work to spare (``checks.py``); a computation that loses
+a place never yields a result, and says what is missing.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import Counter
+from dataclasses import dataclass
 from random import Random
 from typing import assert_never
 
 from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
-from glb.core.ledger import Count
-from glb.core.lifelines import GRAPHS, Lifelines
+from glb.core.leavers import Load
 from glb.core.pieces import halve
-from glb.core.place import Phase, PlaceCore
+from glb.core.place import PlaceCore
 from glb.statistics import Statistics
-from glb.testing.bags import Numbers, Total
-from glb.testing.events import Begin, Evacuate, Loot, Members, Readmit, Wire, Worker
+from glb.testing.bags import Carrying, Numbers, Total, numbers
+from glb.testing.checks import Checks, SimulationError
+from glb.testing.control import Control
+from glb.testing.events import Abort, Ask, Begin, Evacuate, Loot, Members, Readmit, Wire, Worker, Workers
+from glb.testing.network import Network
+from glb.testing.scenario import Scenario
+
+__all__ = ["Outcome", "Simulation", "SimulationError"]
 
 
-class SimulationError(AssertionError):
-    """The state machine broke a promise; the text says which, and the seed repeats it."""
+@dataclass(frozen=True)
+class Outcome:
+    """How a run went.
+
+    Attributes:
+        statistics: The counts of all places together.
+        missing: What was lost with places that died; None: the result was right.
+        events: How many orders of each kind were carried out, messages delivered, places lost.
+        places: How many places took part in all.
+    """
+
+    statistics: Statistics
+    missing: str | None
+    events: Counter[str]
+    places: int
 
 
 class Simulation:
@@ -31,71 +54,157 @@ class Simulation:
 
     Args:
         seed: Determines everything.
-        places: Places at the start.
+        places: Places at the start; this and the following are drawn from the seed if not given.
         limit: The tasks are 1 to ``limit`` - 1.
-        resizes: Number of grow and shrink orders.
+        orders: Number of grow and shrink orders, and of changes of workers.
+        losses: Number of places that die.
     """
 
-    def __init__(self, seed: int, *, places: int | None = None, limit: int | None = None, resizes: int | None = None):
+    def __init__(
+        self,
+        seed: int,
+        *,
+        places: int | None = None,
+        limit: int | None = None,
+        orders: int | None = None,
+        losses: int | None = None,
+    ) -> None:
         self.seed = seed
         self.rng = rng = Random(seed)
-        self.limit = limit or rng.choice((2, 20, 100, 400))
-        self.resizes = rng.randint(0, 4) if resizes is None else resizes
-        self.members: tuple[int, ...] = tuple(range(places or rng.randint(1, 7)))
-        self.slots = rng.randint(1, 3)
-        self.steals = rng.randint(0, 3)
-        self.chunk = rng.choice((1, 3, 10))
-        self.lifelines = Lifelines(rng.choice(tuple(GRAPHS)), rng.randint(2, 4))
-        self.network_share = rng.choice((0.2, 0.5, 0.8))
-        self.order_share = rng.choice((0.02, 0.1, 0.4))
-        self.queues: dict[tuple[int, int], deque[Wire]] = {}
-        self.busy: list[tuple[int, int]] = []
+        self.scenario = scenario = Scenario.draw(rng, places=places, limit=limit, orders=orders, losses=losses)
+        self.network = Network(rng, scenario.slow)
         self.workers: list[Worker] = []
+        self.at: dict[int, list[Worker]] = {}
         self.counted = 0
-        self.leaving: set[int] = set()
+        self.over = False
         self.gone: set[int] = set()
-        self.unacknowledged = 0
-        self.taken = Total()
-        self.statistics = Statistics()
-        self.initial = 0
-        static = rng.random() < 0.3
-        self.cores = {place: self._core(place, registered=not static) for place in self.members}
-        self.orders: Iterator[None] = self._orders()
-        self._start(static)
+        self.lost: set[int] = set()
+        self.loot_lost = False
+        self.stopped: set[int] = set()
+        self.cold: set[int] = set()
+        self.initial = scenario.places
+        self.cores: dict[int, PlaceCore[Total]] = {}
+        self._losses = scenario.losses
+        members = tuple(range(scenario.places))
+        for place in members:
+            self._add(place, members, scenario.workers, registered=not scenario.static)
+        self.control = Control(self, members, scenario.workers)
+        self.checks = Checks(self)
+        self._start(members)
 
     # running --------------------------------------------------------------------------------------------------------
 
-    def run(self, most_steps: int = 100_000) -> Statistics:
-        """Run to the end and return the merged statistics.
+    def run(self, most_steps: int = 200_000) -> Outcome:
+        """Run to the end.
 
         Raises:
             SimulationError: A promise is broken.
+            LedgerError: The books do not agree.
         """
         for step in range(most_steps):
             if self.counted == 0:
-                return self._finished()
+                self.over = True
+                if self.control.idle:
+                    return self._finished()
             self._step()
-            if step % 16 == 0:
-                self._validate()
-        raise self._wrong(f"the finish is not reached after {most_steps} steps")
+            if self.over and self.counted:
+                raise self.wrong("the finish was early: there is work after it")
+            if step % max(16, len(self.cores)) == 0:
+                self.checks.validate()
+        raise self.wrong(f"the finish is not reached after {most_steps} steps")
+
+    def wrong(self, text: str) -> SimulationError:
+        """Describe a broken promise."""
+        phases = {place: core.phase.name for place, core in self.cores.items() if place not in self.gone}
+        return SimulationError(f"seed {self.seed}: {text}; phases {phases}")
 
     def _step(self) -> None:
         rng = self.rng
-        if rng.random() < self.order_share:
-            next(self.orders, None)
-        if self.busy and (not self.workers or rng.random() < self.network_share):
-            index = rng.randrange(len(self.busy))
-            pair = self.busy[index]
-            queue = self.queues[pair]
-            message = queue.popleft()
-            if not queue:
-                self.busy[index] = self.busy[-1]
-                self.busy.pop()
-            self._deliver(*pair, message)
-        elif self.workers:
-            self._work(rng.choice(self.workers))
-        elif next(self.orders, self) is self:
-            raise self._wrong(f"stuck: {self.counted} counted activities, but nothing can happen")
+        if rng.random() < self.scenario.order_share:
+            self.control.advance()
+        if self._losses and not self.over and rng.random() < 0.004:
+            self._lose()
+        if self.lost and rng.random() < 0.05:
+            self.control.notice_losses()
+        if self.network and (not self.workers or rng.random() < self.scenario.network_share):
+            self._deliver(*self.network.deliver())
+            return
+        warm = [worker for worker in self.workers if worker.place not in self.cold] if self.cold else self.workers
+        if warm:
+            self._work(rng.choice(warm))
+        elif not self.network and not self.control.advance() and self.counted:
+            raise self.wrong(f"stuck: {self.counted} counted activities, but nothing can happen")
+
+    def _finished(self) -> Outcome:
+        missing = self.control.collect()
+        self.checks.finished(self.control.result, missing)
+        events = self.control.done + self.network.delivered
+        events["lost place"] = len(self.lost)
+        return Outcome(self.control.statistics, missing, events, len(self.cores))
+
+    def _start(self, members: tuple[int, ...]) -> None:
+        bag = (Carrying if self.scenario.carrying else Numbers)([1], self.scenario.limit)
+        parts = [bag]
+        if self.scenario.static:
+            bag.process(self.rng.randint(1, 8))
+            parts = [numbers(part) for part in halve(bag, len(members))]
+        for place, part in zip(members, parts, strict=False):
+            self.send(0, place, Loot(part, None))
+            self.control.ledger.dealt(len(part))
+            self.control.statistics.sent += 1
+            self.control.statistics.tasks_sent += len(part)
+        if self.scenario.static:
+            for place in members[len(parts) :]:
+                self.send(0, place, Begin())
+
+    # places ---------------------------------------------------------------------------------------------------------
+
+    def add(self, place: int, members: tuple[int, ...], workers: int, before: tuple[int, ...]) -> None:
+        """Let a newcomer take part, which has to warm up first."""
+        self._add(place, members, workers, before=before)
+        self.cold.add(place)
+
+    def works(self, place: int) -> bool:
+        """Return whether an activity of the computation is at work on ``place``."""
+        return bool(self.at[place])
+
+    def _add(
+        self,
+        place: int,
+        members: tuple[int, ...],
+        workers: int,
+        *,
+        registered: bool = False,
+        before: tuple[int, ...] | None = None,
+    ) -> None:
+        self.at[place] = []
+        self.cores[place] = PlaceCore(
+            place,
+            members,
+            Total,
+            workers=workers,
+            random_steals=self.scenario.random_steals,
+            lifelines=self.scenario.lifelines,
+            rng=Random(self.rng.random()),
+            registered=registered,
+            before=before,
+        )
+
+    def _lose(self) -> None:
+        """Let a place other than 0 die."""
+        self._losses -= 1
+        living = [place for place in self.cores if place and place not in self.gone and place not in self.lost]
+        if not living:
+            return
+        place = self.rng.choice(living)
+        self.lost.add(place)
+        dead, self.at[place] = self.at[place], []
+        self.workers = [worker for worker in self.workers if worker.place != place]
+        bags = sum(isinstance(message, Loot) for message in self.network.cut_off(place))
+        self.counted -= len(dead) + bags
+        self.loot_lost = self.loot_lost or bool(dead) or bags > 0
+
+    # workers --------------------------------------------------------------------------------------------------------
 
     def _work(self, worker: Worker) -> None:
         core = self.cores[worker.place]
@@ -105,253 +214,115 @@ class Simulation:
             worker.fresh = False
             worker.todo.extend(core.look(worker.slot, worker.bag))
             if not any(isinstance(effect, Ended) for effect in worker.todo):
-                worker.bag.process(self.rng.randint(1, self.chunk))
-        elif worker.bag.is_empty():
-            worker.todo.extend(core.dry(worker.slot, worker.bag))
+                self.checks.looked(worker, core)
+                self._process(worker, core)
         else:
-            worker.bag.process(self.rng.randint(1, self.chunk))
-        if worker.bag.is_empty() and not worker.todo and worker in self.workers:
+            self._process(worker, core)
+        if worker.bag.is_empty() and not worker.todo and worker in self.at[worker.place]:
             worker.todo.extend(core.dry(worker.slot, worker.bag))
+
+    def _process(self, worker: Worker, core: PlaceCore[Total]) -> None:
+        self.checks.processes(worker, core)
+        worker.bag.process(self.rng.randint(1, self.scenario.chunk))
 
     def _carry_out(self, worker: Worker, effect: Effect[Total]) -> None:
         match effect:
             case Give():
-                if effect.to in self.leaving or effect.to in self.gone:
+                self.checks.gives(worker.place, effect)
+                if effect.to in self.control.leaving or effect.to in self.gone or effect.to in self.lost:
                     self._give_failed(worker, effect)
                 else:
-                    self._send(worker.place, effect.to, Loot(_numbers(effect.bag), effect.nonce))
+                    self.send(worker.place, effect.to, Loot(numbers(effect.bag), effect.nonce))
             case Start():
-                self._spawn(worker.place, effect.slot, _numbers(effect.bag))
+                self._spawn(worker.place, effect.slot, numbers(effect.bag))
             case Ended():
                 self.workers.remove(worker)
+                self.at[worker.place].remove(worker)
                 self.counted -= 1
             case Request() | Refuse():
                 self._say(worker.place, effect)
             case Run() | Forward():
-                raise self._wrong(f"a worker was asked to {effect}")
+                raise self.wrong(f"a worker was asked to {effect}")
 
     def _give_failed(self, worker: Worker, give: Give[Total]) -> None:
         if give.why == "evacuation":
-            raise self._wrong(f"place {worker.place} evacuates to place {give.to}, which leaves too")
+            self.send(worker.place, 0, Loot(numbers(give.bag), None))
+            return
         self.cores[worker.place].give_failed(give)
-        worker.bag.merge(_numbers(give.bag))
+        worker.bag.merge(numbers(give.bag))
 
     def _spawn(self, place: int, slot: int, bag: Numbers) -> None:
-        self.workers.append(Worker(place, slot, bag))
+        worker = Worker(place, slot, bag)
+        self.workers.append(worker)
+        self.at[place].append(worker)
         self.counted += 1
 
-    # network --------------------------------------------------------------------------------------------------------
+    # messages -------------------------------------------------------------------------------------------------------
 
-    def _send(self, sender: int, to: int, message: Wire) -> None:
-        queue = self.queues.setdefault((sender, to), deque())
-        if not queue:
-            self.busy.append((sender, to))
-        queue.append(message)
+    def send(self, sender: int, to: int, message: Wire) -> None:
+        """Let ``message`` travel; a bag is counted by the finish until it has arrived."""
+        if to in self.lost:
+            return
+        self.network.send(sender, to, message)
         self.counted += isinstance(message, Loot)
 
     def _say(self, sender: int, message: Message) -> None:
-        self._send(sender, message.to, message)
+        self.send(sender, message.to, message)
 
     def _deliver(self, sender: int, to: int, message: Wire) -> None:
         if to in self.gone:
             if isinstance(message, Loot):
-                raise self._wrong(f"a bag arrives at place {to}, which is gone")
+                raise self.wrong(f"a bag arrives at place {to}, which is gone")
             return
         core = self.cores[to]
+        if isinstance(message, Loot):
+            self.counted -= 1
+            self._loot(to, core.receive(message.bag, message.nonce))
+            return
+        for answer in self._answers(sender, core, message):
+            self._say(to, answer)
+        if isinstance(message, Ask | Members | Workers | Readmit):
+            self.control.answered(to, self._load(core), core.statistics)
+
+    def _answers(self, sender: int, core: PlaceCore[Total], message: Wire) -> list[Message]:
         match message:
-            case Loot(bag, nonce):
-                self.counted -= 1
-                self._loot(to, core.receive(bag, nonce))
-                return
             case Request(_, nonce):
-                answers = core.requested(sender, nonce)
+                self.checks.asked(core, sender, nonce)
+                return core.requested(sender, nonce)
             case Refuse(_, nonce):
-                answers = core.refused(nonce)
+                return self.checks.refused(core, nonce, core.asked, core.refused(nonce))
             case Members(members):
-                answers = core.set_members(members)
-                self.unacknowledged -= 1
-            case Evacuate(survivors):
-                answers = core.evacuate(survivors)
+                return core.set_members(members)
+            case Workers(count):
+                return core.set_workers(count)
+            case Evacuate(survivors, turns):
+                return core.evacuate(survivors, turns)
             case Readmit(members):
                 core.readmit(members)
-                answers = []
-                self.unacknowledged -= 1
+                return []
             case Begin():
-                answers = core.begin()
+                self.cold.discard(core.me)
+                return core.begin()
+            case Abort():
+                self.stopped.add(core.me)
+                return core.abort()
+            case Ask():
+                return []
+            case Loot():
+                raise AssertionError("bags are taken elsewhere")
             case _:
                 assert_never(message)
-        for answer in answers:
-            self._say(to, answer)
+
+    def _load(self, core: PlaceCore[Total]) -> Load:
+        tasks = sum(len(worker.bag) for worker in self.at[core.me])
+        return Load(core.me, core.alive, tasks)
 
     def _loot(self, place: int, effects: list[Effect[Total]]) -> None:
         for effect in effects:
             match effect:
                 case Run(slot, bag):
-                    self._spawn(place, slot, _numbers(bag))
+                    self._spawn(place, slot, numbers(bag))
                 case Forward(to, bag):
-                    self._send(place, to, Loot(_numbers(bag), None))
+                    self.send(place, 0 if to in self.lost else to, Loot(numbers(bag), None))
                 case _:
-                    raise self._wrong(f"an arriving bag led to {effect}")
-
-    # place 0 --------------------------------------------------------------------------------------------------------
-
-    def _core(self, place: int, *, registered: bool) -> PlaceCore[Total]:
-        return PlaceCore(
-            place,
-            self.members,
-            Total,
-            workers=self.slots,
-            random_steals=self.steals,
-            lifelines=self.lifelines,
-            rng=Random(self.rng.random()),
-            registered=registered,
-        )
-
-    def _start(self, static: bool) -> None:
-        bag = Numbers([1], self.limit)
-        if not static:
-            parts = [bag]
-        else:
-            bag.process(self.rng.randint(1, 8))
-            parts = [_numbers(part) for part in halve(bag, len(self.members))]
-        for place, part in zip(self.members, parts, strict=False):
-            self._send(0, place, Loot(part, None))
-            self.initial += 1
-            self.statistics.sent += 1
-            self.statistics.tasks_sent += len(part)
-        if static:
-            for place in self.members[len(parts) :]:
-                self._send(0, place, Begin())
-
-    def _orders(self) -> Iterator[None]:
-        for _ in range(self.resizes):
-            if self.rng.random() < 0.5 or len(self.members) == 1:
-                yield from self._grow(self.rng.randint(1, 3))
-            else:
-                yield from self._shrink(self.rng.randint(1, len(self.members) - 1))
-            yield None
-        while self.unacknowledged:
-            yield None
-
-    def _tell(self, places: tuple[int, ...], message: Wire) -> Iterator[None]:
-        for place in places:
-            self._send(0, place, message)
-        self.unacknowledged += len(places)
-        while self.unacknowledged:
-            yield None
-
-    def _grow(self, count: int) -> Iterator[None]:
-        old = self.members
-        new = tuple(range(len(self.cores), len(self.cores) + count))
-        self.members = old + new
-        for place in new:
-            self.cores[place] = self._core(place, registered=False)
-        for place in new:
-            self._send(0, place, Begin())
-        yield from self._tell(old, Members(self.members))
-
-    def _shrink(self, count: int) -> Iterator[None]:
-        before = self.members
-        leavers = tuple(self.rng.sample(before[1:], count))
-        self.members = survivors = tuple(place for place in before if place not in leavers)
-        yield from self._tell(survivors, Members(survivors))
-        for place in leavers:
-            self._send(0, place, Evacuate(survivors))
-        while any(self.cores[place].phase is not Phase.EVACUATED for place in leavers):
-            yield None
-        for place in leavers:
-            self.taken.merge(self.cores[place].take_result())
-        self.leaving |= set(leavers)
-        yield None
-        if self.rng.random() < 0.3:
-            self.leaving -= set(leavers)
-            self.members = before
-            yield from self._tell(leavers, Readmit(before))
-            for place in leavers:
-                self._send(0, place, Begin())
-            yield from self._tell(survivors, Members(before))
-            return
-        while any(self._drains(place) for place in leavers):
-            yield None
-        self.leaving -= set(leavers)
-        self.gone |= set(leavers)
-
-    def _drains(self, place: int) -> bool:
-        return any(worker.place == place for worker in self.workers) or any(
-            isinstance(message, Loot) for (_, to), queue in self.queues.items() if to == place for message in queue
-        )
-
-    # checks ---------------------------------------------------------------------------------------------------------
-
-    def _wrong(self, text: str) -> SimulationError:
-        phases = {place: core.phase.name for place, core in self.cores.items() if place not in self.gone}
-        return SimulationError(f"seed {self.seed}: {text}; phases {phases}")
-
-    def _finished(self) -> Statistics:
-        total = Total()
-        total.merge(self.taken)
-        for place, core in self.cores.items():
-            self.statistics.merge(core.statistics)
-            if core.alive or core.shared is not None:
-                raise self._wrong(f"place {place} has work after the finish")
-            if place in self.gone and core.result.done:
-                raise self._wrong(f"place {place} left with results")
-            total.merge(core.result)
-        if total.done != Counter(range(1, self.limit)):
-            lost = sorted(set(range(1, self.limit)) - set(total.done))
-            twice = [task for task, times in total.done.items() if times > 1]
-            raise self._wrong(f"tasks {lost} are lost and {twice} done more than once")
-        count = Count.of(self.statistics)
-        if (count.sent, count.tasks_sent) != (count.received, count.tasks_received):
-            raise self._wrong(f"the ledger does not agree: {count}")
-        return self.statistics
-
-    def _validate(self) -> None:
-        for place, core in self.cores.items():
-            if core.shared is not None and not core.alive:
-                raise self._wrong(f"place {place} holds a bag, but has no worker")
-            if (core.phase in (Phase.WORKING, Phase.EVACUATING)) != bool(core.alive):
-                raise self._wrong(f"place {place} is {core.phase.name} with {core.alive} workers")
-            if core.thieves.random and not core.alive:
-                raise self._wrong(f"place {place} owes answers, but has no worker to give them")
-            if place in self.members:
-                self._validate_thief(place, core)
-
-    def _validate_thief(self, place: int, core: PlaceCore[Total]) -> None:
-        """A waiting place is known to each buddy, a stealing one to its victim, or a message is under way."""
-        waiting = [Request(buddy, None) for buddy in core.buddies] if core.phase is Phase.WAITING else []
-        stealing = [core.asked] if core.phase is Phase.STEALING and core.asked is not None else []
-        if core.phase is Phase.STEALING and not stealing:
-            raise self._wrong(f"place {place} is STEALING from nobody")
-        for request in waiting + stealing:
-            other = request.to
-            thieves = self.cores[other].thieves
-            known = place in thieves.lifeline if request.nonce is None else thieves.random.get(place) == request.nonce
-            if not (known or request in self._between(place, other) or self._answered(request, other, place)):
-                raise self._wrong(f"place {place} waits for place {other}, which does not know it")
-
-    def _answered(self, request: Request, sender: int, to: int) -> bool:
-        return any(
-            isinstance(message, Loot | Give) or (isinstance(message, Refuse) and message.nonce == request.nonce)
-            for message in self._between(sender, to)
-        )
-
-    def _between(self, sender: int, to: int) -> list[Wire | Effect[Total]]:
-        """Return what is under way, or about to be sent, from ``sender`` to ``to``, which is not gone."""
-        if to in self.gone:
-            return []
-        return [
-            *self.queues.get((sender, to), ()),
-            *(
-                effect
-                for worker in self.workers
-                if worker.place == sender
-                for effect in worker.todo
-                if isinstance(effect, Request | Refuse | Give) and effect.to == to
-            ),
-        ]
-
-
-def _numbers(bag: object) -> Numbers:
-    assert isinstance(bag, Numbers)
-    return bag
+                    raise self.wrong(f"an arriving bag led to {effect}")

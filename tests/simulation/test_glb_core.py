@@ -1,58 +1,104 @@
-"""Random schedules of many places: nothing is lost, doubled, early or stuck."""
+"""Random schedules of many places: nothing is lost, doubled, early, stuck or starving."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
-from glb.core.place import PlaceCore
-from glb.core.thieves import Thieves
-from glb.statistics import Statistics
-from glb.testing.bags import Total
+import pytest
+from support import planted_glb as planted
+
+from glb.errors import LedgerError
+from glb.testing.hunt import Tally, run_blocks, run_seeds
 from glb.testing.simulation import Simulation, SimulationError
 
-SEEDS = 4000
+SEEDS = 6000
+BLOCK = 200
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_nothing_is_lost_doubled_early_or_stuck(block: int) -> None:
-    total = Statistics()
-    for seed in range(block, SEEDS, 4):
-        total.merge(Simulation(seed).run())
+def test_nothing_is_lost_doubled_early_stuck_or_starving() -> None:
+    total = Tally()
+    for tally in run_blocks(range(first, first + BLOCK) for first in range(0, SEEDS, BLOCK)):
+        total.merge(tally)
+    print(total)
+    assert total.seeds == SEEDS
     # the schedules must reach what they are to test
-    assert total.steals_won > 500
-    assert total.lifeline_deals > 500
-    assert total.evacuation_deals > 500
+    assert all(total.events[event] > 200 for event in ("grow", "shrink", "workers", "call back", "lost place"))
+    assert sum(count for places, count in total.places.items() if places >= 32) > 50
+    assert min(total.statistics.steals_won, total.statistics.lifeline_deals) > 5000
+    assert total.statistics.evacuation_deals > 500
 
 
 def test_many_places() -> None:
     for seed in range(3):
-        Simulation(seed, places=64, limit=5000, resizes=6).run()
+        assert Simulation(seed, places=64, limit=3000, orders=6, losses=0).run().missing is None
 
 
-def run_until_caught() -> None:
-    for seed in range(1500):
-        Simulation(seed).run()
+def test_a_seed_is_one_run() -> None:
+    first, second = (Simulation(77, places=5, orders=3).run() for _ in range(2))
+    assert first == second
 
 
-def test_the_net_catches_a_forgotten_rewiring(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = PlaceCore.set_members
-
-    def silent(self: PlaceCore[Total], members: tuple[int, ...]) -> list[object]:
-        original(self, members)
-        return []
-
-    monkeypatch.setattr(PlaceCore, "set_members", silent)
-    with pytest.raises(SimulationError, match="which does not know it"):
-        run_until_caught()
-
-
-def test_the_net_catches_a_lost_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PlaceCore, "take_result", lambda self: Total())
-    with pytest.raises(SimulationError, match="left with results"):
-        run_until_caught()
+def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.wait_without_asking_the_buddies(monkeypatch)
+    with pytest.raises(SimulationError) as caught:
+        run_seeds(range(100))
+    (note,) = caught.value.__notes__
+    seed = note.split()[1].rstrip(",")
+    assert "commit " in note
+    assert note.endswith(f"again: python -m glb.testing --seed {seed}")
+    with pytest.raises(SimulationError):
+        run_seeds([int(seed)])
 
 
-def test_the_net_catches_an_unanswered_thief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Thieves, "refuse_all", lambda self: [])
-    with pytest.raises(SimulationError, match="owes answers"):
-        run_until_caught()
+def test_a_finish_that_is_early_is_seen() -> None:
+    job = Simulation(1, places=2, limit=400, orders=0, losses=0)
+    job.counted -= 1
+    with pytest.raises((SimulationError, LedgerError), match="early|after the finish|1 bags were sent"):
+        job.run()
+
+
+def test_a_finish_that_never_comes_is_seen() -> None:
+    job = Simulation(1, places=2, limit=20, orders=0, losses=0)
+    job.counted += 1
+    with pytest.raises(SimulationError, match="stuck: 1 counted"):
+        job.run()
+
+
+# planted defects -----------------------------------------------------------------------------------------------------
+
+DEFECTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
+    (planted.drop_the_result_that_comes_along, "are lost"),
+    (planted.leave_the_shared_bag_behind, "holds a bag, but has no worker"),
+    (planted.forget_thieves_when_members_change, "does not know"),
+    (planted.take_an_old_refusal, "old refusal"),
+    (planted.give_twice_after_a_failed_gift, "more than once"),
+    (planted.count_a_failed_gift_as_given, "were sent between places"),
+    (planted.never_register_newcomers, "starves"),
+    (planted.end_without_submitting, "are lost"),
+    (planted.wait_without_asking_the_buddies, "does not know"),
+    (planted.tell_new_buddies_nothing, "does not know"),
+    (planted.retire_with_the_bag, "are lost"),
+    (planted.work_on_in_a_closed_slot, "slot .* goes on"),
+    (planted.end_beside_a_full_pool, "holds a bag, but has no worker"),
+    (planted.hand_the_result_in_twice, "nobody has asked for|more than once"),
+    (planted.lose_the_result_of_a_leaver, "are lost"),
+    (planted.prefer_the_older_question, "does not know"),
+    (planted.leave_thieves_without_an_answer, "owes answers"),
+    (planted.never_disappoint, "no answer though"),
+    (planted.notice_no_thieves, "while others wait"),
+    (planted.answer_a_leaver_not_at_all, "does not know"),
+    (planted.send_pieces_to_those_who_leave_too, "does not stay"),
+    (planted.drop_what_does_not_fit, "are lost"),
+    (planted.count_what_is_passed_on, "received"),
+    (planted.go_on_after_the_end, "after the end"),
+]
+
+
+@pytest.mark.parametrize(("plant", "words"), DEFECTS)
+def test_the_net_catches(
+    plant: Callable[[pytest.MonkeyPatch], None], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((SimulationError, LedgerError), match=words) as caught:
+        run_seeds(range(2000))
+    print(caught.value.__notes__, caught.value)

@@ -53,7 +53,7 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_finish_that_is_early_is_seen() -> None:
     job = Simulation(1, places=2, limit=400, orders=0, losses=0)
     job.counted -= 1
-    with pytest.raises((SimulationError, LedgerError), match="early|after the finish|1 bags were sent"):
+    with pytest.raises((SimulationError, LedgerError), match=r"early|after the finish|1 bags were sent"):
         job.run()
 
 

@@ -1,0 +1,1 @@
+"""How far it scales: modelled beyond the machines that are at hand."""

@@ -1,0 +1,294 @@
+"""The discrete-event simulation: the balancer's state machines on a modelled machine.
+
+The state machine of every place is the real one; what is modelled is what it runs on:
+
+- A worker processes at a steady pace, in calls; between two of them it looks if the place wants attention. A call
+  during which nobody asks changes nothing, so the worker is only woken where somebody does, at the end of that call.
+- A message occupies its sender, is under way, then waits for its receiver and occupies it. Each place handles one after
+  another, and its worker stands still meanwhile, as if they shared a core.
+- The finish: a place that runs out of work reports to place 0, or to its parent in a tree that ends there, which the
+  runtime does not have. In the end place 0 asks every place for its result.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from benchmarks.scaling.model.machine import Job, Machine
+from benchmarks.scaling.model.outcome import Outcome, spread
+from benchmarks.scaling.model.tree import HEAD_BYTES, Nodes, TreeBag
+from glb.core.effects import Effect, Ended, Give, Refuse, Request, Run
+from glb.core.ledger import Ledger
+from glb.core.lifelines import Lifelines
+from glb.core.place import PlaceCore
+from glb.statistics import Statistics
+
+Handler: TypeAlias = Callable[[int, Any], None]
+_GRAINS: Final = 2
+"""A call of ``process`` is so many times as long as what is processed in one go."""
+_PROGRESS_EVENTS: Final = 20_000
+TREE_FAN: Final = 16
+TREE_WAITS_S: Final = 0.001
+"""How long reports wait for others in a tree."""
+
+
+class ModelError(AssertionError):
+    """The run broke a promise: nodes were lost or doubled, or it does not end."""
+
+
+class Model:
+    """One computation.
+
+    Args:
+        job: What is computed.
+        machine: What on.
+        on_progress: Called now and then with the share of the nodes that are done and the seconds of the model.
+    """
+
+    def __init__(
+        self, job: Job, machine: Machine | None = None, on_progress: Callable[[float, float], None] | None = None
+    ) -> None:
+        self.job = job
+        self.machine = machine = machine or Machine()
+        self._on_progress = on_progress
+        count = job.places
+        self._nodes = max(1, round(count * job.work_s / machine.node_s))
+        self._grain = max(1, int(machine.call_s / machine.node_s / _GRAINS))
+        self._now = 0.0
+        self._heap: list[tuple[float, int, Handler, int, Any]] = []
+        self._pushed = 0
+        self._events = 0
+        members: Sequence[int] = range(count)
+        lifelines, rng = Lifelines(job.lifelines, job.radix), Random(job.seed)
+        self._cores = [
+            PlaceCore(
+                place,
+                members,
+                Nodes,
+                random_steals=job.random_steals,
+                lifelines=lifelines,
+                rng=rng,
+                registered=True,
+            )
+            for place in members
+        ]
+        self._bags: list[TreeBag | None] = [None] * count
+        self._start = [0.0] * count
+        """Since when each worker processes what is in its bag."""
+        self._turn = [0] * count
+        """How often each worker's end was set anew; an end that was set before does not count."""
+        self._look_at = [-1.0] * count
+        self._free = [0.0] * count
+        """When each place has handled all messages that it knows of."""
+        self._first_work: dict[int, float] = {}
+        self._last_task_s = self._finish_s = 0.0
+        self._reporting: set[int] = set()
+        self._messages = self._bytes = self._home_messages = self._done = 0
+
+    def run(self) -> Outcome:
+        """Compute.
+
+        Raises:
+            ModelError: Nodes were lost or doubled.
+            LedgerError: Bags were.
+        """
+        self._receive(0, (TreeBag([self._nodes], self._grain, self.machine.least_nodes), None))
+        collecting = gc.isenabled()
+        gc.disable()  # millions of small objects, no cycles: looking for garbage would take most of the time
+        try:
+            self._handle_all()
+        finally:
+            if collecting:
+                gc.enable()
+        return self._outcome()
+
+    def _handle_all(self) -> None:
+        heap, on_progress = self._heap, self._on_progress
+        while heap:
+            self._now, _, handler, place, what = heappop(heap)
+            handler(place, what)
+            self._events += 1
+            if self._events % _PROGRESS_EVENTS == 0 and on_progress is not None:
+                on_progress(self._done / self._nodes, self._now)
+
+    def _outcome(self) -> Outcome:
+        total, found, ledger = Statistics(), Nodes(), Ledger()
+        ledger.dealt(1)
+        ledger.joined(range(self.job.places))
+        for place, core in enumerate(self._cores):
+            total.merge(core.statistics)
+            found.merge(core.result)
+            ledger.reported(place, core.statistics)
+        ledger.close()
+        if found.count != self._nodes or any(core.alive for core in self._cores):
+            raise ModelError(f"{found.count} of {self._nodes} nodes were found")
+        others = self.job.places - 1
+        finish_s = max(self._finish_s, self._last_task_s)
+        # place 0 asks all at once and takes the answers as they come, one message after another
+        collect_s = (2 * others + 2) * self.machine.message_s + 2 * self.machine.latency_s if others else 0.0
+        return Outcome(
+            job=self.job,
+            total_s=finish_s + collect_s,
+            last_task_s=self._last_task_s,
+            finish_s=finish_s,
+            spread_s=spread(list(self._first_work.values()), self.job.places),
+            messages=self._messages + 2 * others,
+            bytes=self._bytes + 2 * others * HEAD_BYTES,
+            home_messages=self._home_messages + 2 * others,
+            statistics=total,
+            events=self._events,
+        )
+
+    # network --------------------------------------------------------------------------------------------------------
+
+    def _push(self, at: float, handler: Handler, place: int, what: object) -> None:
+        self._pushed += 1
+        heappush(self._heap, (at, self._pushed, handler, place, what))
+
+    def _send(self, sender: int, to: int, deliver: Handler, what: object, size: int = HEAD_BYTES) -> None:
+        free = self._free[sender]
+        machine = self.machine
+        leaves = (max(self._now, free)) + machine.message_s + size / machine.bytes_per_s
+        self._free[sender] = leaves
+        self._start[sender] += machine.message_s
+        self._messages += 1
+        self._bytes += size
+        self._home_messages += sender == 0 or to == 0
+        self._push(leaves + machine.latency_s, self._arrive, to, (deliver, what))
+
+    def _arrive(self, place: int, message: tuple[Handler, object]) -> None:
+        deliver, what = message
+        waits_until = self._free[place]
+        busy = waits_until > self._now
+        done = (waits_until if busy else self._now) + self.machine.message_s
+        self._free[place] = done
+        self._start[place] += self.machine.message_s
+        if busy:
+            self._push(done, deliver, place, what)
+        else:
+            self._now = done
+            deliver(place, what)
+
+    # what arrives ---------------------------------------------------------------------------------------------------
+
+    def _receive(self, place: int, loot: tuple[TreeBag, int | None]) -> None:
+        for effect in self._cores[place].receive(*loot):
+            assert isinstance(effect, Run)
+            bag = effect.bag
+            assert isinstance(bag, TreeBag)
+            self._bags[place] = bag
+            self._first_work.setdefault(place, self._now)
+            self._start[place] = self._now
+            if self._cores[place].attention:
+                self._carry_out(place, self._cores[place].look(0, bag))
+            else:
+                self._set_end(place, bag)
+
+    def _asked(self, place: int, question: tuple[int, int | None]) -> None:
+        core = self._cores[place]
+        for refusal in core.requested(*question):
+            assert isinstance(refusal, Refuse)
+            self._send(place, refusal.to, self._refused, refusal.nonce)
+        if core.attention and self._bags[place] is not None:
+            self._look_after_call(place)
+
+    def _refused(self, place: int, nonce: int) -> None:
+        self._ask(place, self._cores[place].refused(nonce))
+
+    def _ask(self, place: int, effects: Sequence[Effect[Any]]) -> None:
+        for request in effects:
+            assert isinstance(request, Request)
+            self._send(place, request.to, self._asked, (place, request.nonce))
+
+    def _reported(self, place: int, _what: None) -> None:
+        """Take a report; only in a tree anybody but place 0 does, and passes it on with others that come meanwhile."""
+        if not place:
+            self._finish_s = self._now
+        elif place not in self._reporting:
+            self._reporting.add(place)
+            self._push(self._now + TREE_WAITS_S, self._pass_on, place, None)
+
+    def _pass_on(self, place: int, _what: None) -> None:
+        self._reporting.discard(place)
+        self._send(place, (place - 1) // TREE_FAN, self._reported, None)
+
+    # workers --------------------------------------------------------------------------------------------------------
+
+    def _look_after_call(self, place: int) -> None:
+        """Have the worker look when the call is over that is under way."""
+        passed_s, call_s = self._now - self._start[place], self.machine.call_s
+        calls = int(passed_s / call_s) + 1 if passed_s > 0 else 1
+        at = self._start[place] + calls * call_s
+        if not 0 <= self._look_at[place] <= at:
+            self._look_at[place] = at
+            self._push(at, self._look, place, at)
+
+    def _look(self, place: int, at: float) -> None:
+        bag = self._bags[place]
+        if bag is None or self._look_at[place] != at:
+            return
+        self._look_at[place] = -1.0
+        self._process(place, bag, round((self._now - self._start[place]) / self.machine.node_s))
+        self._carry_out(place, self._cores[place].look(0, bag) if bag.subtrees else self._cores[place].dry(0, bag))
+
+    def _process(self, place: int, bag: TreeBag, nodes: int) -> None:
+        """Bring the bag to the present; what was done beyond that takes its time."""
+        if nodes > 0:
+            before = bag.work
+            bag.process(nodes)
+            done = bag.work - before
+            self._done += done
+            self._now += max(0.0, self._start[place] + done * self.machine.node_s - self._now)
+            self._start[place] = self._now
+
+    def _set_end(self, place: int, bag: TreeBag) -> None:
+        self._turn[place] += 1
+        self._push(self._start[place] + bag.total * self.machine.node_s, self._end, place, self._turn[place])
+
+    def _end(self, place: int, turn: int) -> None:
+        bag = self._bags[place]
+        if bag is None or turn != self._turn[place]:
+            return
+        due = self._start[place] + bag.total * self.machine.node_s
+        if due > self._now:  # messages have held the worker up
+            self._push(due, self._end, place, turn)
+            return
+        self._done += bag.total
+        bag.process(bag.total)
+        self._start[place] = self._now
+        self._carry_out(place, self._cores[place].dry(0, bag))
+
+    def _carry_out(self, place: int, effects: list[Effect[Any]]) -> None:
+        """Do what the worker is to do, then let it go on."""
+        ended = False
+        for effect in effects:
+            match effect:
+                case Give(to, TreeBag() as loot, nonce):
+                    self._send(place, to, self._receive, (loot, nonce), loot.message_bytes)
+                case Refuse(to, nonce):
+                    self._send(place, to, self._refused, nonce)
+                case Request(to, nonce):
+                    self._send(place, to, self._asked, (place, nonce))
+                case Ended():
+                    ended = True
+                case _:
+                    raise ModelError(f"a worker was asked to {effect}")
+        if ended:
+            self._rest(place)
+        elif (bag := self._bags[place]) is not None:
+            self._set_end(place, bag)
+            if self._cores[place].attention and bag.total > 2 * self.machine.least_nodes:
+                self._look_after_call(place)
+
+    def _rest(self, place: int) -> None:
+        self._bags[place] = None
+        self._look_at[place] = -1.0
+        self._last_task_s = max(self._last_task_s, self._now)
+        if self.job.finish == "home" and place:
+            self._send(place, 0, self._reported, None)
+        elif self.job.finish == "tree":
+            self._reported(place, None)

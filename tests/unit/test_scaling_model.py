@@ -1,0 +1,156 @@
+"""The simulation of large systems: exact, repeatable, never faster than possible, and it notices lost work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.harness.errors import BadUsage
+from benchmarks.scaling.model import command
+from benchmarks.scaling.model.engine import Model, ModelError
+from benchmarks.scaling.model.machine import Job, Machine
+from benchmarks.scaling.model.outcome import spread
+from benchmarks.scaling.model.sweep import parse_places, sweep
+from benchmarks.scaling.model.tree import Nodes, TreeBag, children
+from glb import LedgerError
+from glb.testing import check_bag
+
+SMALL = Job(places=24, work_s=0.05)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 17, 1000, 10**12])
+def test_children_make_up_the_rest_of_the_tree(size: int) -> None:
+    found = children(size)
+    assert sum(found) == size - 1
+    assert min(found) >= 1
+    assert 1 <= len(found) <= 5
+    assert children(size) == found
+
+
+def test_the_bag_keeps_the_rules() -> None:
+    check_bag(lambda: TreeBag([5000], 3, 4), Nodes, lambda nodes: nodes.count, expected=5000)
+
+
+@pytest.mark.parametrize("places", [1, 2, 7, 24, 65])
+@pytest.mark.parametrize("finish", ["home", "tree", "none"])
+def test_no_run_is_faster_than_possible(places: int, finish: Any) -> None:
+    outcome = Model(replace(SMALL, places=places, finish=finish)).run()
+    assert outcome.statistics.received >= places
+    assert outcome.last_task_s >= 0.05 * (1 - 1e-9)
+    assert outcome.last_task_s <= outcome.finish_s <= outcome.total_s
+    assert 0 < outcome.efficiency <= outcome.balance <= 1 + 1e-9
+    assert outcome.spread_s[2] is not None
+    assert (places == 1) == (outcome.messages == 0)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        replace(SMALL, random_steals=0),
+        replace(SMALL, random_steals=8),
+        replace(SMALL, radix=5),
+        replace(SMALL, lifelines="ring"),
+        replace(SMALL, lifelines="complete"),
+        replace(SMALL, lifelines="kautz", radix=3),
+        replace(SMALL, lifelines="random", radix=3),
+    ],
+)
+def test_every_way_of_balancing_finds_all_nodes(job: Job) -> None:
+    assert 0.3 < Model(job).run().balance <= 1 + 1e-9
+
+
+def test_the_same_job_has_the_same_outcome_and_another_seed_another() -> None:
+    assert Model(SMALL).run() == Model(SMALL).run()
+    assert Model(SMALL).run().total_s != Model(replace(SMALL, seed=1)).run().total_s
+
+
+def test_more_work_per_place_is_more_efficient_and_dear_messages_are_not() -> None:
+    usual = Model(SMALL).run().efficiency
+    assert Model(replace(SMALL, work_s=1.0)).run().efficiency > usual
+    assert Model(SMALL, Machine(message_s=0.002)).run().efficiency < usual
+
+
+def test_reports_keep_place_0_busy_unless_they_go_up_a_tree() -> None:
+    job = replace(SMALL, places=300)
+    outcomes = {finish: Model(replace(job, finish=finish)).run() for finish in ("home", "tree", "none")}
+    assert outcomes["home"].home_messages > 2 * outcomes["tree"].home_messages > 2 * outcomes["none"].home_messages
+
+
+def test_lost_and_doubled_work_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = Model._receive
+
+    def losing(model: Model, place: int, loot: tuple[TreeBag, int | None]) -> None:
+        if place != 3:
+            receive(model, place, loot)
+
+    def doubling(model: Model, place: int, loot: tuple[TreeBag, int | None]) -> None:
+        loot[0].count += place == 3
+        receive(model, place, loot)
+
+    monkeypatch.setattr(Model, "_receive", losing)
+    with pytest.raises(LedgerError, match="bags were sent"):
+        Model(SMALL).run()
+    monkeypatch.setattr(Model, "_receive", doubling)
+    with pytest.raises(ModelError, match="nodes were found"):
+        Model(SMALL).run()
+
+
+def test_progress_is_told() -> None:
+    seen: list[tuple[float, float]] = []
+    Model(replace(SMALL, places=200, work_s=0.5), on_progress=lambda *told: seen.append(told)).run()
+    assert seen == sorted(seen)
+    assert 0 < seen[-1][0] <= 1
+
+
+def test_spread_counts_places_that_never_worked() -> None:
+    assert spread([3.0, 1.0, 2.0], 4) == (2.0, None, None)
+    assert spread([0.0], 1) == (0.0, 0.0, 0.0)
+
+
+def test_numbers_of_places() -> None:
+    assert parse_places("16..100") == (16, 64, 100)
+    assert parse_places("8,2..32") == (2, 8, 32)
+    for wrong in ("", "x", "1", "16..", "2000000"):
+        with pytest.raises(BadUsage):
+            parse_places(wrong)
+
+
+def test_reports_are_left_out_where_they_are_too_many() -> None:
+    sizes = sweep((16, 64), Job(places=2), 16, most_reports=16).sizes
+    assert [(job.places, job.finish) for job in sizes] == [(16, "none"), (64, "none"), (16, "tree"), (16, "home")]
+
+
+def test_the_command_shows_draws_and_does_not_repeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, figure = tmp_path / "model.json", tmp_path / "model.png"
+    arguments = ["--quick", "--quiet", "--json", str(path)]
+    assert command.main([*arguments, "--figure", str(figure)]) == 0
+    first = capsys.readouterr().out
+    assert "SIMULATED" in first
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+    content = json.loads(path.read_text())
+    assert content["simulated"] is True
+    assert {run["job"]["places"] for run in content["runs"]} == {16, 64}
+    monkeypatch.setattr(Model, "run", lambda _: pytest.fail("a run was repeated"))
+    assert command.main(arguments) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == first.splitlines()[:-2]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--places", "0"], ["--work", "0"], ["--at", "1"], ["--figure", "x.doc"], ["--figure", "no/x.png"], ["--frob"]],
+)
+def test_bad_usage_is_refused(wrong: list[str]) -> None:
+    assert command.main([*wrong, "--quiet"]) == 2
+
+
+def test_a_file_with_something_else_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "notes.json"
+    path.write_text("[1]")
+    assert command.main(["--quick", "--quiet", "--json", str(path)]) == 2
+    assert path.read_text() == "[1]"

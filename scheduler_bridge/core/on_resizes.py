@@ -72,6 +72,7 @@ def _grown(
     job.allotment = job.allotment.minus(unused)
     state.pool.release(job.spec.job_id, unused)
     job.grows += 1
+    job.last_resize = "grow"
     job.note = f"grew by {len(gained)} to {wording.nodes(len(job.allotment))}"
     _close(state, job, now, state.settings.cooldown_s)
     return []
@@ -86,6 +87,7 @@ def _shrunk(
     job.allotment = job.allotment.minus(released)
     state.pool.release(job.spec.job_id, sorted(released))
     job.shrinks += 1
+    job.last_resize = "shrink"
     job.note = f"shrank by {order.count} to {wording.nodes(len(job.allotment))}"
     _close(state, job, now, state.settings.cooldown_s)
     return []

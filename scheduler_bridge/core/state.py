@@ -5,13 +5,17 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from scheduler_bridge.core.effects import Effect, KillJob
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import JobState, Step
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import Allotment, ClusterView, Reservation
+from scheduler_bridge.model import Allotment, ClusterView, JobSpec, Reservation
+
+_HISTORY_JOBS: Final = 10
+"""The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class SchedulerState:
         queue: The waiting ones, in the order of their submission.
         active: Those that hold nodes, in the order of their starts.
         reservations: Made in the last pass, by job, in the order in which the policy named them.
+        past_use: Per user, the used parts of the walltimes of the last jobs.
+        accuracy: Per user, their mean; replaced, never changed, for views hold it.
         next_order: Number of the next order.
         changed: Something happened since the last pass that may allow a decision.
         touched: Jobs changed by the present batch.
@@ -69,6 +75,8 @@ class SchedulerState:
     queue: dict[int, TrackedJob] = field(default_factory=dict)
     active: dict[int, TrackedJob] = field(default_factory=dict)
     reservations: dict[int, Reservation] = field(default_factory=dict)
+    past_use: dict[str, deque[float]] = field(default_factory=dict)
+    accuracy: dict[str, float] = field(default_factory=dict)
     next_order: int = 1
     changed: bool = False
     touched: set[int] = field(default_factory=set)
@@ -86,6 +94,7 @@ class SchedulerState:
             queue=tuple([job.spec for job in self.queue.values()]),
             running=tuple([job.view() for job in self.active.values()]),
             reservations=tuple(self.reservations.values()),
+            accuracy=self.accuracy,
         )
 
     def reservation_of(self, job_id: int) -> Reservation | None:
@@ -122,9 +131,17 @@ class SchedulerState:
             outcome, reason = job.kill
         job.outcome, job.reason, job.ended_s = outcome, reason, now
         job.note = f"{outcome}: {reason}" if reason else outcome
+        if outcome in ("completed", "timeout") and job.started_s is not None:
+            self._note_use(job.spec, now - job.started_s)
         job.ready, job.order = False, None
         self.pool.release(job.spec.job_id, job.allotment)
         job.allotment = Allotment()
         self.queue.pop(job.spec.job_id, None)
         self.active.pop(job.spec.job_id, None)
         self.touch(job)
+
+    def _note_use(self, spec: JobSpec, runtime_s: float) -> None:
+        """Keep what the user's job used of its walltime. [D] Failed, cancelled and lost jobs say nothing about it."""
+        used = self.past_use.setdefault(spec.user, deque(maxlen=_HISTORY_JOBS))
+        used.append(min(1.0, runtime_s / spec.walltime_s))
+        self.accuracy = {**self.accuracy, spec.user: sum(used) / len(used)}

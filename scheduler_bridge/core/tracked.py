@@ -42,6 +42,7 @@ class TrackedJob:
     starts: int = 0
     grows: int = 0
     shrinks: int = 0
+    last_resize: Literal["grow", "shrink"] | None = None
     losses: int = 0
     """Nodes that it went on without; it may hold less than its minimum then."""
     _view: RunningJob | None = None
@@ -88,5 +89,6 @@ class TrackedJob:
                 order=order.kind if order else None,
                 order_nodes=order.count if order else 0,
                 deferred=order.deferred if order else False,
+                last_resize=self.last_resize,
             )
         return self._view

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from scheduler_bridge.model.job import JobSpec
@@ -24,6 +25,7 @@ class RunningJob:
         order: The kind of the order under way, if any.
         order_nodes: How many nodes that order moves.
         deferred: The job put the order off: nobody knows when it will be carried out.
+        last_resize: The kind of its last completed order, if any.
     """
 
     spec: JobSpec
@@ -36,6 +38,7 @@ class RunningJob:
     order: Literal["grow", "shrink"] | None = None
     order_nodes: int = 0
     deferred: bool = False
+    last_resize: Literal["grow", "shrink"] | None = None
 
     @property
     def releasing_nodes(self) -> int:
@@ -64,6 +67,8 @@ class ClusterView:
         queue: Waiting jobs in the order of their submission.
         running: Jobs that hold nodes, in the order of their starts.
         reservations: What the last pass promised to jobs; those that have left the queue since may be among them.
+        accuracy: Per user, how much of the walltime that was asked for the last jobs used: a mean from 0 to 1. Users
+            whose jobs have not ended yet are missing.
     """
 
     total_nodes: int
@@ -71,3 +76,4 @@ class ClusterView:
     queue: tuple[JobSpec, ...]
     running: tuple[RunningJob, ...]
     reservations: tuple[Reservation, ...] = ()
+    accuracy: Mapping[str, float] = field(default_factory=dict)

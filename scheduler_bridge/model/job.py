@@ -29,6 +29,8 @@ class JobSpec:
         walltime_s: The user's bound on the runtime, in seconds.
         submit_s: When it was submitted, in seconds of the scheduler's clock.
         command: What to run; may be empty in simulations.
+        rho: How far the job's speedup stays behind its nodes, as the scheduler believes: n nodes do the work of one
+            n^(1 - rho) times as fast. 0 is linear [MEBF, section 2.2].
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -44,6 +46,7 @@ class JobSpec:
     walltime_s: float
     submit_s: float
     command: tuple[str, ...] = ()
+    rho: float = 0.0
 
     def __post_init__(self) -> None:
         for problem, culprit in (
@@ -63,6 +66,7 @@ class JobSpec:
                 not (math.isfinite(self.walltime_s) and self.walltime_s > 0),
                 f"walltime_s is {self.walltime_s}, must be positive and finite",
             ),
+            (not 0 <= self.rho <= 1, f"rho is {self.rho}, must be from 0 to 1"),
             (not math.isfinite(self.submit_s), f"submit_s is {self.submit_s}, must be finite"),
         ):
             if problem:

@@ -12,15 +12,26 @@ from scheduler_bridge.policies import easy as _easy
 from scheduler_bridge.policies import fcfs as _fcfs
 from scheduler_bridge.policies import keep_preferred as _keep_preferred
 from scheduler_bridge.policies import malleable as _malleable
+from scheduler_bridge.policies import mebf as _mebf
 from scheduler_bridge.policies import minimum as _minimum
+from scheduler_bridge.policies import penalty as _penalty
 from scheduler_bridge.policies import preferred as _preferred
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Shrink, Start
-from scheduler_bridge.policies.registry import PolicyInfo, UnknownPolicyError, describe, get, names, register
+from scheduler_bridge.policies.registry import (
+    InvalidParameterError,
+    PolicyInfo,
+    UnknownPolicyError,
+    describe,
+    get,
+    names,
+    register,
+)
 
 __all__ = [
     "Decision",
     "Grow",
+    "InvalidParameterError",
     "Policy",
     "PolicyInfo",
     "Reserve",
@@ -43,4 +54,6 @@ _REGISTERED = (
     _preferred,
     _average,
     _keep_preferred,
+    _mebf,
+    _penalty,
 )

@@ -25,10 +25,10 @@ class InOrder:
                 return
             plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
 
-    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes for the first; the others wait for the first."""
-        if position > 0:
-            return f"job {view.queue[0].job_id} is first in the queue and nobody overtakes"
+        if reservation is not None and reservation.job_id != job.job_id:
+            return f"job {reservation.job_id} is first in the queue and nobody overtakes"
         return too_few(need, view, reservation)
 
 
@@ -46,7 +46,7 @@ class AnyThatFits:
             else:
                 reason = "backfilled: it fits into the free nodes"
 
-    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:  # noqa: ARG002
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:  # noqa: ARG002
         """Too few nodes."""
         return too_few(need, view, None)
 
@@ -100,11 +100,11 @@ class Easy:
             plan.charge(spec, need)
             plan.promise(spec, need)
 
-    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes, or it would delay the reservation."""
         if need > view.free_nodes or reservation is None:
             return too_few(need, view, reservation)
-        if reservation.job_id == view.queue[position].job_id:
+        if reservation.job_id == job.job_id:
             return f"the nodes for it are being released; {reservation}"
         return f"it would delay job {reservation.job_id}: {reservation}, {wording.are(reservation.spare_nodes)} spare"
 

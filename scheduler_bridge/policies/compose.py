@@ -34,8 +34,8 @@ class Backfill(Protocol):
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start jobs of ``queue`` in ``plan``."""
 
-    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
-        """Why the job at ``position`` of the queue, which needs ``need`` nodes, waits."""
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
+        """Why ``job``, which needs ``need`` nodes, waits; ``reservation`` is its own, else the first one."""
 
 
 class Redistribution(Protocol):
@@ -66,8 +66,7 @@ class ComposedPolicy:
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         """In one sentence, with the reservation that stands in the way, if any."""
-        position = next(index for index, spec in enumerate(view.queue) if spec.job_id == job.job_id)
-        return self.backfill.why(self.size.need(job, view.total_nodes), view, reservation, position)
+        return self.backfill.why(self.size.need(job, view.total_nodes), view, reservation, job)
 
 
 def by_submission(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time

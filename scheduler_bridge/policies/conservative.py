@@ -48,11 +48,11 @@ class EveryReservation:
                 spare = profile.room(start_s, start_s + spec.walltime_s)
                 plan.reservations.append(Reservation(spec.job_id, start_s, need, spare))
 
-    def why(self, need: int, view: ClusterView, reservation: Reservation | None, position: int) -> str:
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Its own reservation, and what it waits for."""
         if need > view.free_nodes or reservation is None:
             return too_few(need, view, reservation)
-        if reservation.job_id != view.queue[position].job_id:
+        if reservation.job_id != job.job_id:
             return f"it would delay others: {reservation}"
         return f"to start now would delay others; {reservation}, {wording.are(reservation.spare_nodes)} spare then"
 

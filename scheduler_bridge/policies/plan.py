@@ -142,13 +142,21 @@ class Plan:
 
     def room(self, spec: JobSpec, nodes: int) -> int:
         """How many of ``nodes`` nodes ``spec`` may take now without delaying the reservation."""
-        if self.reservation is None or self.now + spec.walltime_s <= self.reservation.start_s:
+        return self.room_until(self.now + spec.walltime_s, nodes)
+
+    def room_until(self, end_s: float, nodes: int) -> int:
+        """How many of ``nodes`` nodes may be taken now until ``end_s`` without delaying the reservation."""
+        if self.reservation is None or end_s <= self.reservation.start_s:
             return nodes
-        return min(nodes, self.spare)
+        return min(nodes, max(0, self.spare))
 
     def charge(self, spec: JobSpec, nodes: int) -> None:
         """Note that ``spec`` takes ``nodes`` nodes, from the spare ones if it runs beyond the reservation."""
-        if self.reservation is not None and self.now + spec.walltime_s > self.reservation.start_s:
+        self.charge_until(self.now + spec.walltime_s, nodes)
+
+    def charge_until(self, end_s: float, nodes: int) -> None:
+        """Note that ``nodes`` nodes are taken until ``end_s``."""
+        if self.reservation is not None and end_s > self.reservation.start_s:
             self.spare -= nodes
 
     def decisions(self) -> list[Decision]:

@@ -13,6 +13,10 @@ class UnknownPolicyError(ValueError):
     """No policy has that name, or the policy has no such parameter; the text lists what there is."""
 
 
+class InvalidParameterError(UnknownPolicyError):
+    """A parameter of a policy has a value that it cannot have; the text lists what it can."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
     """What a policy is: its name, one line, the whole description with its source, and its parameters' defaults."""

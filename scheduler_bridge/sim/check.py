@@ -271,7 +271,7 @@ def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
     def spec(job: JobSpec) -> JobSpec:
         walltime_s = max(_GRAIN_S, _snap(job.walltime_s))
         moved = replace(job, submit_s=_snap(job.submit_s) + shift_s, walltime_s=walltime_s)
-        return replace(moved, job_id=_renamed(job.job_id), name="x", user="y") if rename else moved
+        return replace(moved, job_id=_renamed(job.job_id), name="x", user=_renamed_user(job.user)) if rename else moved
 
     def running(job: RunningJob) -> RunningJob:
         return replace(
@@ -291,11 +291,16 @@ def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
         queue=tuple(map(spec, view.queue)),
         running=tuple(map(running, view.running)),
         reservations=tuple(map(promised, view.reservations)),
+        accuracy={_renamed_user(user) if rename else user: value for user, value in view.accuracy.items()},
     )
 
 
 def _renamed(job_id: int) -> int:
     return job_id * _ID_FACTOR + _ID_OFFSET
+
+
+def _renamed_user(user: str) -> str:
+    return f"not {user}"
 
 
 def _moved_decision(decision: Decision) -> Decision:

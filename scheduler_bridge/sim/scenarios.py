@@ -6,7 +6,7 @@ import random
 
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import CancelJob, Event, EvolvingRequest, NodeDown, NodeUp
-from scheduler_bridge.model import JobSpec
+from scheduler_bridge.model import JobClass, JobSpec
 from scheduler_bridge.sim.check import Scenario
 from scheduler_bridge.sim.models import SimJob
 
@@ -48,10 +48,21 @@ def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> SimJo
     low, preferred, high = sorted(rng.randint(1, largest) for _ in range(3))
     walltime_s, submit_s = float(rng.randint(1, 80)), float(rng.choice([0, rng.randint(0, _LAST_SUBMIT_S)]))
     runtime_s = float(rng.choice([walltime_s, rng.randint(1, 90)]))
-    if rng.random() < 0.4:
-        spec = JobSpec(job_id, f"j{job_id}", "u", "rigid", preferred, preferred, preferred, walltime_s, submit_s)
-    else:
-        spec = JobSpec(job_id, f"j{job_id}", "u", "malleable", preferred, low, high, walltime_s, submit_s)
+    job_class: JobClass = "malleable" if rng.random() < 0.6 else "rigid"
+    if job_class == "rigid":
+        low = high = preferred
+    spec = JobSpec(
+        job_id=job_id,
+        name=f"j{job_id}",
+        user=rng.choice("abc"),
+        job_class=job_class,
+        nodes=preferred,
+        min_nodes=low,
+        max_nodes=high,
+        walltime_s=walltime_s,
+        submit_s=submit_s,
+        rho=rng.choice([0.0, 0.1, 0.3]),
+    )
     if exact:
         return SimJob(spec, runtime_s, ready_delay_s=rng.choice([0.0, 0.0, None]))
     return SimJob(

@@ -15,9 +15,17 @@ from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
 from scheduler_bridge.sim import Scenario, SimJob, check_policy
 
-CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {"backfilling": "any", "conservative": "nothing"}
+CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {
+    "backfilling": "any",
+    "conservative": "nothing",
+    "penalty": "nothing",
+}
 NEED = {"keep-pref": at_preferred}
-PROTECTS: dict[str, Literal["nothing", "promises", "head"]] = {"backfilling": "nothing", "conservative": "promises"}
+PROTECTS: dict[str, Literal["nothing", "promises", "head"]] = {
+    "backfilling": "nothing",
+    "conservative": "promises",
+    "penalty": "nothing",
+}
 END_S = 400  # all disturbances are over by then
 
 WHOLE = st.integers(min_value=0, max_value=60)
@@ -31,7 +39,9 @@ def specs(draw: st.DrawFn, job_id: int, largest: int) -> JobSpec:
     nodes = low if job_class == "rigid" else draw(st.integers(low, largest))
     high = low if job_class == "rigid" else draw(st.integers(nodes, largest))
     walltime_s, submit_s = draw(st.integers(1, 80)), draw(WHOLE)
-    return JobSpec(job_id, f"j{job_id}", "u", job_class, nodes, low, high, float(walltime_s), float(submit_s))
+    user, rho = draw(st.sampled_from("uv")), draw(st.sampled_from([0.0, 0.1, 0.3]))
+    name = f"j{job_id}"
+    return JobSpec(job_id, name, user, job_class, nodes, low, high, float(walltime_s), float(submit_s), rho=rho)
 
 
 @st.composite
@@ -87,12 +97,21 @@ def rough(draw: st.DrawFn) -> Scenario:
     return Scenario(nodes, tuple(jobs), (*happens, *back), parameters)
 
 
-@pytest.mark.parametrize("name", policies.names())
+VARIANTS: list[tuple[str, dict[str, object]]] = [
+    *((name, {}) for name in policies.names()),
+    ("mebf", {"expand": "spare", "plus": "shrink"}),
+    ("mebf", {"expand": "intensive", "plus": "expand"}),
+    ("penalty", {"over": "conservative"}),
+    ("penalty", {"over": "avg"}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS)
 @given(scenario=calm())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_policy_holds_where_walltimes_are_exact(name: str, scenario: Scenario) -> None:
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_policy_holds_where_walltimes_are_exact(name: str, parameters: dict[str, object], scenario: Scenario) -> None:
     check_policy(
-        lambda: policies.get(name),
+        lambda: policies.get(name, **parameters),
         scenario,
         conserves=CONSERVES.get(name, "head"),
         need=NEED.get(name, at_minimum),
@@ -100,8 +119,8 @@ def test_policy_holds_where_walltimes_are_exact(name: str, scenario: Scenario) -
     )
 
 
-@pytest.mark.parametrize("name", policies.names())
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS)
 @given(scenario=rough())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_policy_holds_whatever_happens(name: str, scenario: Scenario) -> None:
-    check_policy(lambda: policies.get(name), scenario)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_policy_holds_whatever_happens(name: str, parameters: dict[str, object], scenario: Scenario) -> None:
+    check_policy(lambda: policies.get(name, **parameters), scenario)

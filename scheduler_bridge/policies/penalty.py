@@ -1,0 +1,49 @@
+"""The penalty scheduling policy (PSP)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from scheduler_bridge.model import ClusterView, JobSpec
+from scheduler_bridge.policies.base import Policy
+from scheduler_bridge.policies.compose import ComposedPolicy
+from scheduler_bridge.policies.registry import InvalidParameterError, get, register
+
+_LIMITS: Final = (0.2, 0.4, 0.6, 0.8)
+"""Where the next better priority begins [2016 paper, table 1]."""
+_NEWCOMER: Final = 3
+
+
+def priority(accuracy: float | None) -> int:
+    """The priority, 1 to 5, of the jobs of a user with this mean accuracy; 3 without a history [D]."""
+    return _NEWCOMER if accuracy is None else 1 + bisect_right(_LIMITS, accuracy)
+
+
+def by_accuracy(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
+    """Jobs of users with good walltimes first; among equals, first come, first served."""
+    return sorted(view.queue, key=lambda spec: -priority(view.accuracy.get(spec.user)))
+
+
+@register
+def penalty(over: str = "easy") -> Policy:
+    """Penalty (PSP): users whose jobs use what they ask for come first, over any other policy.
+
+    A user's accuracy is the mean of runtime divided by walltime over the last ten jobs that ended. Jobs are queued by
+    five priorities with the limits 0.2, 0.4, 0.6 and 0.8, within a priority in the order of submission. Priorities are
+    computed anew in every pass, so at least at every submission and end.
+
+    Parameters: ``over``, the policy whose backfilling, start sizes and redistribution are used (``easy``, as in the
+    paper's scheduler, or any other that takes the order of submission).
+
+    Source: Rocchetti, Iturriaga, Nesmachnow, "Including accurate user estimates in HPC schedulers: an empirical
+    analysis", 2016, section 4 and table 1.
+    [D] Users without a history are in the middle priority. [D] Jobs that ended by themselves or at their walltime
+    count; failed, cancelled and lost ones do not. [D] A resized job counts like any other.
+    """
+    base = get(over)
+    if not isinstance(base, ComposedPolicy):
+        raise InvalidParameterError(f"penalty needs a policy that is composed of parts, {over!r} is not")
+    return replace(base, name="penalty", order=by_accuracy)

@@ -1,0 +1,68 @@
+"""Hand-computed cases for the penalty scheduling policy, and the accuracy that the core keeps for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core.events import CancelJob
+from scheduler_bridge.model import ClusterView, JobSpec
+from scheduler_bridge.policies import Reserve, Start
+from scheduler_bridge.policies.penalty import priority
+from scheduler_bridge.sim import SimJob, SimResult, simulate
+
+
+def job(job_id: int, user: str, runtime_s: float = 10.0, walltime_s: float = 10.0, submit_s: float = 0.0) -> SimJob:
+    return SimJob(JobSpec(job_id, "r", user, "rigid", 1, 1, 1, walltime_s, submit_s), runtime_s)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "expected"),
+    [(None, 3), (0.0, 1), (0.19, 1), (0.2, 2), (0.35, 2), (0.4, 3), (0.6, 4), (0.79, 4), (0.8, 5), (1.0, 5)],
+)
+def test_the_priorities_are_those_of_table_1(accuracy: float | None, expected: int) -> None:
+    assert priority(accuracy) == expected
+
+
+def test_good_estimators_come_first_and_newcomers_in_the_middle() -> None:
+    queue = tuple(job(index, user).spec for index, user in enumerate(("bad", "new", "good", "bad", "good")))
+    view = ClusterView(5, 5, queue, (), accuracy={"good": 0.9, "bad": 0.1})
+    started = [d.job_id for d in policies.get("penalty").decide(view, 0.0) if isinstance(d, Start)]
+    assert started == [2, 4, 1, 0, 3]
+
+
+def test_the_reservation_is_the_best_estimators() -> None:
+    queue = (job(0, "bad").spec, JobSpec(1, "r", "good", "rigid", 2, 2, 2, 10.0, 0.0))
+    view = ClusterView(2, 0, queue, (), accuracy={"good": 0.9, "bad": 0.1})
+    (reserve,) = (d for d in policies.get("penalty", over="fcfs").decide(view, 0.0) if isinstance(d, Reserve))
+    assert reserve.reservation.job_id == 1
+
+
+def test_timeline() -> None:
+    # One node. 0 s to 1 s: bad's job (1 s of 10 s: accuracy 0.1), 1 s to 11 s: good's (accuracy 1). Then good's second
+    # job (submitted later) runs before bad's second one.
+    jobs = [job(0, "bad", 1.0), job(1, "good"), job(2, "bad", 1.0, submit_s=5.0), job(3, "good", submit_s=6.0)]
+    records = simulate(1, policies.get("penalty"), jobs).records
+    assert [record.start_s for record in records.values()] == [0, 1, 21, 11]
+
+
+def accuracy(result: SimResult) -> dict[str, float]:
+    return dict(result.core._state.view().accuracy)
+
+
+def test_the_last_ten_jobs_count() -> None:
+    early, late = [job(index, "u", 2.0) for index in range(5)], [job(index, "u", 5.0) for index in range(5, 15)]
+    assert accuracy(simulate(1, policies.get("fcfs"), early)) == {"u": 0.2}
+    assert accuracy(simulate(1, policies.get("fcfs"), [*early, *late])) == {"u": 0.5}
+    assert accuracy(simulate(1, policies.get("fcfs"), [*early, *late[:5]])) == {"u": 0.35}
+
+
+def test_jobs_over_their_walltime_are_exact_and_cancelled_ones_do_not_count() -> None:
+    result = simulate(2, policies.get("fcfs"), [job(0, "slow", 99.0), job(1, "gone")], [(3.0, CancelJob(1))])
+    assert accuracy(result) == {"slow": 1.0}
+
+
+def test_it_lies_over_any_other_policy() -> None:
+    assert policies.get("penalty", over="malleable").name == "penalty"
+    with pytest.raises(policies.UnknownPolicyError, match="no policy 'esay'"):
+        policies.get("penalty", over="esay")

@@ -1,7 +1,8 @@
-"""Vectors of 16 lanes for numba kernels, as generic LLVM IR; importing this module needs numba.
+"""Vectors of many lanes for numba kernels, as generic LLVM IR; importing this module needs numba.
 
-LLVM lowers the IR to whatever the CPU has (one AVX-512 register, two of AVX2, four of SSE2 or NEON), so kernels need
-neither a compiler nor a test of the CPU. An intrinsic is a Python function that emits the IR at the place of a call.
+LLVM lowers the IR to whatever the CPU has (16 lanes are one AVX-512 register, two of AVX2, four of SSE2 or NEON), so
+kernels need neither a compiler nor a test of the CPU. An intrinsic is a Python function that emits the IR at the place
+of a call.
 
 numba's cache watches the module of a kernel, not this one: after a change of what is emitted here, touch the modules
 named ``vector``.
@@ -14,10 +15,8 @@ from typing import Any, TypeAlias
 
 import numba.extending
 from llvmlite import binding, ir
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.core.compiler_lock import global_compiler_lock
-
-LANES = 16
 
 Value: TypeAlias = Any  # an ir.Value; llvmlite has no types
 Builder: TypeAlias = Any
@@ -26,23 +25,16 @@ intrinsic: Any = numba.extending.intrinsic
 """numba's decorator; some versions have types for it that ask for the typing context at the place of a call."""
 
 WORD = ir.IntType(32)
-VECTOR = ir.VectorType(WORD, LANES)
-MASK = ir.VectorType(ir.IntType(1), LANES)
-_BITS = ir.IntType(LANES)
-_COMPRESS = f"llvm.experimental.vector.compress.v{LANES}i32"
+_COMPRESS_LANES = 16
+_COMPRESS = f"llvm.experimental.vector.compress.v{_COMPRESS_LANES}i32"
 
 
-def constant(lanes: int | Sequence[int]) -> Value:
-    """Return a constant vector; one number goes to all lanes."""
-    values = [lanes] * LANES if isinstance(lanes, int) else lanes
-    return ir.Constant(VECTOR, [value & 0xFFFFFFFF for value in values])
-
-
-def splat(builder: Builder, word: Value) -> Value:
-    """Return a vector with ``word`` in every lane."""
-    undefined = ir.Constant(VECTOR, ir.Undefined)
-    first = builder.insert_element(undefined, word, ir.Constant(WORD, 0))
-    return builder.shuffle_vector(first, undefined, constant(0))
+def has_wide_registers() -> bool:
+    """Tell whether the CPU that numba compiles for has registers of 16 words, and 32 of them (AVX-512)."""
+    target: Any = config
+    if target.CPU_FEATURES is not None:
+        return "+avx512f" in target.CPU_FEATURES
+    return target.CPU_NAME in (None, "host") and bool(binding.get_host_cpu_features().get("avx512f", False))
 
 
 def pointer(builder: Builder, address: Value) -> Value:
@@ -50,46 +42,61 @@ def pointer(builder: Builder, address: Value) -> Value:
     return builder.inttoptr(address, WORD.as_pointer())
 
 
-def load(builder: Builder, words: Value, offset: Value) -> Value:
-    """Return the vector at ``words`` + ``offset`` words; any alignment will do."""
-    place = builder.bitcast(builder.gep(words, [offset]), VECTOR.as_pointer())
-    return builder.load(place, align=4)
-
-
-def store(builder: Builder, vector: Value, words: Value, offset: Value) -> None:
-    """Store the vector at ``words`` + ``offset`` words; any alignment will do."""
-    place = builder.bitcast(builder.gep(words, [offset]), VECTOR.as_pointer())
-    builder.store(vector, place, align=4)
-
-
 def _declare(builder: Builder, kind: Value, name: str) -> Value:
     return cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
 
 
-def rotate_left(builder: Builder, vector: Value, bits: int) -> Value:
-    """Return every lane rotated."""
-    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-    shift = _declare(builder, kind, f"llvm.fshl.v{LANES}i32")
-    return builder.call(shift, [vector, vector, constant(bits)])
+class Lanes:
+    """Emits operations on vectors of 32-bit words.
 
+    Args:
+        count: Words per vector.
+    """
 
-def popcount(builder: Builder, mask: Value) -> Value:
-    """Return the number of lanes set in a mask, as a 64-bit integer."""
-    kind = ir.FunctionType(_BITS, [_BITS])
-    count = _declare(builder, kind, f"llvm.ctpop.i{LANES}")
-    return builder.zext(builder.call(count, [builder.bitcast(mask, _BITS)]), ir.IntType(64))
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._vector = ir.VectorType(WORD, count)
+        self._mask = ir.VectorType(ir.IntType(1), count)
+        self._bits = ir.IntType(count)
 
+    def constant(self, lanes: int | Sequence[int]) -> Value:
+        """Return a constant vector; one number goes to all lanes."""
+        values = [lanes] * self._count if isinstance(lanes, int) else lanes
+        return ir.Constant(self._vector, [value & 0xFFFFFFFF for value in values])
 
-def any_lane(builder: Builder, mask: Value) -> Value:
-    """Return whether a lane is set in a mask."""
-    return builder.icmp_unsigned("!=", builder.bitcast(mask, _BITS), ir.Constant(_BITS, 0))
+    def splat(self, builder: Builder, word: Value) -> Value:
+        """Return a vector with ``word`` in every lane."""
+        undefined = ir.Constant(self._vector, ir.Undefined)
+        first = builder.insert_element(undefined, word, ir.Constant(WORD, 0))
+        return builder.shuffle_vector(first, undefined, self.constant(0))
 
+    def load(self, builder: Builder, words: Value, offset: Value) -> Value:
+        """Return the vector at ``words`` + ``offset`` words; any alignment will do."""
+        place = builder.bitcast(builder.gep(words, [offset]), self._vector.as_pointer())
+        return builder.load(place, align=4)
 
-def compressor(builder: Builder) -> Callable[[Value, Value], Value]:
-    """Return a function of vector and mask that moves the lanes of the mask to the front; see ``has_compress``."""
-    kind = ir.FunctionType(VECTOR, [VECTOR, MASK, VECTOR])
-    compress = _declare(builder, kind, _COMPRESS)
-    return lambda vector, mask: builder.call(compress, [vector, mask, ir.Constant(VECTOR, ir.Undefined)])
+    def store(self, builder: Builder, vector: Value, words: Value, offset: Value) -> None:
+        """Store the vector at ``words`` + ``offset`` words; any alignment will do."""
+        place = builder.bitcast(builder.gep(words, [offset]), self._vector.as_pointer())
+        builder.store(vector, place, align=4)
+
+    def rotate_left(self, builder: Builder, vector: Value, bits: int) -> Value:
+        """Return every lane rotated."""
+        kind = ir.FunctionType(self._vector, [self._vector] * 3)
+        shift = _declare(builder, kind, f"llvm.fshl.v{self._count}i32")
+        return builder.call(shift, [vector, vector, self.constant(bits)])
+
+    def popcount(self, builder: Builder, mask: Value) -> Value:
+        """Return the number of lanes set in a mask, as a 64-bit integer."""
+        kind = ir.FunctionType(self._bits, [self._bits])
+        count = _declare(builder, kind, f"llvm.ctpop.i{self._count}")
+        return builder.zext(builder.call(count, [builder.bitcast(mask, self._bits)]), ir.IntType(64))
+
+    def compressor(self, builder: Builder) -> Callable[[Value, Value], Value]:
+        """Return a function of vector and mask that moves the lanes of the mask to the front; see ``has_compress``."""
+        kind = ir.FunctionType(self._vector, [self._vector, self._mask, self._vector])
+        compress = _declare(builder, kind, f"llvm.experimental.vector.compress.v{self._count}i32")
+        return lambda vector, mask: builder.call(compress, [vector, mask, ir.Constant(self._vector, ir.Undefined)])
 
 
 def has_compress() -> bool:
@@ -99,8 +106,9 @@ def has_compress() -> bool:
     attributes to the declaration of an intrinsic that it knows, and none to an unknown name. Another thread may compile
     meanwhile, in the same context of LLVM, which is not made for that.
     """
+    lanes = _COMPRESS_LANES
     with global_compiler_lock:
         module = binding.parse_assembly(
-            f"declare <{LANES} x i32> @{_COMPRESS}(<{LANES} x i32>, <{LANES} x i1>, <{LANES} x i32>)"
+            f"declare <{lanes} x i32> @{_COMPRESS}(<{lanes} x i32>, <{lanes} x i1>, <{lanes} x i32>)"
         )
         return any(True for _ in module.get_function(_COMPRESS).attributes)

@@ -16,8 +16,8 @@ FLAGS: Final = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC")
 LIMIT_S: Final = 60.0
 
 
-def load(name: str, folder: Path) -> ctypes.CDLL:
-    """Compile ``c/NAME.c`` into ``folder`` and return the library.
+def load(name: str, folder: Path, *flags: str) -> ctypes.CDLL:
+    """Compile ``c/NAME.c`` into ``folder``, with ``flags`` more, and return the library.
 
     Raises:
         Absent: There is no compiler, or it fails.
@@ -25,9 +25,9 @@ def load(name: str, folder: Path) -> ctypes.CDLL:
     compiler = shutil.which(COMPILER)
     if compiler is None:
         raise Absent(f"{COMPILER} is not installed")
-    library = folder / f"{name}.so"
+    library = folder / f"{name}{len(list(folder.iterdir()))}.so"
     with resources.as_file(resources.files("benchmarks.kernels") / "c" / f"{name}.c") as source:
-        command = [compiler, *FLAGS, str(source), "-o", str(library)]
+        command = [compiler, *FLAGS, *flags, str(source), "-o", str(library)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -25,12 +25,14 @@ from benchmarks.nqueens.symmetry import (
     TURN_SHIFT,
     WEIGHTS,
 )
-from benchmarks.simd import LANES, intrinsic
+from benchmarks.simd import intrinsic
 
 if TYPE_CHECKING:
     from benchmarks.simd import Builder, Value
 
-NAME = "numba, 16 lanes"
+LANES = 16
+_vectors = simd.Lanes(LANES)
+NAME = f"numba, {LANES} lanes"
 CAPACITY = 2 * LANES
 """Entries per level that the kernel needs room for: it adds a vector of LANES to fewer than LANES."""
 
@@ -47,38 +49,38 @@ class _Rules:
 
     def __getitem__(self, field: int) -> Value:
         place = self._builder.gep(self._words, [ir.Constant(simd.WORD, field)])
-        return simd.splat(self._builder, self._builder.load(place))
+        return _vectors.splat(self._builder, self._builder.load(place))
 
 
 def _load_placements(builder: Builder, source: Value, stride: Value, lanes: Value) -> tuple[list[Value], Value]:
     """Emit the load of the four fields, nothing to be tried in lanes beyond the number; return them and a lane mask."""
-    fields = [simd.load(builder, source, builder.mul(stride, ir.Constant(simd.WORD, i))) for i in range(4)]
-    active = builder.icmp_unsigned("<", simd.constant(range(LANES)), simd.splat(builder, lanes))
-    fields[3] = builder.select(active, fields[3], simd.constant(0))
+    fields = [_vectors.load(builder, source, builder.mul(stride, ir.Constant(simd.WORD, i))) for i in range(4)]
+    active = builder.icmp_unsigned("<", _vectors.constant(range(LANES)), _vectors.splat(builder, lanes))
+    fields[3] = builder.select(active, fields[3], _vectors.constant(0))
     return fields, active
 
 
 def _turn(builder: Builder, word: Value) -> Value:
-    return builder.lshr(word, simd.constant(TURN_SHIFT))
+    return builder.lshr(word, _vectors.constant(TURN_SHIFT))
 
 
 def _ties(builder: Builder, word: Value) -> Value:
-    return builder.and_(builder.lshr(word, simd.constant(TIES_SHIFT)), simd.constant(CORNER))
+    return builder.and_(builder.lshr(word, _vectors.constant(TIES_SHIFT)), _vectors.constant(CORNER))
 
 
 def _in_corner(builder: Builder, word: Value) -> Value:
-    return builder.icmp_unsigned("==", _ties(builder, word), simd.constant(CORNER))
+    return builder.icmp_unsigned("==", _ties(builder, word), _vectors.constant(CORNER))
 
 
 def _place_lowest(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[list[Value], Value]:
     """Emit a queen on the lowest free column; return words, left, right a row below, and what else is free here."""
     word, left, right, free = fields
-    one = simd.constant(1)
-    bit = builder.and_(free, builder.sub(simd.constant(0), free))
+    one = _vectors.constant(1)
+    bit = builder.and_(free, builder.sub(_vectors.constant(0), free))
     tied = builder.icmp_unsigned("==", _turn(builder, word), rule[EDGE])
     tied = builder.and_(tied, builder.icmp_unsigned("==", bit, rule[SIDE]))
     tied = builder.and_(tied, builder.not_(_in_corner(builder, word)))
-    more = builder.select(tied, simd.constant(1 << TIES_SHIFT), simd.constant(0))
+    more = builder.select(tied, _vectors.constant(1 << TIES_SHIFT), _vectors.constant(0))
     word = builder.or_(builder.add(word, more), bit)
     left = builder.shl(builder.or_(left, bit), one)
     right = builder.lshr(builder.or_(right, bit), one)
@@ -88,13 +90,13 @@ def _place_lowest(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[
 def _open_columns(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[Value, Value]:
     """Emit the columns to be tried in the next row, and in which lanes there are some, in the row after it, too."""
     word, left, right = fields
-    one, zero = simd.constant(1), simd.constant(0)
+    one, zero = _vectors.constant(1), _vectors.constant(0)
     full, sides = rule[FULL], rule[SIDES]
     corner = _in_corner(builder, word)
     turn = _turn(builder, word)
     free = builder.and_(full, builder.not_(builder.or_(builder.or_(word, left), right)))
     until = builder.select(corner, rule[NEXT], rule[NEXT_EDGE])
-    closed = builder.select(corner, simd.constant(2), sides)
+    closed = builder.select(corner, _vectors.constant(2), sides)
     open_sides = builder.and_(free, builder.not_(closed))
     free = builder.select(builder.icmp_unsigned(">", turn, until), open_sides, free)
     missing = builder.and_(sides, builder.not_(word))
@@ -124,14 +126,14 @@ def _advance(_typing: Any, _source: Any, _target: Any, _stride: Any, _lanes: Any
         below, rest = _place_lowest(builder, here, rule)
         free, opens = _open_columns(builder, below, rule)
         opens = builder.and_(opens, active)
-        stays = builder.icmp_unsigned("!=", rest, simd.constant(0))
-        compress = simd.compressor(builder)
+        stays = builder.icmp_unsigned("!=", rest, _vectors.constant(0))
+        compress = _vectors.compressor(builder)
         for place, mask, fields in ((target, opens, [*below, free]), (source, stays, [*here[:3], rest])):
             for i, field in enumerate(fields):
                 offset = builder.mul(stride, ir.Constant(simd.WORD, i))
-                simd.store(builder, compress(field, mask), place, offset)
-        new = builder.shl(simd.popcount(builder, opens), ir.Constant(ir.IntType(64), _COUNT_BITS))
-        return builder.or_(simd.popcount(builder, stays), new)
+                _vectors.store(builder, compress(field, mask), place, offset)
+        new = builder.shl(_vectors.popcount(builder, opens), ir.Constant(ir.IntType(64), _COUNT_BITS))
+        return builder.or_(_vectors.popcount(builder, stays), new)
 
     return types.int64(types.uintp, types.uintp, types.uint32, types.uint32, types.uintp), emit
 
@@ -156,7 +158,7 @@ def _finish(_typing: Any, _source: Any, _stride: Any, _lanes: Any, _rule: Any) -
 
 def _count_solutions(builder: Builder, fields: list[Value], rule: _Rules) -> tuple[Value, Value]:
     """Emit a queen on the lowest free column and one in the last row; return what they count, and what else is free."""
-    zero = simd.constant(0)
+    zero = _vectors.constant(0)
     full = rule[FULL]
     corner = _in_corner(builder, fields[0])
     turn = builder.select(corner, zero, _turn(builder, fields[0]))
@@ -165,12 +167,12 @@ def _count_solutions(builder: Builder, fields: list[Value], rule: _Rules) -> tup
     last = builder.and_(allowed, builder.not_(builder.or_(builder.or_(word, left), right)))
     solved = builder.and_(builder.icmp_unsigned("!=", last, zero), builder.icmp_unsigned("!=", fields[3], zero))
     tied = builder.icmp_unsigned("==", last, builder.lshr(rule[SIDES], turn))
-    more = builder.select(tied, simd.constant(1), zero)
+    more = builder.select(tied, _vectors.constant(1), zero)
     ties = builder.select(corner, zero, builder.add(_ties(builder, word), more))
     total = ir.Constant(ir.IntType(64), 0)
     for number, weight in enumerate(WEIGHTS):
-        such = builder.and_(solved, builder.icmp_unsigned("==", ties, simd.constant(number)))
-        total = builder.add(total, builder.mul(simd.popcount(builder, such), ir.Constant(ir.IntType(64), weight)))
+        such = builder.and_(solved, builder.icmp_unsigned("==", ties, _vectors.constant(number)))
+        total = builder.add(total, builder.mul(_vectors.popcount(builder, such), ir.Constant(ir.IntType(64), weight)))
     return total, rest
 
 

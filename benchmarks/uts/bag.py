@@ -82,7 +82,7 @@ class UtsBag(NodeBag):
         return bag
 
     def process(self, n: int) -> bool:
-        """Count about ``n`` nodes, up to some 100 more; tell whether tasks remain."""
+        """Count about ``n`` nodes, up to some 200 more; tell whether tasks remain."""
         queue = self._queue
         nodes, hashed, more = kernel.expand(
             queue.data, queue.entries, self._law.thresholds, self._law.guess, min(n, MOST_NODES)

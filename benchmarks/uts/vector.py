@@ -1,4 +1,4 @@
-"""The compiled UTS kernel: SHA-1 of 16 children at once; importing this module needs numba.
+"""The compiled UTS kernel: SHA-1 of 16 or 32 children at once; importing this module needs numba.
 
 It compiles on import, or loads what an earlier process compiled.
 """
@@ -12,12 +12,15 @@ from llvmlite import ir
 from numba import njit, types
 
 from benchmarks import simd
-from benchmarks.simd import LANES, intrinsic
+from benchmarks.simd import intrinsic
 
 if TYPE_CHECKING:
     from benchmarks.simd import Builder, Value
 
-NAME = "numba, 16 lanes"
+LANES = 32 if simd.has_wide_registers() else 16
+"""Either is two registers: the rounds of a hash wait for each other, and two hashes fill each other's gaps."""
+_vectors = simd.Lanes(LANES)
+NAME = f"numba, {LANES} lanes"
 CAPACITY = 2 * LANES
 """Entries per level that the kernel needs room for: it adds up to LANES to fewer than LANES."""
 
@@ -39,7 +42,9 @@ def _fill(_typing: Any, _address: Any, _word: Any) -> Any:
 
     def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
         address, word = arguments
-        simd.store(builder, simd.splat(builder, word), simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
+        _vectors.store(
+            builder, _vectors.splat(builder, word), simd.pointer(builder, address), ir.Constant(simd.WORD, 0)
+        )
         return _context.get_dummy_value()
 
     return types.void(types.uintp, types.uint32), emit
@@ -51,8 +56,8 @@ def _count_down(_typing: Any, _address: Any, _word: Any) -> Any:
 
     def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
         address, word = arguments
-        ramp = builder.sub(simd.splat(builder, word), simd.constant(range(LANES)))
-        simd.store(builder, ramp, simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
+        ramp = builder.sub(_vectors.splat(builder, word), _vectors.constant(range(LANES)))
+        _vectors.store(builder, ramp, simd.pointer(builder, address), ir.Constant(simd.WORD, 0))
         return _context.get_dummy_value()
 
     return types.void(types.uintp, types.uint32), emit
@@ -64,11 +69,11 @@ def _hash(_typing: Any, _source: Any, _target: Any) -> Any:
 
     def emit(_context: Any, builder: Builder, _signature: Any, arguments: list[Value]) -> Value:
         source, target = (simd.pointer(builder, address) for address in arguments)
-        message = [simd.load(builder, source, ir.Constant(simd.WORD, _STRIDE * i)) for i in range(_STATE + 1)]
+        message = [_vectors.load(builder, source, ir.Constant(simd.WORD, _STRIDE * i)) for i in range(_STATE + 1)]
         padding = [0x80000000, *[0] * 8, _MESSAGE_BITS]
-        digest = _sha1(builder, message + [simd.constant(word) for word in padding])
+        digest = _sha1(builder, message + [_vectors.constant(word) for word in padding])
         for i, word in enumerate(digest):
-            simd.store(builder, word, target, ir.Constant(simd.WORD, LANES * i))
+            _vectors.store(builder, word, target, ir.Constant(simd.WORD, LANES * i))
         return _context.get_dummy_value()
 
     return types.void(types.uintp, types.uintp), emit
@@ -76,23 +81,23 @@ def _hash(_typing: Any, _source: Any, _target: Any) -> Any:
 
 def _sha1(builder: Builder, words: list[Value]) -> list[Value]:
     """Emit SHA-1 of one block (FIPS 180-4, 6.1.2), each word a vector, and return the five words of the digest."""
-    a, b, c, d, e = initial = [simd.constant(word) for word in _INITIAL]
+    a, b, c, d, e = initial = [_vectors.constant(word) for word in _INITIAL]
     for i in range(80):
         word = words[i & 15]
         if i >= 16:
             word = builder.xor(
                 builder.xor(words[(i - 3) & 15], words[(i - 8) & 15]), builder.xor(words[(i - 14) & 15], word)
             )
-            word = words[i & 15] = simd.rotate_left(builder, word, 1)
+            word = words[i & 15] = _vectors.rotate_left(builder, word, 1)
         if i < 20:
             mixed = builder.xor(d, builder.and_(b, builder.xor(c, d)))
         elif 40 <= i < 60:
             mixed = builder.or_(builder.and_(b, c), builder.and_(d, builder.or_(b, c)))
         else:
             mixed = builder.xor(builder.xor(b, c), d)
-        total = builder.add(builder.add(e, simd.constant(_ROUND[i // 20])), word)
-        total = builder.add(builder.add(simd.rotate_left(builder, a, 5), mixed), total)
-        a, b, c, d, e = total, a, simd.rotate_left(builder, b, 30), c, d
+        total = builder.add(builder.add(e, _vectors.constant(_ROUND[i // 20])), word)
+        total = builder.add(builder.add(_vectors.rotate_left(builder, a, 5), mixed), total)
+        a, b, c, d, e = total, a, _vectors.rotate_left(builder, b, 30), c, d
     return [builder.add(word, start) for word, start in zip((a, b, c, d, e), initial, strict=True)]
 
 

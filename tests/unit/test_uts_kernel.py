@@ -70,7 +70,7 @@ def test_most_nodes_are_counted_without_hashing() -> None:
 
 
 def test_a_budget_of_one_node_hashes_one_vector(any_kernel: str) -> None:
-    lanes = plain.LANES if any_kernel == "plain" else 16
+    lanes = kernel.CAPACITY // 2
     bag = UtsBag.of_tree(Tree(8))
     while True:
         before = bag.hashed

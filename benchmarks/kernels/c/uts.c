@@ -1,8 +1,10 @@
 /* The UTS kernel of uts/vector.py, the same algorithm on the same queue, for a C compiler to do its best. */
 #include <stdint.h>
-#include <string.h>
 
-enum { LANES = 16, STATE = 5, LOW = 5, HIGH = 6, FIELDS = 8, STRIDE = 2 * LANES };
+#ifndef LANES
+#define LANES 16
+#endif
+enum { STATE = 5, LOW = 5, HIGH = 6, FIELDS = 8, STRIDE = 2 * LANES };
 
 typedef uint32_t vector __attribute__((vector_size(4 * LANES)));
 typedef uint32_t loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -58,7 +60,8 @@ static inline int64_t choose_level(const int64_t *pending, int64_t levels) {
 
 static inline int64_t load_lanes(uint32_t (*rows)[FIELDS], int64_t *count, uint32_t *source) {
     int64_t lanes = 0;
-    static const vector ramp = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vector ramp;
+    for (uint32_t i = 0; i < LANES; i++) ramp[i] = i;
     while (lanes < LANES && *count > 0) {
         uint32_t *row = rows[*count - 1];
         int64_t low = row[LOW], high = row[HIGH];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import reprlib
 from collections.abc import Callable
 from random import Random
 from typing import Generic, TypeVar
@@ -44,9 +45,12 @@ def check_bag(
     alone = checker.finish([make_bag()])
     checker.expected = alone if expected is None else expected
     checker.compare(alone, "processing the bag in one go gives a wrong value")
+    checker.check_fresh()
     checker.check_empty()
     checker.check_split()
     checker.check_merge_of_results()
+    checker.check_merge_into_empty()
+    checker.check_apart()
     checker.check_submit_twice()
     checker.check_pickle()
     checker.check_partition()
@@ -101,7 +105,7 @@ class _Checker(Generic[R]):
 
     def compare(self, value: object, otherwise: str) -> None:
         if not self.agrees(value, self.expected):
-            raise BagError(f"{otherwise}: {value!r} instead of {self.expected!r}")
+            raise BagError(f"{otherwise}: {reprlib.repr(value)} instead of {reprlib.repr(self.expected)}")
 
     def split(self, bag: Bag[R], everything: bool) -> Bag[R] | None:
         held = tasks_in(bag)
@@ -124,6 +128,15 @@ class _Checker(Generic[R]):
         bag.merge(other)
         if tasks_in(bag) != held + added:
             raise BagError(f"merge made {tasks_in(bag)} tasks out of {held} + {added}")
+
+    def check_fresh(self) -> None:
+        first, result = self.make_result(), self.make_result()
+        self.make_bag().submit(first)
+        other = self.started()
+        self.make_bag().submit(result)
+        if not self.agrees(self.value(result), self.value(first)):
+            raise BagError("a new bag has the partial result of another: do they share data of the class or a default?")
+        other.submit(self.make_result())
 
     def check_empty(self) -> None:
         bag = self.make_bag()
@@ -157,6 +170,38 @@ class _Checker(Generic[R]):
             part.process(self.granularity)
             self.merge(bag, part)
             self.compare(self.finish([bag]), "merging everything back loses or doubles work")
+
+    def check_merge_into_empty(self) -> None:
+        bag = self.started()
+        if (part := self.split(bag, False)) is None:
+            return
+        self.run(bag)
+        self.merge(bag, part)
+        self.compare(self.finish([bag]), "a bag without tasks loses its partial result, or the tasks, when it merges")
+        bag = self.started()
+        if (part := self.split(bag, False)) is not None:
+            self.run(bag)
+            self.run(part)
+            self.merge(bag, part)
+            if not bag.is_empty():
+                raise BagError("two bags without tasks have tasks after merge")
+            self.compare(self.finish([bag]), "merge of two bags without tasks loses or doubles results")
+
+    def check_apart(self) -> None:
+        """What one bag does must not show in another, nor in a result that it was submitted to."""
+        bag = self.started()
+        if (part := self.split(bag, False)) is not None:
+            for doer, other, name in ((part, bag, "the bag that it was split from"), (bag, part, "its part")):
+                before = self.finish([pickle.loads(pickle.dumps(other))])
+                self.step(doer)
+                if not self.agrees(self.finish([pickle.loads(pickle.dumps(other))]), before):
+                    raise BagError(f"processing a bag changes {name}: they share data")
+        bag, result = self.started(), self.make_result()
+        bag.submit(result)
+        kept = pickle.loads(pickle.dumps(result))
+        self.run(bag)
+        if not self.agrees(self.value(kept), self.value(result)):
+            raise BagError("a result changes when the bag that was submitted to it goes on: they share data")
 
     def check_submit_twice(self) -> None:
         bag, early = self.started(), self.make_result()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -36,6 +36,70 @@ class SharesTheList(Numbers):
         if part is not None:
             part.done = self.done
         return part
+
+
+class SharesTheTasks(Numbers):
+    """Bag and part look at one list."""
+
+    def split(self, all: bool) -> Numbers | None:
+        part = super().split(all)
+        if part is not None and not all:
+            part.tasks = self.tasks = part.tasks + self.tasks
+        return part
+
+    def __len__(self) -> int:
+        return 0
+
+
+class KeepsItsResultInTheClass(Numbers):
+    """The counter is one for all bags."""
+
+    both: ClassVar[Counter[int]] = Counter()
+
+    def process(self, n: int) -> bool:
+        more = super().process(n)
+        self.both.update(self.done)
+        self.done.clear()
+        return more
+
+    def submit(self, result: Total) -> None:
+        result.done.update(self.both)
+        self.both.clear()
+
+
+class GivesItsOwnCounterAway(Numbers):
+    """The result keeps the bag's counter, and the bag goes on with it; a second submit adds nothing."""
+
+    def submit(self, result: Total) -> None:
+        if not result.done:
+            result.done = self.done
+        elif result.done is not self.done:
+            super().submit(result)
+
+
+class BecomesTheOther(Numbers):
+    """Merges by taking the other's place when it has no tasks itself."""
+
+    def merge(self, other: Numbers) -> None:
+        if self.tasks:
+            super().merge(other)
+        else:
+            self.__dict__ = other.__dict__
+
+
+class LosesItsResultWithTheLastTask(Numbers):
+    def split(self, all: bool) -> Numbers | None:
+        part = super().split(all)
+        if all and part is not None:
+            self.done = Counter()
+        return part
+
+
+class DropsBothResults(Numbers):
+    def merge(self, other: Numbers) -> None:
+        super().merge(other)
+        if not self.tasks:
+            self.done = Counter()
 
 
 class LosesATask(Numbers):
@@ -95,6 +159,12 @@ def test_a_right_bag_passes() -> None:
         (DropsResultOfEmptyBag, "merge drops the partial result"),
         (CopiesOnSplit, "give another value"),
         (SharesTheList, "give another value|shares data|doubles work"),
+        (SharesTheTasks, "give another value|share data"),
+        (KeepsItsResultInTheClass, "a new bag has the partial result of another"),
+        (GivesItsOwnCounterAway, "share data"),
+        (BecomesTheOther, "merging everything back loses"),
+        (LosesItsResultWithTheLastTask, r"split\(True\) loses"),
+        (DropsBothResults, "of two bags without tasks"),
         (LosesATask, "merge made"),
         (SubmitsTwice, "does not clear"),
         (LiesAboutSplitting, "is_splittable|can be split"),

@@ -16,7 +16,19 @@ from scheduler_bridge.live.template import resolve_program
 
 _FIELDS: Final = {"class": "job_class", "env": "environment"}
 """Keys of the file that are named otherwise in a request."""
-_KEYS: Final = ("name", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "command", "cwd", "env", "launch")
+_KEYS: Final = (
+    "name",
+    "class",
+    "nodes",
+    "min_nodes",
+    "max_nodes",
+    "walltime_s",
+    "command",
+    "cwd",
+    "env",
+    "launch",
+    "rho",
+)
 _REQUIRED: Final = ("command",)
 _SYNTAX_AT = re.compile(r"\(at line (\d+), column \d+\)")
 

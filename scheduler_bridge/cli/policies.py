@@ -33,6 +33,7 @@ def policies(
                     "name": info.name,
                     "summary": info.summary,
                     "description": info.description,
+                    "source": info.source,
                     "parameters": {key: repr(value) for key, value in info.parameters.items()},
                 }
                 for info in infos
@@ -42,9 +43,12 @@ def policies(
         typer.echo(infos[0].description)
     else:
         table = Table(box=None, pad_edge=False)
-        for head in ("POLICY", "WHAT IT DOES", "PARAMETERS"):
+        for head in ("POLICY", "WHAT IT DOES, AND FROM WHERE IT IS"):
             table.add_column(head)
         for info in infos:
-            parameters = ", ".join(f"{key}={value!r}" for key, value in info.parameters.items())
-            table.add_row(Text(info.name), Text(info.summary), Text(parameters))
+            table.add_row(Text(info.name), Text(info.summary))
+            if info.parameters:
+                parameters = " ".join(f"{key}={value}" for key, value in info.parameters.items())
+                table.add_row("", Text(f"  parameters: {parameters}"))
+            table.add_row("", Text(f"  source: {info.source}", style="dim"))
         print_rich(table)

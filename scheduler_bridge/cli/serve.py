@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from scheduler_bridge import policies
 from scheduler_bridge.cli.common import StateOption, state_folder
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import Daemon, DaemonConfig
@@ -28,6 +29,9 @@ def serve(
     ] = None,
     node_names: Annotated[str | None, typer.Option("--node-names", metavar="A,B,C", help="Names instead.")] = None,
     policy: Annotated[str, typer.Option("--policy", help="See: malleable policies")] = "malleable",
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
+    ] = None,
     state: StateOption = None,
     resize_deadline_s: Annotated[
         float, typer.Option("--resize-deadline", min=0.1, metavar="S", help="Seconds for a job to carry an order out.")
@@ -49,6 +53,7 @@ def serve(
         nodes=names,
         state_dir=state_folder(state),
         policy=policy,
+        parameters=policies.parse(policy, parameters or []),
         resize_deadline_s=resize_deadline_s,
         mpiexec=mpiexec,
     )

@@ -95,6 +95,7 @@ class Driver:
                 walltime_s=request.walltime_s,
                 submit_s=self.now_s(),
                 command=request.command,
+                rho=request.rho,
             )
         except InvalidJobError as error:
             raise SubmitError(str(error)) from None

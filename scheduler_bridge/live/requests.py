@@ -36,6 +36,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         environment: Variables in addition to the daemon's.
         launch: "mpiexec" prepends the launcher, "direct" does not, "auto" prepends it unless the command is itself an
             MPI launcher or has a placeholder.
+        rho: How far the speedup stays behind the nodes, n^(1 - rho); for policies that ask for it.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -49,6 +50,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     cwd: Word = ""
     environment: dict[str, Word] = {}
     launch: Launch = "auto"
+    rho: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
     def bounds(self) -> tuple[int, int, int]:
         """Return (min, wanted, max) nodes.

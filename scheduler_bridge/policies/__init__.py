@@ -25,6 +25,7 @@ from scheduler_bridge.policies.registry import (
     describe,
     get,
     names,
+    parse,
     register,
 )
 
@@ -41,6 +42,7 @@ __all__ = [
     "describe",
     "get",
     "names",
+    "parse",
     "register",
 ]
 

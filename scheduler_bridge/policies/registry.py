@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from scheduler_bridge.policies.base import Policy
@@ -19,11 +20,12 @@ class InvalidParameterError(UnknownPolicyError):
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """What a policy is: its name, one line, the whole description with its source, and its parameters' defaults."""
+    """What a policy is: its name, one line, the whole description, its source, and its parameters' defaults."""
 
     name: str
     summary: str
     description: str
+    source: str
     parameters: dict[str, object]
 
 
@@ -75,4 +77,27 @@ def describe(name: str) -> PolicyInfo:
         raise UnknownPolicyError(f"no policy {name!r}; there are {', '.join(names())}")
     description = inspect.getdoc(_FACTORIES[name]) or ""
     parameters = {key: value.default for key, value in inspect.signature(_FACTORIES[name]).parameters.items()}
-    return PolicyInfo(name, description.splitlines()[0], description, parameters)
+    found = re.search(r"^Source: (.*?)(?=^\[D\]|\n\n|\Z)", description, flags=re.MULTILINE | re.DOTALL)
+    source = " ".join(found[1].split()) if found else ""
+    return PolicyInfo(name, description.splitlines()[0], description, source, parameters)
+
+
+def parse(name: str, words: Iterable[str]) -> dict[str, object]:
+    """Read parameters of the policy ``name``, each given as NAME=VALUE, as the types of their defaults.
+
+    Raises:
+        UnknownPolicyError: No such policy.
+        InvalidParameterError: No such parameter, or not a value for it.
+    """
+    known = describe(name).parameters
+    found: dict[str, object] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key not in known:
+            there = ", ".join(known) or "none"
+            raise InvalidParameterError(f"{word!r} is no parameter of {name} as NAME=VALUE; its parameters: {there}")
+        try:
+            found[key] = type(known[key])(value)  # type: ignore[call-arg]
+        except ValueError:
+            raise InvalidParameterError(f"{word!r}: {key} takes a value like {known[key]!r}") from None
+    return found

@@ -234,6 +234,7 @@ def test_bad_usage_of_serve(state: Path, malleable: Malleable, tmp_path: Path) -
     assert malleable("serve", "--node-names", "a,,b", code=2).startswith("'' is not a node name\n")
     assert malleable("serve", "--node-names", "a,a", code=2).startswith("node a is named twice\n")
     assert "fcfs" in malleable("serve", "--nodes", "2", "--policy", "wishful", code=2)
+    assert "its parameters: over" in malleable("serve", "--nodes", "2", "--policy", "penalty", "--set", "x=1", code=2)
     assert "no MPI launcher" in malleable("serve", "--nodes", "2", "--mpiexec", str(tmp_path / "no"), code=2)
     (tmp_path / "file").touch()
     assert "cannot use the state folder" in malleable("serve", "--nodes", "1", "--state", f"{tmp_path}/file", code=2)
@@ -252,7 +253,9 @@ def test_help_begins_with_a_sentence_and_has_an_example(command: str, malleable:
 def test_policies_are_described(malleable: Malleable) -> None:
     assert {policy["name"] for policy in json.loads(malleable("policies", "--json"))} >= {"fcfs", "easy", "malleable"}
     assert "Source:" in malleable("policies", "malleable")
-    assert "easy" in malleable("policies")
+    listed = malleable("policies")
+    assert "Almaaitah" in listed
+    assert "parameters: expand=handoff plus=none share_factor=0.4" in listed
     assert "no policy" in malleable("policies", "wishful", code=2)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ GUIDES = [
     "docs/how-to-control-activities.md",
     "docs/how-to-survive-the-loss-of-a-place.md",
     "docs/how-to-test-a-malleable-program.md",
+    "docs/how-to-write-a-policy.md",
     "docs/how-to-write-your-own-bag.md",
 ]
 TRANSPORTS = "docs/how-to-choose-the-transport.md"
@@ -61,6 +64,14 @@ def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, 
     assert done.rc == 0, done.err
     assert done.out.splitlines() == lines
     assert done.err == ""
+
+
+def test_the_policy_shows_what_is_printed() -> None:
+    command, *lines = blocks("docs/how-to-write-a-policy.md", "")[0].splitlines()
+    assert command == "$ python docs/examples/shortest_first.py"
+    program = [sys.executable, EXAMPLES / "shortest_first.py"]
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
 
 
 def test_the_mpi_loop_shows_what_is_printed(leftovers: Leftovers) -> None:

@@ -8,8 +8,9 @@ from scheduler_bridge import policies
 from scheduler_bridge.policies import registry
 
 
-def test_all_policies_of_the_paper_are_there() -> None:
-    assert {"fcfs", "backfilling", "easy", "malleable"} <= set(policies.names())
+def test_the_policies_of_the_papers_are_there() -> None:
+    expected = "fcfs backfilling easy conservative malleable min pref avg keep-pref mebf penalty"
+    assert set(expected.split()) <= set(policies.names())
 
 
 @pytest.mark.parametrize("name", policies.names())
@@ -18,6 +19,27 @@ def test_every_policy_knows_its_name_and_cites_its_source(name: str) -> None:
     assert policies.get(name).name == info.name == name
     assert "Source:" in info.description
     assert info.summary == info.description.splitlines()[0] != ""
+
+
+@pytest.mark.parametrize("name", policies.names())
+def test_the_source_is_told_apart_from_the_decisions(name: str) -> None:
+    info = policies.describe(name)
+    assert info.source.endswith(".")
+    assert "[D]" not in info.source
+    for key in info.parameters:
+        assert f"``{key}``" in info.description or key in info.description.split("Source:")[0], key
+
+
+def test_parameters_are_read_as_their_defaults_are() -> None:
+    assert policies.parse("mebf", ["expand=spare", "ratio=0.25"]) == {"expand": "spare", "ratio": 0.25}
+    assert policies.parse("easy", []) == {}
+    for words, story in (
+        (["ratio"], "'ratio' is no parameter of mebf as NAME=VALUE; its parameters: expand, plus"),
+        (["size=3"], "'size=3' is no parameter"),
+        (["ratio=half"], "'ratio=half': ratio takes a value like 0.5"),
+    ):
+        with pytest.raises(policies.InvalidParameterError, match=story):
+            policies.parse("mebf", words)
 
 
 def test_unknown_names_are_answered_with_those_that_exist() -> None:

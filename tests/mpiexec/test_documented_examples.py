@@ -69,7 +69,7 @@ def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, 
 def test_the_policy_shows_what_is_printed() -> None:
     command, *lines = blocks("docs/how-to-write-a-policy.md", "")[0].splitlines()
     assert command == "$ python docs/examples/shortest_first.py"
-    program = [sys.executable, EXAMPLES / "shortest_first.py"]
+    program = [sys.executable, str(EXAMPLES / "shortest_first.py")]
     done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
 

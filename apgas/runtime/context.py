@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from apgas.core.messages import FinishId
-from apgas.errors import DeadlineError
+from apgas.errors import DeadlineError, UsageError
+from apgas.runtime import current
 
 T = TypeVar("T")
 
@@ -47,10 +48,22 @@ def before_waits(flush: Callable[[], None]) -> None:
 
 
 def wait_context() -> AbstractContextManager[None]:
-    """What to wrap a wait in on this thread."""
+    """What to wrap a wait in on this thread.
+
+    Raises:
+        UsageError: It is the io thread, in something that must not wait.
+    """
+    waiting = _thread.waiting
+    if waiting is nullcontext:
+        driver = current.driver()
+        if driver is not None and driver.transport.in_io_thread():
+            raise UsageError(
+                "this waits on the thread that receives what it would wait for: an immediate or a callback of a future "
+                "must not, but may start an activity that does (apgas.uncounted)"
+            )
     if _flush is not None:
         _flush()
-    return _thread.waiting()
+    return waiting()
 
 
 @contextmanager
@@ -104,6 +117,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
 
     An activity that was sent off cannot be called back: ``cancel`` returns False. Whoever waits by ``result`` or
     ``exception`` lets other activities of the place run meanwhile; ``concurrent.futures.wait`` does not know of that.
+    What is given to ``add_done_callback`` is called by the thread that receives messages: it must not wait.
     """
 
     def __init__(self) -> None:
@@ -121,6 +135,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
 
         Raises:
             TimeoutError: The value did not come in time; a ``DeadlineError`` if that was set by ``deadline``.
+            UsageError: It is not there, and an immediate or a callback of a future, which must not wait, asks for it.
             BaseException: What the activity raised.
         """
         if self.done():
@@ -141,6 +156,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
 
         Raises:
             TimeoutError: It did not end in time; a ``DeadlineError`` if that was set by ``deadline``.
+            UsageError: It has not ended, and an immediate or a callback of a future, which must not wait, asks for it.
         """
         if self.done():
             return super().exception()

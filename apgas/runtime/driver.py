@@ -209,7 +209,8 @@ class Driver:
         """Wait for something that messages bring about."""
         if not future.done():
             call_within(None, nullcontext, self.transport.lead, future.done, LEAD_S)
-            if self.interrupted:
+            if self.interrupted and threading.current_thread() is threading.main_thread():
+                self.interrupted = False
                 raise KeyboardInterrupt
         return future.result()
 

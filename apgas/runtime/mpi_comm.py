@@ -74,8 +74,6 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
     else:
         wanted = _together.places or tuple(place.id for place in driver.places())
     with wait_context():
-        if driver.transport.in_io_thread():
-            raise UsageError("apgas.comm may wait, which an immediate must not")
         return _await(driver, plane.communicators, wanted)
 
 

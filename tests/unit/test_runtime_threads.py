@@ -8,8 +8,10 @@ import pytest
 
 import apgas
 from apgas import Future
+from apgas.runtime import current
 from apgas.runtime.context import pooled
 from apgas.runtime.executor import Executor
+from apgas.testing.pytest_plugin import MakeJob
 from apgas.transport.loop import EventLoop
 
 SOON_S = 20.0
@@ -77,3 +79,43 @@ def test_the_io_thread_outlives_system_exit() -> None:
     loop.call_later(0.001, done.set)
     assert done.wait(SOON_S)
     loop.stop()
+
+
+gates: dict[str, threading.Event] = {}
+
+
+def pass_gate(name: str) -> None:
+    assert gates[name].wait(SOON_S)
+
+
+def test_a_callback_of_a_future_must_not_wait(apgas_job: MakeJob, caplog: pytest.LogCaptureFixture) -> None:
+    """It runs on the thread that receives what it would wait for."""
+
+    def main() -> None:
+        def callback(_: object) -> None:
+            try:
+                later.result(SOON_S)
+            finally:
+                gates["later"].set()
+
+        with apgas.finish():
+            first, later = (apgas.async_at(apgas.place(1), pass_gate, name) for name in gates)
+            first.add_done_callback(callback)
+            gates["first"].set()
+
+    gates.update(first=threading.Event(), later=threading.Event())
+    apgas_job(main, places=2).run()
+    assert "UsageError: this waits on the thread that receives what it would wait for" in caplog.text
+
+
+def test_an_interrupt_is_for_the_main_thread_and_once(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    def main() -> None:
+        driver = current.required()
+        driver.interrupted = True
+        assert apgas.at(apgas.place(1), pow, 2, 3) == 8
+        monkeypatch.setattr(threading, "main_thread", threading.current_thread)
+        with pytest.raises(KeyboardInterrupt):
+            apgas.at(apgas.place(1), pow, 2, 3)
+        assert apgas.at(apgas.place(1), pow, 2, 3) == 8
+
+    apgas_job(main, places=2).run()

@@ -49,9 +49,11 @@ def test_records_tell_place_and_activity_once_installed() -> None:
     assert vars(record)["place"] == vars(record)["activity"] == "-"
 
 
-def test_a_library_may_say_place_and_activity_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_library_may_say_place_and_activity_itself(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logs.install()
-    caplog.handler.setFormatter(logging.Formatter("%(place)s|%(activity)s|%(message)s"))
+    monkeypatch.setattr(caplog.handler, "formatter", logging.Formatter("%(place)s|%(activity)s|%(message)s"))
     logging.getLogger("library").warning("one", extra={"activity": "download"})
     logging.getLogger("library").warning("two", extra={"place": "home", "size": 3})
     assert caplog.text == "-|download|one\nhome|-|two\n"

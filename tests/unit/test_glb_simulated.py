@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 import apgas
 import glb
 from apgas.testing.handlers import ReleaseNewest
+from apgas.testing.job import Job
 from apgas.testing.pytest_plugin import MakeJob
+from glb.core.place import PlaceCore
 from glb.testing import Numbers, Total
 
 LIMIT = 3000
@@ -83,3 +85,57 @@ def test_places_that_were_evacuated_in_vain_go_on(apgas_job: MakeJob) -> None:
 def test_a_handler_is_given_inside_of_a_program() -> None:
     with pytest.raises(apgas.UsageError, match=r"inside of apgas\.run only"):
         glb.set_user_handler(CutsANode())
+
+
+deaths: list[Callable[[], None]] = []
+
+
+class Fatal(Numbers):
+    """Whoever works on it on place 1 dies; endless otherwise."""
+
+    def process(self, n: int) -> bool:
+        if apgas.here().id == 1 and deaths:
+            deaths.pop()()
+        return super().process(n)
+
+
+def test_a_computation_whose_place_dies_stops_and_says_what_is_missing(apgas_job: MakeJob) -> None:
+    def main() -> list[str]:
+        with pytest.raises(ExceptionGroup) as caught:
+            glb.compute(Fatal([1], 1 << 200), Total, glb.Config(workers=1, granularity=10))
+        assert caught.value.subgroup(apgas.DeadPlaceError) is not None
+        again = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1, granularity=10))
+        assert again.result.done == Counter(range(1, LIMIT))
+        return caught.value.__notes__
+
+    job: Job[list[str]] = apgas_job(main, places=3, resilient=True)
+    deaths[:] = [lambda: job.kill(1)]
+    assert any("lost: place 1 had not handed in its result" in note for note in job.run())
+
+
+def test_an_orderly_end_needs_books_that_agree(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places count more bags than there are: found at the resize, not only at the end."""
+    original = PlaceCore.receive
+
+    def receive(self: PlaceCore[Total], bag: Numbers, nonce: int | None = None) -> object:
+        self.statistics.received += 1000
+        return original(self, bag, nonce)
+
+    def main() -> None:
+        with pytest.raises(glb.LedgerError, match=r"\d+ bags were received from other places, but only \d+ were sent"):
+            glb.compute(Numbers([1], 1 << 200), Total, glb.Config(workers=1, granularity=10))
+
+    monkeypatch.setattr(PlaceCore, "receive", receive)
+    job = apgas_job(main, places=3)
+    job.shrink(1)
+    job.run()
+    assert job.outcomes == ["aborted"]
+
+
+@pytest.mark.parametrize("lifelines", ["kautz", "random", "ring", "complete"])
+def test_other_lifelines(apgas_job: MakeJob, lifelines: str) -> None:
+    def main() -> None:
+        outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=2, granularity=10, lifelines=lifelines))
+        assert outcome.result.done == Counter(range(1, LIMIT))
+
+    apgas_job(main, places=5).run()

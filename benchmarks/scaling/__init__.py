@@ -1,1 +1,1 @@
-"""How far it scales: modelled beyond the machines that are at hand."""
+"""How far it scales: measured on one machine with emulated nodes, and modelled beyond."""

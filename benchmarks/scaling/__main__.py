@@ -1,4 +1,4 @@
-"""How far it scales, simulated: ``python -m benchmarks.scaling model``."""
+"""How far it scales: ``python -m benchmarks.scaling``, and simulated ``python -m benchmarks.scaling model``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 def main(arguments: list[str]) -> int:
     """Run the command that ``arguments`` name; return its exit code."""
-    from benchmarks.harness.errors import show_error
-    from benchmarks.scaling.model import command
-
     if arguments[:1] == ["model"]:
-        return command.main(arguments[1:])
-    show_error(" ".join(arguments), "there is no such command", f"try {command.PROGRAM} --help")
-    return 2
+        from benchmarks.scaling.model import command as model
+
+        return model.main(arguments[1:])
+    from benchmarks.scaling import command
+
+    return command.main(arguments)
 
 
 if __name__ == "__main__":

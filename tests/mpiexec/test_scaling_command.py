@@ -1,0 +1,42 @@
+"""Strong scaling with real places."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+from support import Leftovers, python_run, start_job
+
+MODULE = ("-m", "benchmarks.scaling")
+
+
+def test_a_quick_run_measures_every_benchmark(tmp_path: Path, leftovers: Leftovers) -> None:
+    path, figure = tmp_path / "scaling.json", tmp_path / "scaling.png"
+    options = ["--quick", "--share", "0.2", "--json", str(path), "--figure", str(figure)]
+    done = python_run([*MODULE, *options, "--benchmarks", "nqueens,pi"], timeout=100)
+    assert done.rc == 0, done.out + done.err
+    content = json.loads(path.read_text())
+    assert [series["benchmark"] for series in content["series"]] == ["nqueens", "pi"]
+    for series in content["series"]:
+        assert series["verified"] is True
+        assert series["failure"] == ""
+        assert list(series["nodes"]) == ["1", "4"]
+        assert series["nodes"]["1"]["seconds"] > 1.0  # paced: at full speed it takes a tenth of that
+        assert series["share_of_a_core"] <= 0.2
+    assert "EMULATED" in done.out
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+    leftovers.check()
+
+
+def test_an_interrupt_ends_the_benchmark_under_way(leftovers: Leftovers) -> None:
+    with start_job(["python", *MODULE, "--benchmarks", "pi", "--nodes", "1,2"]) as job:
+        until = time.monotonic() + 40
+        while len(job.processes()) < 3 and time.monotonic() < until:
+            time.sleep(0.05)
+        job.process.send_signal(signal.SIGINT)
+        ended = job.wait(40)
+        assert ended.rc == 128 + signal.SIGINT, ended.out + ended.err
+        assert "interrupted" in ended.err
+        leftovers.check(job.mark)

@@ -21,14 +21,14 @@ from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
-from apgas.core.resilient import ResilientPlaceCore
-from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, UsageError
+from apgas.errors import ApgasError, CancelledError, DeadlineError, UsageError
 from apgas.runtime import codec
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within
 from apgas.runtime.counting import Counting
 from apgas.runtime.executor import Executor
 from apgas.runtime.handles import Carrying
+from apgas.runtime.members import Members
 from apgas.runtime.no_more import NoMore
 from apgas.runtime.objects import Objects
 from apgas.runtime.running import Running
@@ -40,9 +40,6 @@ T = TypeVar("T")
 
 LEAD_S: Final = 0.005
 """For so long a thread that waits reads what arrives itself: no other thread has to wake it when its answer comes."""
-
-CUT_OFF_S: Final = 2.0
-"""How long the connections of a place that is said to be dead may last."""
 
 
 def _ignore(*_: object) -> None:
@@ -66,16 +63,15 @@ class Driver:
         self.messages_sent = 0
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
-        self._survives = isinstance(core, ResilientPlaceCore)
         self.on_place_died: list[Callable[[Place], None]] = []
         self.on_stay: list[Callable[[], None]] = []
         self.on_place_lost: Callable[[int, str], None] = _ignore
         self.on_end: Callable[[str], None] = _ignore
         self.on_members: Callable[[int, list[int]], None] = _ignore
-        self._nodes = {info.place: info.node for info in core.membership.members.values()}
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
         self._calls = Calls()
+        self._members = Members(self, self._calls)
         self._running = Running(self, self._calls)
 
     def start(self) -> None:
@@ -97,7 +93,7 @@ class Driver:
 
     def place(self, place: int) -> Place:
         """The place with this id, whether it is still a member or not."""
-        return Place(place, self._nodes.get(place, ""))
+        return self._members.place(place)
 
     def places(self) -> list[Place]:
         """The current members that are not about to leave."""
@@ -135,7 +131,7 @@ class Driver:
             raise self._given_up(finish) from None
         del self._fired[finish]
         errors = [codec.load_error(error) for error in fired.errors]
-        errors += [self._death(place, count) for place, count in fired.lost]
+        errors += [self._members.death(place, count) for place, count in fired.lost]
         if fired.cancelled:
             errors = [error for error in errors if not isinstance(error, CancelledError)]
         return errors, fired.cancelled
@@ -318,18 +314,9 @@ class Driver:
                     except (UnknownPeerError, TransportClosedError):
                         # lost or gone, which the transport reports to whoever watches; or the program is over
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
-                case e.MembersChanged(epoch, added, removed, died):
-                    self.transport.learn({info.place: (info.host, info.port) for info in added})
-                    self._nodes.update((info.place, info.node) for info in added)
-                    for place in (*removed, *died):
-                        self.transport.forget(place)
-                    for place in removed:
-                        self._calls.forget(place)
-                    self.on_members(epoch, [info.place for info in added])
-                    for info in added if self._survives else ():
-                        # one that dies before it has said a word is noticed, too
-                        self.transport.connect(info.place)
-                    if died:
+                case e.MembersChanged():
+                    self._members.changed(effect)
+                    if effect.died:
                         rest.append(effect)
                 case _:
                     rest.append(effect)
@@ -348,7 +335,7 @@ class Driver:
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
                 case e.CallLost(call, place):
-                    self._futures.pop(call).set_exception(self._death(place, 1))
+                    self._futures.pop(call).set_exception(self._members.death(place, 1))
                     self.transport.nudge()
                 case e.FinishFired():
                     self._fired[effect.finish].set_result(effect)
@@ -371,26 +358,11 @@ class Driver:
                         go_on()
                 case e.MembersChanged(died=died):
                     for place in died:
-                        self._bury(place)
+                        self._members.bury(place)
                 case e.Send():
                     raise AssertionError("sends are carried out under the lock")
                 case _:
                     assert_never(effect)
-
-    def _bury(self, place: int) -> None:
-        """Take what a dead place has sent until its connection ends, or as long as that may last; then nothing more."""
-        self.transport.on_gone(place, partial(self._cut_off, place))
-        self.transport.call_later(CUT_OFF_S, partial(self._cut_off, place))
-        for hear in self.on_place_died:
-            hear(self.place(place))
-
-    def _cut_off(self, place: int) -> None:
-        self.change(lambda: self.core.cut_off(place))
-        self._calls.forget(place)
-
-    def _death(self, place: int, activities: int) -> DeadPlaceError:
-        epoch, node = self.core.membership.dead[place]
-        return DeadPlaceError(place, epoch, node, activities)
 
     def _resolve(self, call: int, payload: e.Payload, *, ok: bool) -> None:
         future = self._futures.pop(call)

@@ -78,6 +78,7 @@ class Driver:
         """Begin to exchange frames with the other members."""
         others = {i.place: (i.host, i.port) for i in self.core.membership.members.values() if i.place != self.core.here}
         self.transport.learn(others)
+        self.transport.on_broken(self._deaf)
         self.transport.start(self.core.here, self)
         if self.core.here != 0:
             # place 0 notices our death, and we its, even if nothing is ever sent; if it is gone already we hear of that
@@ -288,6 +289,13 @@ class Driver:
         """Something that must not fail did: an activity may be uncounted now, so the job could not end otherwise."""
         _log.error("place %d: an internal error", self.core.here, exc_info=error)
         self.fail(f"place {self.core.here} is out of order: {codec.summary(error)}")
+
+    def _deaf(self, error: BaseException) -> None:
+        """The io thread has ended: nothing will be heard of the others any more, so this place ends, and the job."""
+        self._broken(error)
+        self.reason = f"place {self.core.here} hears nothing any more: {codec.summary(error)}"
+        self.on_end(self.reason)
+        self.over.set()
 
     def change(self, act: Callable[[], Iterable[e.Effect]], *, soon: bool = False) -> None:
         """Change the core, and carry out what it asks for; ``soon``: messages may go a little later, with others."""

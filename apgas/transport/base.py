@@ -149,7 +149,17 @@ class Transport(Protocol):
         """Whether there is more ``run_last`` work."""
 
     def hand_over(self) -> None:
-        """Let another thread be the io thread if the caller is, within ``run_last`` work; it is going to wait."""
+        """Let another thread be the io thread if the caller is, within ``run_last`` work; it is going to wait.
+
+        Raises:
+            RuntimeError: No thread can be started; the caller still is the io thread.
+        """
+
+    def on_broken(self, callback: Callable[[BaseException], None]) -> None:
+        """Have ``callback`` run if an error of the transport itself ends the io thread: nothing is delivered then.
+
+        Frames can still be sent, as far as the connections take them at once. Before ``start``.
+        """
 
     def lead(self, done: Callable[[], bool], seconds: float) -> None:
         """Be the io thread, where that is possible, until ``done()`` or for ``seconds``: read what one waits for.

@@ -26,6 +26,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from apgas.transport.timers import Timer, Timers
@@ -62,11 +63,17 @@ class EventLoop:
 
     A handler of a file descriptor must tolerate an event that is not there (a number can be reused within one batch of
     events). An exception of a handler or callback, SystemExit included, is logged, and the loop goes on.
+
+    Attributes:
+        wakeups: How often it has woken up so far.
+        abandoned: Whether this is a forked child, where it does nothing.
+        on_broken: Called on its last thread if an error of the loop itself has ended it.
     """
 
     def __init__(self, name: str) -> None:
         self.wakeups = 0
         self.abandoned = False
+        self.on_broken: Callable[[BaseException], None] = lambda _: None
         self._epoll = select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._wake_fd, READ)
@@ -180,18 +187,27 @@ class EventLoop:
             self._call(flush)
 
     def hand_over(self) -> None:
-        """Let another thread be the io thread if the caller is, in ``run_last`` work that is going to wait."""
+        """Let another thread be the io thread if the caller is, in ``run_last`` work that is going to wait.
+
+        Raises:
+            RuntimeError: No thread can be started; the caller still is the io thread.
+        """
         if self.in_thread():
             self.hand_over_from(self._turn.work)
 
     def hand_over_from(self, work: int) -> None:
-        """Let another thread be the io thread if the present one still does ``work`` (see ``working``). Any thread."""
+        """Let another thread be the io thread if the present one still does ``work`` (see ``working``). Any thread.
+
+        Raises:
+            RuntimeError: No thread can be started; nothing has changed.
+        """
         with self._turn_lock:
             if not work or self._turn.work != work or not self._running:
                 return
-            self._turn = turn = _Turn()
+            turn = _Turn()
+            self._start_thread(turn)  # which waits for the lock
+            self._turn = turn
             self._ident = 0
-            self._start_thread(turn)
 
     def working(self) -> tuple[int, int]:
         """Return the number of the ``run_last`` work that is being done (0: none), and how many there have been."""
@@ -276,8 +292,19 @@ class EventLoop:
         threading.Thread(target=self._run, args=(turn,), name=name, daemon=True).start()
 
     def _run(self, turn: _Turn) -> None:
+        with self._turn_lock:
+            self._ident = threading.get_ident()
+        try:
+            self._run_rounds(turn)
+        except BaseException as error:
+            self._running = False
+            _logger.exception("the io thread ends")
+            self._call(partial(self.on_broken, error))
+        if self._turn is turn:
+            self._ended.set()
+
+    def _run_rounds(self, turn: _Turn) -> None:
         """Run rounds, with the baton, as long as this thread has the turn."""
-        self._ident = threading.get_ident()
         while self._running and self._turn is turn:
             if self._leading.locked():
                 self._stand_back()
@@ -285,8 +312,6 @@ class EventLoop:
             self._round(None)
             if self._last and self._running:
                 self._run_last(turn)
-        if self._turn is turn:
-            self._ended.set()
 
     def _stand_back(self) -> None:
         """Let other threads lead, until none does for a moment."""

@@ -44,6 +44,10 @@ class OnLoop:
         """Let another thread be the io thread; see ``Transport``."""
         self._loop.hand_over()
 
+    def on_broken(self, callback: Callable[[BaseException], None]) -> None:
+        """Run ``callback`` if the io thread ends by an error; see ``Transport``."""
+        self._loop.on_broken = callback
+
     def lead(self, done: Callable[[], bool], seconds: float) -> None:
         """Be the io thread for a while; see ``Transport``."""
         self._loop.lead(done, seconds)

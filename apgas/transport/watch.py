@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,8 @@ class Watch:
 
     Args:
         working: Returns the number of the present work (0: none), and how many there have been.
-        on_long: Called with that number when the work takes long. It may be over by then.
+        on_long: Called with that number when the work takes long. It may be over by then. If it cannot start a thread
+            (``RuntimeError``) it is called again.
         name: Of the thread.
     """
 
@@ -40,11 +42,16 @@ class Watch:
         if self._awake:
             return
         self._awake = True
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
-        else:
+        if self._thread is not None:
             self._wake.release()
+            return
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives no thread now: the next work asks again
+            self._awake = False
+        else:
+            self._thread = thread
 
     def stop(self) -> None:
         """End the thread; not waited for, because it holds nothing."""
@@ -67,6 +74,7 @@ class Watch:
             time.sleep(TICK_S)
             now = self._working()
             if now[0] and now[0] == before[0]:
-                self._on_long(now[0])
+                with contextlib.suppress(RuntimeError):
+                    self._on_long(now[0])
             calm = 0 if now != before or now[0] else calm + 1
             before = now

@@ -246,3 +246,97 @@ def test_a_loop_that_is_led_can_be_stopped() -> None:
     stops.set()
     leader.join(PATIENCE_S)
     assert not leader.is_alive()
+
+
+@pytest.fixture
+def threads_to_be_had(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """While it is not set, the system gives no threads."""
+    given = threading.Event()
+    start = threading.Thread.start
+
+    def start_if_given(thread: threading.Thread) -> None:
+        if not given.is_set():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_given)
+    yield given
+    given.set()
+
+
+def test_work_that_cannot_hand_over_fails_and_its_thread_stays(
+    loop: EventLoop, threads_to_be_had: threading.Event
+) -> None:
+    before = pass_through(loop)
+    said: list[str] = []
+
+    def hands_over() -> None:
+        try:
+            loop.hand_over()
+        except RuntimeError as error:
+            said.append(str(error))
+            assert loop.in_thread()
+        done.set()
+
+    for _ in range(2):
+        done = threading.Event()
+        loop.call_soon(lambda: loop.run_last(hands_over))
+        assert done.wait(PATIENCE_S)
+        threads_to_be_had.set()
+    assert said == ["can't start new thread"]
+    assert pass_through(loop) != before
+
+
+def test_long_work_is_left_behind_as_soon_as_there_are_threads_again(
+    loop: EventLoop, threads_to_be_had: threading.Event
+) -> None:
+    began, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+    asked = threading.Semaphore(0)
+    hand_over_from = loop._watch._on_long
+
+    def ask(work: int) -> None:
+        asked.release()
+        hand_over_from(work)
+
+    def long() -> None:
+        began.set()
+        goes_on.wait(PATIENCE_S)
+        ended.set()
+
+    loop._watch._on_long = ask
+    loop.call_soon(lambda: loop.run_last(lambda: None))  # who watches cannot be started
+    pass_through(loop)
+    threads_to_be_had.set()
+    loop.call_soon(lambda: loop.run_last(threads_to_be_had.clear))
+    pass_through(loop)
+    loop.call_soon(lambda: loop.run_last(long))
+    assert began.wait(PATIENCE_S)
+    for _ in range(3):
+        assert asked.acquire(timeout=PATIENCE_S)
+    threads_to_be_had.set()
+    pass_through(loop)
+    assert not ended.is_set()
+    goes_on.set()
+    assert ended.wait(PATIENCE_S)
+
+
+def test_an_error_of_the_loop_itself_is_told_and_the_loop_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = EventLoop("test-io")
+    errors: list[BaseException] = []
+    told = threading.Event()
+
+    def note(error: BaseException) -> None:
+        errors.append(error)
+        told.set()
+
+    def fail() -> float | None:
+        raise OverflowError("on purpose")
+
+    loop.on_broken = note
+    loop.start()
+    pass_through(loop)
+    monkeypatch.setattr(loop._timers, "seconds_left", fail)
+    loop.call_later(0.0, lambda: None)
+    assert told.wait(PATIENCE_S)
+    loop.stop()
+    assert [str(error) for error in errors] == ["on purpose"]

@@ -99,17 +99,26 @@ def serve(place: Driver) -> int:
     return int(place.core.abandoned)
 
 
-def handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Let ``handler`` take Ctrl-C and TERM in this process, but not in processes that are forked from it."""
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Callable[[], None]:
+    """Let ``handler`` take Ctrl-C and TERM in this process, but not in processes that are forked from it.
+
+    Returns:
+        What lets those take them who did before, unless somebody else does by then.
+    """
 
     def hear_again() -> None:
         for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             if signal.getsignal(number) == handler:
                 signal.signal(number, default)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handler)
+    def hear_no_more() -> None:
+        for number, former in before.items():
+            if signal.getsignal(number) == handler:
+                signal.signal(number, signal.SIG_DFL if former is None else former)
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     os.register_at_fork(after_in_child=hear_again)
+    return hear_no_more
 
 
 def close(place: Driver) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
 from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import calibration, current, environment, lifetime, naming, process, resilience, spawning
+from apgas.runtime import calibration, codec, current, environment, lifetime, naming, process, resilience, spawning
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.growth import MpiSpawner
@@ -67,7 +67,7 @@ class _Job(Program):
         self.signalled: signal.Signals | None = None
         self._signalled_s = -math.inf
         driver.on_place_lost = self._lost
-        process.handle_signals(self._interrupt)
+        self.hear_no_more = process.handle_signals(self._interrupt)
 
     def _interrupt(self, number: int, _: object) -> None:
         """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say).
@@ -97,12 +97,25 @@ class _Job(Program):
         _say(f"apgas: {who}; the job ends\n")
         lifetime.abort(1)
 
-    def stop(self, by: signal.Signals) -> NoReturn:
-        """A signal ended the job: mpiexec has had it, too, and ends processes by itself; be done before it trips."""
-        _say(f"apgas: {SIGNALS[by]}; the job ends\n")
+    def stop(self, by: signal.Signals, error: BaseException) -> NoReturn:
+        """A signal ended the job: mpiexec has had it, too, and ends processes by itself; be done before it trips.
+
+        Whether what came of it is a defect of the program's clean-up, or of a lock that was taken, nobody knows.
+        """
+        became = "" if isinstance(error, KeyboardInterrupt) else f" ({codec.summary(error)})"
+        _say(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
         if self.resizing.communicator is not None:
             self.resizing.communicator.close()
         lifetime.abort(128 + by)
+
+
+def _came_of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether ``error`` is a KeyboardInterrupt, or was raised because of one."""
+    if isinstance(error, SystemExit):
+        return False  # the program has ended itself, after its clean-up
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _say(text: str) -> None:
@@ -141,7 +154,8 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
     Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
     this call does not return: their process ends with the program. If a place dies, the whole job ends at once with a
-    message and exit code 1, unless it was started with ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143.
+    message and exit code 1, unless it was started with ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143:
+    both raise ``KeyboardInterrupt`` in ``main``. A program that catches that goes on, or ends with a code of its own.
 
     Args:
         main: The program.
@@ -174,9 +188,9 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         value = run_main(this, main, *args, **kwargs)
         if this.resizing.calibration is not None:
             this.resizing.calibration.store(this.resizing.records)
-    except BaseException:
-        if this.signalled is not None:
-            this.stop(this.signalled)
+    except BaseException as error:
+        if this.signalled is not None and _came_of_an_interrupt(error):
+            this.stop(this.signalled, error)
         raise
     finally:
         _part(this, sys.exc_info()[1])
@@ -232,7 +246,19 @@ def _connect(resizing: Resizing) -> None:
 
 
 def _part(this: _Job, error: BaseException | None) -> None:
-    """End every place, in good order where possible, because the program is over or left ``main`` by ``error``."""
+    """End every place, because the program is over or left ``main`` by ``error``; signals are not ours afterwards."""
+    try:
+        _end(this, error)
+    except KeyboardInterrupt as interrupt:
+        if this.signalled is None:
+            raise
+        this.stop(this.signalled, interrupt)
+    finally:
+        this.hear_no_more()
+
+
+def _end(this: _Job, error: BaseException | None) -> None:
+    """End every place, in good order where possible."""
     driver = this.driver
     reason = "" if error is None or isinstance(error, SystemExit) else "the program failed"
     others = end_places(this, reason)

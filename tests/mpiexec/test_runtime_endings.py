@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import ROOT, Completed, Leftovers, Mpi, Running, mpirun, python_run, start_job
-from support.mpi import OPEN_MPI
+from support.mpi import MPICH, OPEN_MPI
 
 WAITING = ROOT / "tests" / "support" / "programs" / "waiting.py"
 HELLO = ROOT / "docs" / "examples" / "hello.py"
@@ -93,6 +93,24 @@ def test_term_ends_the_job(places: int, mpi: Mpi, leftovers: Leftovers) -> None:
         return
     assert done.rc == 143, done.err
     assert "terminated" in done.err
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "says"),
+    [
+        ("cleans_up_and_exits", 3, ""),
+        ("goes_on_and_fails", 1, "LookupError: afterwards, on purpose"),
+        ("fails_to_clean_up", 143, "apgas: terminated; the job ends (LookupError: within, on purpose)"),
+        ("ends", -signal.SIGTERM, ""),
+    ],
+)
+def test_what_a_program_does_about_its_interrupt_counts(what: str, code: int, says: str, leftovers: Leftovers) -> None:
+    with start_job([*MPICH.start(0), ROOT / "tests" / "mpiexec" / "programs" / "interrupted.py", what]) as job:
+        job.expect("waiting")
+        job.process.terminate()
+        done = ended(job, leftovers)
+    assert (done.rc, "Traceback" in done.err) == (code, code == 1), done.err
+    assert says in done.err.splitlines() if says else not done.err
 
 
 def test_a_killed_mpiexec_takes_its_job_along(mpi: Mpi, leftovers: Leftovers) -> None:

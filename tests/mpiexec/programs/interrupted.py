@@ -1,0 +1,50 @@
+"""Is interrupted, in its program or afterwards, and does about it what the command line says."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import apgas
+
+
+def wait() -> None:
+    """Longer than anybody has patience."""
+    print("waiting", flush=True)
+    threading.Event().wait()
+
+
+def ends() -> None:
+    """Ends well, before the interrupt."""
+
+
+def cleans_up_and_exits() -> None:
+    """Ends in good order, with a code of its own."""
+    try:
+        wait()
+    except KeyboardInterrupt:
+        sys.exit(3)
+
+
+def goes_on_and_fails() -> None:
+    """Takes the interrupt for a reason to go on, and has a defect in what follows."""
+    try:
+        wait()
+    except KeyboardInterrupt:
+        print("goes on")
+    raise LookupError("afterwards, on purpose")
+
+
+def fails_to_clean_up() -> None:
+    """Has a defect in what it does because of the interrupt."""
+    try:
+        wait()
+    except KeyboardInterrupt:
+        raise LookupError("within, on purpose")  # noqa: B904 - as a defect does
+
+
+if __name__ == "__main__":
+    apgas.run(
+        {main.__name__: main for main in (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up)}[sys.argv[1]]
+    )
+    wait()

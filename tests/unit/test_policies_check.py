@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.events import MalleableEnded
+from scheduler_bridge.core.events import CancelJob, EvolvingRequest, MalleableEnded, NodeDown, NodeUp
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Start
-from scheduler_bridge.sim import AuditError, Scenario, SimJob, check_policy
+from scheduler_bridge.sim import AuditError, Scenario, SimJob, check_policy, random_scenario
 
 
 def rigid(job_id: int, nodes: int, runtime_s: float) -> SimJob:
@@ -189,3 +189,17 @@ def test_contradictions_between_the_jobs_and_the_core_are_caught() -> None:
         check_policy(
             lambda: policies.get("easy"), replace(SCENARIO, disturbances=((1.0, MalleableEnded(0)),)), drains=False
         )
+
+
+def test_random_scenarios_are_given_by_their_seed_and_contain_what_they_promise() -> None:
+    assert random_scenario(7) == random_scenario(7) != random_scenario(8)
+    assert all(random_scenario(seed, exact=True).is_exact for seed in range(50))
+    scenarios = [random_scenario(seed) for seed in range(50)]
+    jobs = [job for scenario in scenarios for job in scenario.jobs]
+    assert any(job.failing_orders for job in jobs)
+    assert any(job.runtime_s > job.spec.walltime_s for job in jobs)
+    for behaviour in ("start_delay_s", "grow_s", "shrink_s", "defer_s", "kill_delay_s", "own_choice"):
+        assert len({getattr(job, behaviour) for job in jobs}) > 1, behaviour
+    assert {job.spec.job_class for job in jobs} == {"rigid", "malleable"}
+    happens = {type(event) for scenario in scenarios for _, event in scenario.disturbances}
+    assert happens == {NodeDown, NodeUp, CancelJob, EvolvingRequest}

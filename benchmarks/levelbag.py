@@ -98,7 +98,7 @@ class LevelBag(ABC):
         found = 0
         for level in self._queue.occupied():
             if self._weights[level] < self.MIN_GIFT_TASKS:
-                return False
+                continue
             rows = self._queue.rows(level)
             if len(rows) > 1:
                 return True

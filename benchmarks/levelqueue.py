@@ -113,7 +113,7 @@ def shares(pending: Sequence[int], weights: Sequence[float]) -> list[int]:
 
     Args:
         pending: Subtrees per level.
-        weights: Expected work of one subtree per level; it grows with the level.
+        weights: Expected work of one subtree per level.
     """
     given = [0] * len(pending)
     wanted = sum(count * weight for count, weight in zip(pending, weights, strict=True)) / 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -59,7 +60,7 @@ def _in_c(lanes: int, setting: Setting) -> Work:
 
 def _expand(library: ctypes.CDLL, bag: UtsBag, tree: Tree) -> tuple[int, int]:
     """Empty the bag by the C program; return nodes and hashes."""
-    queue, branching = bag.queue, law(tree.branching)
+    queue, branching = bag.queue, law(tree)
     levels, capacity, _ = queue.data.shape
     sums = (ctypes.c_int64 * 2)()
     library.uts_expand(
@@ -85,14 +86,14 @@ def _naive(setting: Setting) -> Work:
 
 def count_nodes(tree: Tree) -> tuple[int, int]:
     """Return the nodes of a tree and the hashes made, one node after the other, as a short program would do it."""
-    thresholds = law(tree.branching)
+    thresholds = law(tree).thresholds[0].tolist()
     nodes, hashes = 1, 1
     stack = [(tree.root(), 0)]
     while stack:
         digest, depth = stack.pop()
         if depth == tree.depth:
             continue
-        children = thresholds.children(last_word(digest))
+        children = bisect_right(thresholds, last_word(digest)) - 1
         nodes += children
         hashes += children
         for child in range(children):

@@ -10,11 +10,11 @@ import numpy as np
 from benchmarks.levelbag import LevelBag
 from benchmarks.levelqueue import LevelQueue
 from benchmarks.uts import kernel
-from benchmarks.uts.tree import last_word, law
+from benchmarks.uts.tree import law
 
 if TYPE_CHECKING:
     from benchmarks.levelqueue import Words
-    from benchmarks.uts.tree import Tree
+    from benchmarks.uts.tree import Geometric
 
 FIELDS = 8
 """Five words of hash, the pending children from (inclusive) and to (exclusive), and one to fill half a cache line."""
@@ -63,21 +63,20 @@ class UtsBag(NodeBag):
 
     __slots__ = ("_law", "_tree", "hashed")
 
-    def __init__(self, tree: Tree, count: int = 0, packed: Words | None = None) -> None:
-        queue = LevelQueue(tree.depth + 1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(queue, _subtree_nodes(tree.depth, tree.branching), count, packed)
+    def __init__(self, tree: Geometric, count: int = 0, packed: Words | None = None) -> None:
+        queue = LevelQueue(tree.levels + 1, FIELDS, kernel.CAPACITY, by_field=False)
+        super().__init__(queue, _subtree_nodes(tree), count, packed)
         self._tree = tree
-        self._law = law(tree.branching)
+        self._law = law(tree)
         self.hashed = 0
 
     @classmethod
-    def of_tree(cls, tree: Tree) -> UtsBag:
+    def of_tree(cls, tree: Geometric) -> UtsBag:
         """Return the bag that holds the whole tree."""
-        digest = tree.root()
-        children = law(tree.branching).children(last_word(digest)) if tree.depth else 0
-        bag = cls(tree, count=1 + children if tree.depth == 1 else 1)
-        if tree.depth > 1 and children:
-            bag._queue.append(tree.depth, cls._row(digest, children))
+        children = law(tree).root_children if tree.levels else 0
+        bag = cls(tree, count=1 + children if tree.levels == 1 else 1)
+        if tree.levels > 1 and children:
+            bag._queue.append(tree.levels, cls._row(tree.root(), children))
         bag.work = bag.count
         return bag
 
@@ -85,7 +84,12 @@ class UtsBag(NodeBag):
         """Count about ``n`` nodes, up to some 200 more; tell whether tasks remain."""
         queue = self._queue
         nodes, hashed, more = kernel.expand(
-            queue.data, queue.entries, self._law.thresholds, self._law.guess, min(n, MOST_NODES)
+            queue.data,
+            queue.entries,
+            self._law.of_level,
+            self._law.thresholds,
+            self._law.guess,
+            min(n, MOST_NODES),
         )
         self.count += nodes
         self.work += nodes
@@ -95,14 +99,15 @@ class UtsBag(NodeBag):
     def _empty(self) -> UtsBag:
         return UtsBag(self._tree)
 
-    def __reduce__(self) -> tuple[type[UtsBag], tuple[Tree, int, Words]]:
+    def __reduce__(self) -> tuple[type[UtsBag], tuple[Geometric, int, Words]]:
         return UtsBag, (self._tree, self.count, self._queue.packed())
 
 
 @lru_cache(maxsize=8)
-def _subtree_nodes(depth: int, branching: int) -> tuple[float, ...]:
+def _subtree_nodes(tree: Geometric) -> tuple[float, ...]:
     """Return the mean number of nodes in the subtree of a child that is pending at each level."""
     nodes = [1.0]
-    for _ in range(depth):
-        nodes.append(min(1 + branching * nodes[-1], MOST_WEIGHT))
-    return (1.0, *nodes[:depth])
+    for remaining in range(1, tree.levels):
+        mean = tree.mean_children(tree.levels - remaining)
+        nodes.append(min(1 + mean * nodes[-1], MOST_WEIGHT))
+    return (1.0, *nodes)[: tree.levels + 1]

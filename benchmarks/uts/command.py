@@ -12,12 +12,17 @@ from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
 from benchmarks.levelbag import Count
 from benchmarks.uts.reference import run_kernel, warm_up
+from benchmarks.uts.shapes import ShapedTree
 from benchmarks.uts.tree import BRANCHING, SEED, Tree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from benchmarks.uts.samples import AnyTree
 
 _DEPTH = 13
+_FIXED = "fixed"
+SAMPLE_NAMES = ("T1", "T1L", "T1XL", "T1XXL", "T2", "T2L", "T3", "T3L", "T3XXL", "T5")
 
 
 def command(
@@ -29,17 +34,22 @@ def command(
         int | None, typer.Option("--branching", "-b", help="Mean number of children.", show_default="4")
     ] = None,
     sample: Annotated[
-        str | None, typer.Option(help="A published tree instead: T1, T1L, T1XL, T1XXL, or binomial T3, T3L, T3XXL.")
+        str | None, typer.Option("--sample", "--tree", help=f"A published tree instead: {', '.join(SAMPLE_NAMES)}.")
     ] = None,
+    shape: Annotated[
+        str, typer.Option(help="How branching depends on the level: fixed, linear, expdec or cyclic.")
+    ] = _FIXED,
 ) -> Benchmark[Count]:
     """Count the nodes of an unbalanced tree that exists only as a hash function.
 
     Example: mpiexec -n 4 python -m benchmarks.uts --depth 15
     """
-    return benchmark_of(tree_of(depth, seed, branching, sample))
+    return benchmark_of(tree_of(depth, seed, branching, sample, shape))
 
 
-def tree_of(depth: int | None, seed: int | None, branching: int | None, sample: str | None) -> AnyTree:
+def tree_of(
+    depth: int | None, seed: int | None, branching: int | None, sample: str | None, shape: str = _FIXED
+) -> AnyTree:
     """Return the tree that the options ask for; those that are None have their usual values.
 
     Raises:
@@ -48,16 +58,17 @@ def tree_of(depth: int | None, seed: int | None, branching: int | None, sample: 
     options = {"depth": depth, "seed": seed, "branching": branching}
     given = {name: value for name, value in options.items() if value is not None}
     if sample is not None:
-        return _sample(sample, given)
+        return _sample(sample, {**given, **({} if shape == _FIXED else {"shape": shape})})
     chosen = {"depth": _DEPTH, "seed": SEED, "branching": BRANCHING, **given}
     try:
-        return Tree(**chosen)
+        return Tree(**chosen) if shape == _FIXED else ShapedTree(shape, **chosen)
     except ValueError as error:
         option = str(error).partition(" ")[0]
-        raise BadUsage(f"--{option} {chosen[option]}", str(error), f"give another --{option}") from None
+        culprit = shape if option == "shape" else chosen[option]
+        raise BadUsage(f"--{option} {culprit}", str(error), f"give another --{option}") from None
 
 
-def _sample(name: str, others: dict[str, int]) -> AnyTree:
+def _sample(name: str, others: Mapping[str, object]) -> AnyTree:
     from benchmarks.uts.samples import SAMPLES
 
     if name not in SAMPLES:
@@ -71,9 +82,10 @@ def _sample(name: str, others: dict[str, int]) -> AnyTree:
 def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     """Return the benchmark that counts the nodes of ``tree``."""
     from benchmarks.uts import kernel  # loading takes a while, which --help need not wait for
+    from benchmarks.uts.binomial import BinomialTree
     from benchmarks.uts.samples import bag_of
 
-    rule = "last level counted, not hashed" if isinstance(tree, Tree) else "every node hashed"
+    rule = "every node hashed" if isinstance(tree, BinomialTree) else "last level counted, not hashed"
     return Benchmark(
         name="uts",
         parameters=asdict(tree),

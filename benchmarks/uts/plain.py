@@ -73,7 +73,7 @@ def _take_messages(rows: Words) -> tuple[Words, int]:
 
 
 def expand(
-    queue: Words, entries: Integers, thresholds: Words, _guess: NDArray[np.uint8], budget: int
+    queue: Words, entries: Integers, of_level: Integers, thresholds: Words, _guess: NDArray[np.uint8], budget: int
 ) -> tuple[int, int, bool]:
     """Do what ``vector.expand`` does."""
     nodes = hashed = 0
@@ -82,7 +82,7 @@ def expand(
         messages, left = _take_messages(queue[level, : entries[level]])
         entries[level] = left
         hashes = sha1(messages)
-        children = np.searchsorted(thresholds, hashes[:, 4] & np.uint32(0x7FFFFFFF), side="right") - 1
+        children = np.searchsorted(thresholds[of_level[level]], hashes[:, 4] & np.uint32(0x7FFFFFFF), side="right") - 1
         hashed += len(hashes)
         nodes += len(hashes)
         if level == 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from benchmarks.uts.binomial import BinomialTree
 from benchmarks.uts.tree import Tree, child_count, last_word
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def count_nodes(tree: AnyTree) -> int:
 
 def _children(tree: AnyTree, state: bytes, depth: int) -> int:
     word = last_word(state)
-    if isinstance(tree, Tree):
-        return child_count(word, tree.branching) if depth < tree.depth else 0
+    if not isinstance(tree, BinomialTree):
+        return child_count(word, tree.mean_children(depth))
     if depth == 0:
         return tree.root_children
     return tree.children if word / (1 << 31) < tree.probability else 0

@@ -1,8 +1,9 @@
 """Which tree is searched, and its law of branching in integers.
 
-A geometric tree of fixed shape: a node above the last level has n children with probability p (1 - p)^n, where
-p = 1 / (1 + branching); n follows from the last word of the node's hash. The logarithm of the original rule is replaced
-by the smallest hash word for each n, found once by bisection, so that every kernel counts exactly alike.
+A geometric tree: a node has n children with probability p (1 - p)^n, where p = 1 / (1 + b) for a mean of b children; n
+follows from the last word of the node's hash. In a tree of fixed shape b is the same for all nodes above the last
+level; for other shapes see ``shapes``. The logarithm of the original rule is replaced by the smallest hash word for
+each n, found once, so that every kernel counts exactly alike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +28,7 @@ MAX_CHILDREN = 100
 
 _RANGE = 1 << 31
 _GUESS_SHIFT = 20
+_NEAR = 4
 
 _KNOWN_NODES = (
     *(1, 6, 65, 254, 944, 3987, 16000, 63914, 257042, 1031269, 4130071, 16526523, 66106929, 264459392, 1057675516),
@@ -35,6 +37,25 @@ _KNOWN_NODES = (
 """Nodes for the usual branching and seed, by depth."""
 _KNOWN_SAMPLES = {(13, 29, 4): 102181082, (15, 29, 4): 1635119272}
 """Nodes by depth, seed and branching."""
+
+
+class Geometric(Protocol):
+    """A geometric tree of any shape."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def levels(self) -> int:
+        """Level of the deepest nodes; the root is on level 0."""
+        ...
+
+    def mean_children(self, level: int) -> float:
+        """Return the mean number of children of the nodes on a level."""
+        ...
+
+    def root(self) -> bytes:
+        """Return the hash of the root, 20 bytes."""
+        ...
 
 
 def root_hash(seed: int) -> bytes:
@@ -65,6 +86,15 @@ class Tree:
             if not least <= value <= most:
                 raise ValueError(f"{name} is {value}, but must be from {least} to {most}")
 
+    @property
+    def levels(self) -> int:
+        """Level of the deepest nodes."""
+        return self.depth
+
+    def mean_children(self, level: int) -> float:
+        """Return the mean number of children of the nodes on a level."""
+        return self.branching if level < self.depth else 0
+
     def root(self) -> bytes:
         """Return the hash of the root, 20 bytes."""
         return root_hash(self.seed)
@@ -82,38 +112,63 @@ def last_word(digest: bytes) -> int:
 
 
 class Law(NamedTuple):
-    """The branching law in integers.
+    """The branching laws of the levels of a tree in integers.
 
     Attributes:
-        thresholds: ``thresholds[n]`` is the smallest 31-bit hash word that gives n children; the last is never reached.
-        guess: A lower bound of n by the 11 high bits of the hash word; few steps up from there find n.
+        thresholds: ``thresholds[law, n]`` is the smallest 31-bit hash word that gives n children; the last is never
+            reached.
+        guess: A lower bound of n by law and the 11 high bits of the hash word; few steps up from there find n.
+        of_level: The law by remaining levels, of the children of the entries there.
+        root_children: Children of the root.
     """
 
     thresholds: NDArray[np.uint32]
     guess: NDArray[np.uint8]
+    of_level: NDArray[np.int64]
+    root_children: int
 
-    def children(self, word: int) -> int:
-        """Return the number of children for a 31-bit hash word."""
-        return int(np.searchsorted(self.thresholds, np.uint32(word), side="right")) - 1
+    def children(self, word: int, level: int) -> int:
+        """Return the number of children that a 31-bit hash word gives, for an entry of so many remaining levels."""
+        row = self.thresholds[self.of_level[level]]
+        return int(np.searchsorted(row, np.uint32(word), side="right")) - 1
 
 
-def child_count(word: int, branching: int) -> int:
+def child_count(word: int, branching: float) -> int:
     """Return the number of children for a 31-bit hash word by the original rule, in floating point."""
+    if branching <= 0:
+        return 0
     log_fail = math.log(1 - 1 / (1 + branching))
     return min(int(math.log(1 - word / _RANGE) / log_fail), MAX_CHILDREN)
 
 
 @lru_cache(maxsize=8)
-def law(branching: int) -> Law:
-    """Return the integer law for a mean number of children."""
-    thresholds = [_smallest_word(n, branching) for n in range(MAX_CHILDREN + 1)]
-    guess = [child_count(high << _GUESS_SHIFT, branching) for high in range(_RANGE >> _GUESS_SHIFT)]
-    return Law(np.array([*thresholds, _RANGE], np.uint32), np.array(guess, np.uint8))
+def law(tree: Geometric) -> Law:
+    """Return the integer laws of a tree."""
+    # the children of entries with so many levels remaining, 2 or more, are on this level of the tree
+    means = [tree.mean_children(tree.levels - remaining + 1) for remaining in range(2, tree.levels + 1)]
+    different = list(dict.fromkeys(means)) or [0.0]
+    thresholds = np.array([[*_smallest_words(mean), _RANGE] for mean in different], np.uint32)
+    lowest = np.arange(_RANGE >> _GUESS_SHIFT, dtype=np.uint32) << np.uint32(_GUESS_SHIFT)
+    guess = np.array([np.searchsorted(row, lowest, side="right") - 1 for row in thresholds], np.uint8)
+    of_level = np.array([0, 0, *(different.index(mean) for mean in means)], np.int64)
+    root = child_count(last_word(tree.root()), tree.mean_children(0))
+    return Law(thresholds, guess, of_level, root)
 
 
-def _smallest_word(children: int, branching: int) -> int:
-    """Return the smallest 31-bit word that gives ``children`` or more, or 2^31."""
+@lru_cache(maxsize=512)
+def _smallest_words(branching: float) -> tuple[int, ...]:
+    """Return the smallest 31-bit words that give 0, 1, ... MAX_CHILDREN children or more, each 2^31 if none does."""
+    return tuple(_smallest_word(children, branching) for children in range(MAX_CHILDREN + 1))
+
+
+def _smallest_word(children: int, branching: float) -> int:
     low, high = 0, _RANGE
+    if branching > 0:  # the inverse of the rule is right but for rounding
+        near = int(_RANGE * (1 - (1 - 1 / (1 + branching)) ** children))
+        if near - _NEAR > 0 and child_count(near - _NEAR, branching) < children:
+            low = near - _NEAR
+        if near + _NEAR < _RANGE and child_count(near + _NEAR, branching) >= children:
+            high = near + _NEAR
     while low < high:
         middle = (low + high) // 2
         if child_count(middle, branching) >= children:

@@ -136,13 +136,13 @@ def _load_lanes(rows, count, source):
 
 
 @njit(inline="always")
-def _children(word, thresholds, guess):
-    """Return the number of children that the last word of a hash gives."""
+def _children(word, law, thresholds, guess):
+    """Return the number of children that the last word of a hash gives; unsigned indices need no check of the sign."""
     value = word & np.uint32(0x7FFFFFFF)
-    children = np.int64(guess[value >> np.uint32(20)])
-    while value >= thresholds[children + 1]:
-        children += 1
-    return children
+    children = np.uint64(guess[law, np.uint64(value >> np.uint32(20))])
+    while value >= thresholds[law, children + np.uint64(1)]:
+        children += np.uint64(1)
+    return np.int64(children)
 
 
 @njit(inline="always")
@@ -152,17 +152,18 @@ def _align(scratch):
 
 
 @njit(
-    "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], uint32[::1], uint8[::1], int64)",
+    "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], int64[::1], uint32[:, ::1], uint8[:, ::1], int64)",
     nogil=True,
     cache=True,
 )
-def expand(queue, entries, thresholds, guess, budget):
+def expand(queue, entries, of_level, thresholds, guess, budget):
     """Search until about ``budget`` nodes are counted or nothing is left.
 
     Args:
         queue: Entries by remaining levels, [level, entry, field]; the children of level 1 are leaves, which are counted
             when their parent is made, so that level 1 stays empty.
         entries: Entries per level.
+        of_level: See ``tree.Law``.
         thresholds: See ``tree.Law``.
         guess: See ``tree.Law``.
         budget: Nodes; overshot by a vector of nodes and their children.
@@ -186,16 +187,17 @@ def expand(queue, entries, thresholds, guess, budget):
         pending[level] -= lanes
         _hash(source, source + np.uintp(_WORD_BYTES * _OUTPUT))
         hashed += lanes
+        law = np.uint64(of_level[level])
         made = np.int64(0)
         if level == 2:  # the new nodes are the parents of leaves
             for lane in range(lanes):
-                made += _children(hashes[(_STATE - 1) * LANES + lane], thresholds, guess)
+                made += _children(hashes[(_STATE - 1) * LANES + lane], law, thresholds, guess)
             nodes += made
         else:
             below = queue[level - 1]
             end = entries[level - 1]
             for lane in range(lanes):
-                children = _children(hashes[(_STATE - 1) * LANES + lane], thresholds, guess)
+                children = _children(hashes[(_STATE - 1) * LANES + lane], law, thresholds, guess)
                 row = below[end]
                 for i in range(_STATE):
                     row[i] = hashes[i * LANES + lane]

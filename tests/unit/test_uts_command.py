@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.levelbag import Count
-from benchmarks.uts.command import benchmark_of, command
+from benchmarks.uts.command import SAMPLE_NAMES, benchmark_of, command
+from benchmarks.uts.samples import SAMPLES
 from benchmarks.uts.tree import Tree
 
 
@@ -38,3 +39,24 @@ def test_impossible_options_are_named(arguments: tuple[int, int, int], culprit: 
     with pytest.raises(BadUsage) as caught:
         command(*arguments)
     assert caught.value.culprit == culprit
+
+
+@pytest.mark.parametrize(
+    ("shape", "depth", "culprit"),
+    [("square", 5, "--shape square"), ("expdec", 1, "--depth 1"), ("cyclic", 101, "--depth 101")],
+)
+def test_impossible_shapes_are_named(shape: str, depth: int, culprit: str) -> None:
+    with pytest.raises(BadUsage) as caught:
+        command(depth, shape=shape)
+    assert caught.value.culprit == culprit
+
+
+def test_a_published_tree_has_its_own_shape() -> None:
+    assert command(sample="T5").parameters == {"shape": "linear", "depth": 20, "seed": 34, "branching": 4}
+    with pytest.raises(BadUsage) as caught:
+        command(sample="T5", shape="cyclic")
+    assert caught.value.culprit == "--sample T5 --shape cyclic"
+
+
+def test_the_help_names_every_published_tree() -> None:
+    assert tuple(SAMPLES) == SAMPLE_NAMES

@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks.uts import kernel, plain, reference
 from benchmarks.uts.bag import UtsBag
+from benchmarks.uts.samples import SAMPLES
+from benchmarks.uts.shapes import SHAPES, ShapedTree
 from benchmarks.uts.tree import Tree, child_count, law
 
 
@@ -63,6 +65,31 @@ def test_kernels_agree_with_the_oracle(any_kernel: str, tree: Tree) -> None:
     assert reference.run_kernel(tree) == reference.count_nodes(tree)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("depth", "seed", "branching"), [(2, 1, 3), (6, 7, 4), (9, 19, 3), (12, 5, 2)])
+def test_kernels_agree_with_the_oracle_on_every_shape(
+    any_kernel: str, shape: str, depth: int, seed: int, branching: int
+) -> None:
+    tree = ShapedTree(shape, depth, seed, branching)
+    assert reference.run_kernel(tree) == reference.count_nodes(tree)
+
+
+@pytest.mark.parametrize("name", ["T1", "T2", "T3", "T5"])
+def test_the_small_published_trees_have_the_published_counts(name: str) -> None:
+    assert reference.run_kernel(SAMPLES[name]) == SAMPLES[name].known_nodes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["T1L", "T1XL", "T1XXL", "T2L", "T3L"])
+def test_the_large_published_trees_have_the_published_counts(name: str) -> None:
+    assert reference.run_kernel(SAMPLES[name]) == SAMPLES[name].known_nodes()
+
+
+@pytest.mark.slow
+def test_plain_search_agrees_on_a_published_tree() -> None:
+    assert reference.count_nodes(SAMPLES["T2"]) == 4117769
+
+
 def test_most_nodes_are_counted_without_hashing() -> None:
     bag = UtsBag.of_tree(Tree(8))
     bag.process(1 << 40)
@@ -100,14 +127,20 @@ def test_numpy_hashes_as_hashlib_does() -> None:
     assert [digest.astype(">u4").tobytes() for digest in plain.sha1(messages)] == expected
 
 
-@pytest.mark.parametrize("branching", [1, 4, 50])
-def test_the_integer_law_is_the_logarithm(branching: int) -> None:
-    integer = law(branching)
-    words = [0, 1, (1 << 31) - 1, *np.random.default_rng(2).integers(0, 1 << 31, 500).tolist()]
-    edges = [word for edge in integer.thresholds.tolist() for word in (edge - 1, edge) if 0 <= word < 1 << 31]
-    for word in words + edges:
-        assert integer.children(word) == child_count(word, branching)
-        assert integer.guess[word >> 20] <= integer.children(word)
+@pytest.mark.parametrize(
+    "tree",
+    [Tree(2, 1, 1), Tree(2), Tree(3, 1, 50), ShapedTree("linear", 3, 1, 5), ShapedTree("cyclic", 2, 1, 9)],
+    ids=str,
+)
+def test_the_integer_laws_are_the_logarithm(tree: Tree | ShapedTree) -> None:
+    integer = law(tree)
+    for level in range(2, tree.levels + 1):
+        mean, row = tree.mean_children(tree.levels - level + 1), integer.of_level[level]
+        words = [0, 1, (1 << 31) - 1, *np.random.default_rng(2).integers(0, 1 << 31, 500).tolist()]
+        edges = [word for edge in integer.thresholds[row].tolist() for word in (edge - 1, edge) if 0 <= word < 1 << 31]
+        for word in words + edges:
+            assert integer.children(word, level) == child_count(word, mean)
+            assert integer.guess[row, word >> 20] <= integer.children(word, level)
 
 
 def test_a_second_process_loads_the_kernel_instead_of_compiling_it() -> None:

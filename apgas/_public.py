@@ -3,7 +3,15 @@
 from apgas.core.estimate import Estimate
 from apgas.core.identity import Place
 from apgas.core.resize import Deadlines, ResizeRecord
-from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, PlaceGoneError, UsageError
+from apgas.errors import (
+    ApgasError,
+    CancelledError,
+    DeadlineError,
+    DeadPlaceError,
+    PlaceGoneError,
+    SlowPeerError,
+    UsageError,
+)
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
     async_,
@@ -61,6 +69,7 @@ __all__ = [
     "PlaceLocal",
     "PlaceState",
     "ResizeRecord",
+    "SlowPeerError",
     "Statistics",
     "UsageError",
     "async_",

@@ -30,6 +30,10 @@ class PlaceGoneError(ApgasError):
         return (type(self), (self.place, self.epoch, self.why), self.__dict__)
 
 
+class SlowPeerError(ApgasError):
+    """A place has not taken what is queued for it for a minute; the call that raises this has sent nothing."""
+
+
 class CancelledError(ApgasError):
     """Something was not started, or not all was, because its finish was cancelled."""
 

@@ -73,8 +73,12 @@ def places() -> list[Place]:
 def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Run ``fn`` as an activity on this place; the enclosing ``finish`` waits for it and gets its error.
 
+    Each activity has a thread of its own while it runs, and at most 64 run at a time; the others wait for their turn.
+    One that waits by means of the runtime (``at``, a future, the end of a ``finish``) gives its turn away. One that
+    waits by other means does not: 65 activities that meet at a ``threading.Barrier`` wait for ever.
+
     Args:
-        fn: What to run, in a thread of its own.
+        fn: What to run.
         *args: Its arguments, passed as they are, not copied.
         **kwargs: Its keyword arguments, likewise.
 
@@ -95,6 +99,8 @@ def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
 def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Run ``fn`` as an activity on place ``where``; the enclosing ``finish`` waits for it and gets its error.
 
+    How many run at a time on a place is limited as for ``async_``.
+
     Args:
         where: The place.
         fn: What to run there. A function of the main program travels with the present values of the global variables
@@ -107,6 +113,7 @@ def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
+        SlowPeerError: The place takes nothing: for a minute too much has been queued for it.
         TypeError: The function or an argument cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
 
@@ -133,6 +140,7 @@ def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
+        SlowPeerError: The place takes nothing: for a minute too much has been queued for it.
         TypeError: The function, an argument or the value cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``fn`` raised, with the place and its traceback as a note.
@@ -191,6 +199,7 @@ def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
 
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
+        SlowPeerError: The place takes nothing: for a minute too much has been queued for it.
         TypeError: The function or an argument cannot be pickled.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
 

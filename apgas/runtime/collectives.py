@@ -44,6 +44,7 @@ def gather(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> dict[Place,
         ExceptionGroup: What ``fn`` raised, on one or more places; all have ended.
         CancelledError: The finish around the caller is cancelled.
         TypeError: The function, an argument or a value cannot be pickled.
+        SlowPeerError: A place takes nothing: for a minute too much has been queued for it. Nothing was sent.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
 
     Example:
@@ -77,6 +78,7 @@ def reduce(join: Callable[[T, T], T], fn: Callable[P, T], *args: P.args, **kwarg
         ExceptionGroup: What ``fn`` raised, on one or more places.
         CancelledError: The finish around the caller is cancelled.
         TypeError: The function, an argument or a value cannot be pickled.
+        SlowPeerError: A place takes nothing: for a minute too much has been queued for it. Nothing was sent.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``join`` raised.
 
@@ -102,6 +104,7 @@ def broadcast(value: T) -> PlaceLocal[T]:
     Raises:
         TypeError: The value cannot be pickled.
         CancelledError: The finish around the caller is cancelled.
+        SlowPeerError: A place takes nothing: for a minute too much has been queued for it.
         UsageError: There is no finish around the caller, or the value is larger than 16 GiB.
 
     Example:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from apgas.core import effects as e
 from apgas.core import messages as m
-from apgas.errors import CancelledError
+from apgas.errors import CancelledError, SlowPeerError
 from apgas.runtime import codec, naming, trace
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within, pooled
 from apgas.runtime.quick import QuickFunctions
-from apgas.transport.base import SlowPeerError
 
 if TYPE_CHECKING:
     from apgas.runtime.driver import Driver

@@ -43,10 +43,6 @@ class UnknownPeerError(ApgasError):
         return (type(self), (self.place, self.why), self.__dict__)
 
 
-class SlowPeerError(ApgasError):
-    """A peer did not take what is queued for it within the deadline."""
-
-
 class TransportClosedError(ApgasError):
     """The transport was closed, or not started yet."""
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
-from apgas.errors import ProtocolError
+from apgas.errors import ProtocolError, SlowPeerError
 from apgas.transport import near
-from apgas.transport.base import Buffer, SlowPeerError, UnknownPeerError
+from apgas.transport.base import Buffer, UnknownPeerError
 from apgas.transport.loop import READ, WRITE, EventLoop
 from apgas.transport.shared import Budget, Handing, Lender, send_handing
 from apgas.transport.wire import encode_shared

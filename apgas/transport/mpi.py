@@ -25,10 +25,10 @@ from typing import Final
 
 import msgspec
 
-from apgas.errors import ProtocolError, UsageError
+from apgas.errors import ProtocolError, SlowPeerError, UsageError
 from apgas.transport import bulk
 from apgas.transport.announced import Announced
-from apgas.transport.base import Buffer, Receiver, SlowPeerError, TransportClosedError, UnknownPeerError
+from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
 from apgas.transport.engine import STUCK_S, Engine, Transfer
 from apgas.transport.overlay import Overlay

@@ -154,6 +154,8 @@ def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob)
         assert [type(error) for error in caught.value.exceptions] == [apgas.DeadPlaceError]
         with pytest.raises(apgas.PlaceGoneError):
             at(place(1), here)
+        with pytest.raises(apgas.DeadPlaceError):
+            apgas.uncounted(place(1), here)
         until = time.monotonic() + SOON_S
         while not died:
             assert time.monotonic() < until

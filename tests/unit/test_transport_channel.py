@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from apgas.transport.base import SlowPeerError, UnknownPeerError
+from apgas.errors import SlowPeerError
+from apgas.transport.base import UnknownPeerError
 from apgas.transport.channel import Channel
 from apgas.transport.loop import EventLoop
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from apgas.errors import SlowPeerError
 from apgas.testing.transport_recorder import Recorder, pass_through
 from apgas.transport.auth import new_token
-from apgas.transport.base import SlowPeerError, UnknownPeerError
+from apgas.transport.base import UnknownPeerError
 from apgas.transport.communicators import Beginning, Epoch
 from apgas.transport.mpi import MpiConfig, MpiTransport
 from apgas.transport.tcp import TcpTransport

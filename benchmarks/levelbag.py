@@ -83,6 +83,11 @@ class LevelBag(ABC):
         """Return the number of pending subtrees; ``split`` and ``merge`` conserve it."""
         return sum(sum(self._subtrees(self._queue.rows(level))) for level in self._queue.occupied())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the pending entries take on the way."""
+        return self._queue.nbytes
+
     def expected_left(self) -> float:
         """Return the expected number of tasks in all pending subtrees."""
         return sum(

@@ -88,6 +88,11 @@ class LevelQueue:
             self.append(level, other.rows(level))
         other.entries[:] = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the entries take on the way."""
+        return int(self.entries.sum()) * (self._fields + 1) * self.data.itemsize
+
     def packed(self) -> Words:
         """Return the entries alone, of shape (n, fields + 1); the last word of each is its level."""
         levels = self.occupied()

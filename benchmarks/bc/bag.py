@@ -63,6 +63,7 @@ class Solver:
             from benchmarks.bc import kernel
 
             self._kernel = kernel
+            self._links = kernel.Links.of(graph)
             self._free: list[Workspace] = []
             self._accumulate = self._fast
 
@@ -87,8 +88,8 @@ class Solver:
         try:
             space = self._free.pop()
         except IndexError:
-            space = self._kernel.Workspace(self.graph.active)
-        self._kernel.accumulate(self.graph, first, last, self._factor, totals, space)
+            space = self._kernel.Workspace.of_size(self.graph.active)
+        self._kernel.accumulate(self._links, first, last, self._factor, totals, space)
         self._free.append(space)
 
 

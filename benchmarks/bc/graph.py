@@ -21,8 +21,10 @@ EDGES_PER_VERTEX: Final = 8
 MAX_SCALE: Final = 26
 MAX_VERTICES: Final = 2**31 - 1
 _BITS: Final = 53
-_A, _AB, _ABC = (round(share * 2**_BITS) for share in (0.55, 0.65, 0.75))
+SSCA2: Final = (0.55, 0.65, 0.75)
 """Bounds of the quadrants: a = 0.55, b = 0.1, c = 0.1, d = 0.25."""
+GRAPH500: Final = (0.57, 0.76, 0.95)
+"""Those of the Graph500 and GAP benchmarks: a = 0.57, b = 0.19, c = 0.19, d = 0.05."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Graph:
         vertices: Number of vertices, those without edges included.
         active: Vertices with an edge; they are the first ones.
         out: Successors.
+        into: Predecessors; the same object where edges lead both ways.
         names: What each vertex was called before it was numbered; empty where nobody asks.
         directed: Whether an edge leads one way only.
         simple: Whether there is at most one edge from one vertex to another.
@@ -49,6 +52,7 @@ class Graph:
     vertices: int
     active: int
     out: Adjacency
+    into: Adjacency
     names: Integers
     directed: bool = True
     simple: bool = False
@@ -87,10 +91,10 @@ class Graph:
         keys = np.sort(number[tails] * vertices + number[heads])
         if simple:
             keys = keys[np.diff(keys, prepend=-1) > 0]
-        starts = np.searchsorted(keys, np.arange(vertices + 1, dtype=np.int64) * vertices).astype(np.int64)
-        out = Adjacency(starts, (keys % vertices).astype(np.int32) if vertices else keys.astype(np.int32))
+        out = _adjacency(vertices, keys)
+        into = _adjacency(vertices, np.sort(keys % vertices * vertices + keys // vertices)) if directed else out
         known = order if names is None else names[order]
-        return cls(vertices, int(np.count_nonzero(degree)), out, known, directed, simple)
+        return cls(vertices, int(np.count_nonzero(degree)), out, into, known, directed, simple)
 
     @property
     def edges(self) -> int:
@@ -102,18 +106,33 @@ class Graph:
         return replace(self, names=np.empty(0, np.int64))
 
 
-def rmat_edges(scale: int, seed: int) -> tuple[Integers, Integers]:
-    """Return tails and heads of the 8 * 2^scale edges.
+def _adjacency(vertices: int, keys: Integers) -> Adjacency:
+    """Return the neighbours by the sorted numbers vertex * ``vertices`` + neighbour."""
+    starts = np.searchsorted(keys, np.arange(vertices + 1, dtype=np.int64) * vertices)
+    return Adjacency(starts.astype(np.int64), (keys % vertices).astype(np.int32))
+
+
+def rmat_edges(
+    scale: int, seed: int, *, per_vertex: int = EDGES_PER_VERTEX, bounds: tuple[float, float, float] = SSCA2
+) -> tuple[Integers, Integers]:
+    """Return tails and heads of the edges.
 
     The raw stream of a bit generator is the same in every NumPy version; distributions built on it are not.
+
+    Args:
+        scale: Two to this power is the number of vertices.
+        seed: Seed of the graph.
+        per_vertex: Edges over vertices.
+        bounds: Shares of the quadrants, added up.
     """
-    edges = EDGES_PER_VERTEX << scale
+    edges = per_vertex << scale
+    a, ab, abc = (round(share * 2**_BITS) for share in bounds)
     stream = np.random.Philox(key=seed)
     tails, heads = np.zeros(edges, np.int64), np.zeros(edges, np.int64)
     for _ in range(scale):
         draw = stream.random_raw(edges) >> np.uint64(64 - _BITS)
-        tails = 2 * tails + (draw >= _AB)
-        heads = 2 * heads + ((draw >= _ABC) | ((draw >= _A) & (draw < _AB)))
+        tails = 2 * tails + (draw >= ab)
+        heads = 2 * heads + ((draw >= abc) | ((draw >= a) & (draw < ab)))
     return tails, heads
 
 

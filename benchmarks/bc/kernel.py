@@ -3,11 +3,17 @@
 Importing this module compiles the kernel or loads it from numba's cache.
 
 Each vertex has a row of eight numbers (one cache line, one vector register with AVX-512). A level is a list of (vertex,
-mask of the lanes that reached it there), in the order of vertex numbers, so that rows are touched in memory order.
-Forward, a level pushes its path counts to its successors; backward, it pulls (1 + dependency) / paths from the level
-below. Each dependency of a vertex on a source is rounded once, to a multiple of 1 / factor, and summed as a 64-bit
-integer. Nothing depends on timing and fast-math is off, so a source adds the same bits on every place, and whichever
-sources share its block.
+mask of the lanes that reached it there), in the order of vertex numbers, so that rows are touched in memory order. Path
+counts flow from a level to the next, then (1 + dependency) / paths flows back.
+
+Either way there are two ways to go about it: the level that gives scans its edges, or the one that takes. A level of
+few hubs has most edges of the graph, the one behind it nearly all vertices, and what follows has few of either; so the
+side with fewer edges scans. Both add the same numbers in the same order, that of the giving vertices. Source of the
+idea: Beamer et al., "Direction-optimizing breadth-first search", SC 2012.
+
+Each dependency of a vertex on a source is rounded once, to a multiple of 1 / factor, and summed as a 64-bit integer.
+Nothing depends on timing and fast-math is off, so a source adds the same bits on every place, and whichever sources
+share its block.
 
 Numbers of shortest paths may exceed what a double holds (a grid of 600 x 600 has more than 2^1023 from corner to
 corner). Where those of a level come near that, the level is scaled down, and the dependencies that lead to it, too.
@@ -15,17 +21,16 @@ corner). Where those of a level come near that, the level is scaled down, and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from benchmarks.bc.errors import PathCountError
 from benchmarks.bc.reference import LARGEST, SMALLEST
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from benchmarks.bc.graph import Graph
 
 LANES: Final = 8
@@ -35,31 +40,76 @@ diameter slow."""
 _FULL: Final = np.uint8(255)
 
 
-class Workspace:
-    """The arrays of one run of the kernel at a time.
+class Links(NamedTuple):
+    """The edges of a graph, from both sides."""
 
-    Args:
-        active: Vertices with an edge.
+    starts: NDArray[np.int64]
+    heads: NDArray[np.int32]
+    back_starts: NDArray[np.int64]
+    tails: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Links:
+        """Return the edges of ``graph``."""
+        return cls(graph.out.starts, graph.out.neighbours, graph.into.starts, graph.into.neighbours)
+
+
+class Workspace(NamedTuple):
+    """The arrays of one run of the kernel at a time; zero between runs: ``here`` and ``marked``.
+
+    Attributes:
+        entries: Vertices of the levels, one level after the other.
+        masks: The lanes of each.
+        levels: Where each level begins.
+        out_edges: Edges that leave each level.
+        in_edges: Edges that lead to each level.
+        scales: By what each level was scaled, per lane.
+        paths: Path counts.
+        here: Numbers of the level at hand.
+        below: Numbers of the level before.
+        seen: The lanes that have reached each vertex.
+        marked: Members of a level.
+        reached: Candidates of a level.
     """
 
-    def __init__(self, active: int) -> None:
-        self.entries = np.zeros(LANES * active, np.int32)
-        self.masks = np.zeros(LANES * active, np.uint8)
-        self.levels = np.zeros(active + 2, np.int64)  # a shortest path visits each vertex once
-        self.paths = np.zeros((active, LANES))
-        self.here = np.zeros((active, LANES))
-        self.below = np.zeros((active, LANES))
-        self.scales = np.ones((active + 2, LANES))
-        self.seen = np.zeros(active, np.uint8)
-        self.marked = np.zeros(active, np.uint8)
-        self.reached = np.zeros(active + 1, np.int32)
+    entries: NDArray[np.int32]
+    masks: NDArray[np.uint8]
+    levels: NDArray[np.int64]
+    out_edges: NDArray[np.int64]
+    in_edges: NDArray[np.int64]
+    scales: NDArray[np.float64]
+    paths: NDArray[np.float64]
+    here: NDArray[np.float64]
+    below: NDArray[np.float64]
+    seen: NDArray[np.uint8]
+    marked: NDArray[np.uint8]
+    reached: NDArray[np.int32]
+
+    @classmethod
+    def of_size(cls, active: int) -> Workspace:
+        """Return the arrays for a graph with ``active`` vertices that have edges."""
+        most_levels = active + 2  # a shortest path visits each vertex once
+        return cls(
+            entries=np.zeros(LANES * active, np.int32),
+            masks=np.zeros(LANES * active, np.uint8),
+            levels=np.zeros(most_levels, np.int64),
+            out_edges=np.zeros(most_levels, np.int64),
+            in_edges=np.zeros(most_levels, np.int64),
+            scales=np.ones((most_levels, LANES)),
+            paths=np.zeros((active, LANES)),
+            here=np.zeros((active, LANES)),
+            below=np.zeros((active, LANES)),
+            seen=np.zeros(active, np.uint8),
+            marked=np.zeros(active, np.uint8),
+            reached=np.zeros(active + 1, np.int32),
+        )
 
 
-def accumulate(graph: Graph, first: int, last: int, factor: float, totals: NDArray[np.int64], space: Workspace) -> None:
+def accumulate(links: Links, first: int, last: int, factor: float, totals: NDArray[np.int64], space: Workspace) -> None:
     """Add the dependencies of the sources [first, last) to ``totals``, in units of 1 / ``factor``.
 
     Args:
-        graph: The graph.
+        links: The graph.
         first: First source; at most eight sources.
         last: End of the sources; they have edges.
         factor: Units per path; a power of two.
@@ -69,64 +119,67 @@ def accumulate(graph: Graph, first: int, last: int, factor: float, totals: NDArr
     Raises:
         PathCountError: The numbers of shortest paths to vertices of the same distance are too far apart.
     """
-    out = graph.out
-    count = _forward(
-        first, last, out.starts, out.neighbours, space.entries, space.masks, space.levels, space.paths, space.here,
-        space.scales, space.seen, space.marked, space.reached,
-    )  # fmt: skip
+    count = _forward(first, last, links, space)
     if count < 0:
         raise PathCountError(first, last)
-    _backward(
-        count, out.starts, out.neighbours, space.entries, space.masks, space.levels, space.paths, space.here,
-        space.below, space.scales, space.marked, factor, totals,
-    )  # fmt: skip
+    _backward(count, links, space, factor, totals)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _forward(first, last, starts, heads, entries, masks, levels, paths, here, scales, seen, marked, reached):
-    """Find levels and path counts; return the number of levels, or -1 if the counts are too far apart.
-
-    ``here`` and ``marked`` are zero before and after.
-    """
-    seen[:] = 0
+def _forward(first, last, links, space):
+    """Find levels and path counts; return the number of levels, or -1 if the counts are too far apart."""
+    space.seen[:] = 0
+    tops = np.zeros(LANES)
+    open_edges = links.back_starts[len(space.seen)]
     filled = 0
     for source in range(first, last):
         bit = np.uint8(1 << (source - first))
-        entries[filled] = source
-        masks[filled] = bit
-        seen[source] = bit
-        paths[source, source - first] = 1.0
+        space.entries[filled] = source
+        space.masks[filled] = bit
+        space.seen[source] = bit
+        space.paths[source, source - first] = 1.0
         filled += 1
-    levels[0], levels[1] = 0, filled
-    depth = 1
-    tops = np.zeros(LANES)
-    while levels[depth] > levels[depth - 1]:
-        count = _push(
-            levels[depth - 1], levels[depth], starts, heads, entries, masks, paths, here, seen, marked, reached
-        )
-        if SPARSE * count < len(marked):
-            reached[:count].sort()
+    space.levels[0], space.levels[1] = 0, filled
+    depth = 0
+    while space.levels[depth + 1] > space.levels[depth]:
+        _count_edges(depth, links, space)
+        if open_edges + len(space.seen) < space.out_edges[depth]:
+            count = _pull_paths(depth, links, space)
         else:
-            count = _list(marked, reached)
-        begin = filled
-        filled = _settle(filled, reached[:count], entries, masks, paths, here, seen, marked, tops)
+            count = _push_paths(depth, links, space)
         depth += 1
-        levels[depth] = filled
+        begin = filled
+        filled, open_edges = _settle(filled, count, open_edges, links, space, tops)
+        space.levels[depth + 1] = filled
         for b in range(LANES):
-            scales[depth - 1, b] = 1.0
+            space.scales[depth, b] = 1.0
             if tops[b] > LARGEST:
-                scales[depth - 1, b] = SMALLEST
-                if not _scale(begin, filled, b, entries, masks, paths):
+                space.scales[depth, b] = SMALLEST
+                if not _scale(begin, filled, b, space):
                     return -1
-    return depth - 1
+    return depth
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _push(begin, end, starts, heads, entries, masks, paths, here, seen, marked, reached):
-    """Add the path counts of the entries [begin, end) to their successors; mark and list these, return their number."""
-    count = 0
+def _count_edges(depth, links, space):
+    """Note how many edges leave the level and lead to it."""
+    leaving, leading = 0, 0
+    for i in range(space.levels[depth], space.levels[depth + 1]):
+        v = space.entries[i]
+        leaving += links.starts[v + 1] - links.starts[v]
+        leading += links.back_starts[v + 1] - links.back_starts[v]
+    space.out_edges[depth] = leaving
+    space.in_edges[depth] = leading
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _push_paths(depth, links, space):
+    """Add the path counts of a level to its successors, and list these in order; return how many there are."""
+    starts, heads, entries, masks = links.starts, links.heads, space.entries, space.masks
+    paths, here, seen, marked, reached = space.paths, space.here, space.seen, space.marked, space.reached
     lane = np.zeros(LANES)
-    for i in range(begin, end):
+    count = 0
+    for i in range(space.levels[depth], space.levels[depth + 1]):
         w = entries[i]
         for b in range(LANES):
             lane[b] = paths[w, b] if (masks[i] >> b) & 1 else 0.0
@@ -138,28 +191,63 @@ def _push(begin, end, starts, heads, entries, masks, paths, here, seen, marked, 
                 marked[v] = 1
                 for b in range(LANES):
                     here[v, b] += lane[b]
-    return count
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _list(marked, reached):
-    """List the marked vertices in the order of their numbers; return how many there are."""
+    if SPARSE * count < len(marked):
+        reached[:count].sort()
+        for i in range(count):
+            marked[reached[i]] = 0
+        return count
     count = 0
     for v in range(len(marked)):
         reached[count] = v
         count += marked[v]
+        marked[v] = 0
     return count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _settle(filled, reached, entries, masks, paths, here, seen, marked, tops):
-    """Make the next level of the vertices that were reached, in the lanes that saw them first now.
+def _pull_paths(depth, links, space):
+    """Do the same from the side of the vertices that some lane has not reached yet."""
+    starts, tails, entries, masks = links.back_starts, links.tails, space.entries, space.masks
+    paths, here, below, seen, marked = space.paths, space.here, space.below, space.seen, space.marked
+    begin, end = space.levels[depth], space.levels[depth + 1]
+    for i in range(begin, end):
+        w = entries[i]
+        marked[w] = 1
+        for b in range(LANES):
+            below[w, b] = paths[w, b] if (masks[i] >> b) & 1 else 0.0
+    lane = np.zeros(LANES)
+    count = 0
+    for v in range(len(seen)):
+        if seen[v] == _FULL:
+            continue
+        lane[:] = 0.0
+        found = False
+        for e in range(starts[v], starts[v + 1]):
+            w = tails[e]
+            if marked[w]:
+                found = True
+                for b in range(LANES):
+                    lane[b] += below[w, b]
+        if found:
+            here[v] = lane
+            space.reached[count] = v
+            count += 1
+    for i in range(begin, end):
+        marked[entries[i]] = 0
+    return count
 
-    ``tops`` gets the largest path count of each lane. Return the end of the level.
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _settle(filled, count, open_edges, links, space, tops):
+    """Make the next level of the first ``count`` vertices that were reached, in the lanes that saw them first now.
+
+    ``tops`` gets the largest path count of each lane. Return the end of the level, and how many edges lead to vertices
+    that some lane has not reached yet.
     """
+    paths, here, seen = space.paths, space.here, space.seen
     tops[:] = 0.0
-    for v in reached:
-        marked[v] = 0
+    for i in range(count):
+        v = space.reached[i]
         mask = 0
         for b in range(LANES):
             x = here[v, b]
@@ -170,59 +258,98 @@ def _settle(filled, reached, entries, masks, paths, here, seen, marked, tops):
                 mask |= 1 << b
         if mask:
             seen[v] |= np.uint8(mask)
-            entries[filled] = v
-            masks[filled] = mask
+            space.entries[filled] = v
+            space.masks[filled] = mask
             filled += 1
-    return filled
+            if seen[v] == _FULL:
+                open_edges -= links.back_starts[v + 1] - links.back_starts[v]
+    return filled, open_edges
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _scale(begin, end, b, entries, masks, paths):
+def _scale(begin, end, b, space):
     """Scale the path counts of one lane in a level down; False if that is more than the smallest of them bears."""
     for i in range(begin, end):
-        if (masks[i] >> b) & 1:
-            if paths[entries[i], b] < 1.0:
+        if (space.masks[i] >> b) & 1:
+            if space.paths[space.entries[i], b] < 1.0:
                 return False
-            paths[entries[i], b] *= SMALLEST
+            space.paths[space.entries[i], b] *= SMALLEST
     return True
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _backward(count, starts, heads, entries, masks, levels, paths, here, below, scales, marked, factor, totals):
-    """Sum the dependencies from the deepest level up; ``here`` and ``marked`` are zero afterwards."""
-    first_here = here
-    lane = np.zeros(LANES)
+def _backward(count, links, space, factor, totals):
+    """Sum the dependencies from the deepest level up."""
+    here, below = space.here, space.below
     for level in range(count - 1, -1, -1):
-        begin, end = levels[level], levels[level + 1]
+        begin, end = space.levels[level], space.levels[level + 1]
+        if level + 1 == count:
+            for i in range(begin, end):
+                here[space.entries[i]] = 0.0
+        elif space.out_edges[level] <= space.in_edges[level + 1]:
+            _pull_shares(level, links, space, here, below)
+        else:
+            _push_shares(level, links, space, here, below)
         unit = factor if level > 0 else 0.0  # a source is no stop on its own paths
-        for i in range(begin, end):
-            v = entries[i]
-            _gather(v, starts, heads, below, marked, lane)
-            total = np.int64(0)
-            for b in range(LANES):
-                here[v, b] = 0.0
-                if (masks[i] >> b) & 1:
-                    dependency = paths[v, b] * lane[b] * scales[level + 1, b]
-                    total += np.int64(dependency * unit + 0.5)
-                    here[v, b] = (1.0 + dependency) / paths[v, b]
-            totals[v] += total
-        if level + 1 < count:
-            for i in range(end, levels[level + 2]):
-                marked[entries[i]] = 0
-        for i in range(begin, end):
-            marked[entries[i]] = 1
+        _round(begin, end, space, here, space.scales[level + 1], unit, totals)
         here, below = below, here
-    for i in range(levels[0], levels[1]):
-        marked[entries[i]] = 0
-    first_here[:] = 0.0
+    space.here[:] = 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _gather(v, starts, heads, below, marked, lane):
-    """Set ``lane`` to the sum of the rows of the marked successors of ``v``."""
-    lane[:] = 0.0
-    for e in range(starts[v], starts[v + 1]):
-        w = heads[e]
-        if marked[w]:
-            for b in range(LANES):
-                lane[b] += below[w, b]
+def _pull_shares(level, links, space, here, below):
+    """Set the rows of a level to the sums over their successors in the next one."""
+    starts, heads, entries, marked = links.starts, links.heads, space.entries, space.marked
+    begin, end, stop = space.levels[level], space.levels[level + 1], space.levels[level + 2]
+    for i in range(end, stop):
+        marked[entries[i]] = 1
+    lane = np.zeros(LANES)
+    for i in range(begin, end):
+        v = entries[i]
+        lane[:] = 0.0
+        for e in range(starts[v], starts[v + 1]):
+            w = heads[e]
+            if marked[w]:
+                for b in range(LANES):
+                    lane[b] += below[w, b]
+        here[v] = lane
+    for i in range(end, stop):
+        marked[entries[i]] = 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _push_shares(level, links, space, here, below):
+    """Do the same from the side of the next level."""
+    starts, tails, entries, marked = links.back_starts, links.tails, space.entries, space.marked
+    begin, end, stop = space.levels[level], space.levels[level + 1], space.levels[level + 2]
+    for i in range(begin, end):
+        marked[entries[i]] = 1
+        here[entries[i]] = 0.0
+    lane = np.zeros(LANES)
+    for i in range(end, stop):
+        w = entries[i]
+        lane[:] = below[w]
+        for e in range(starts[w], starts[w + 1]):
+            v = tails[e]
+            if marked[v]:
+                for b in range(LANES):
+                    here[v, b] += lane[b]
+    for i in range(begin, end):
+        marked[entries[i]] = 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _round(begin, end, space, here, scales, unit, totals):
+    """Turn the sums of a level into dependencies, add these to ``totals``, and leave what the level above needs."""
+    paths = space.paths
+    for i in range(begin, end):
+        v, mask = space.entries[i], space.masks[i]
+        total = np.int64(0)
+        for b in range(LANES):
+            through = here[v, b]
+            here[v, b] = 0.0
+            if (mask >> b) & 1:
+                dependency = paths[v, b] * through * scales[b]
+                total += np.int64(dependency * unit + 0.5)
+                here[v, b] = (1.0 + dependency) / paths[v, b]
+        totals[v] += total

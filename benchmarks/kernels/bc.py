@@ -1,4 +1,8 @@
-"""Betweenness centrality: our kernel beside igraph, NetworKit and networkx, on one undirected R-MAT graph."""
+"""Betweenness centrality: our kernel beside igraph, NetworKit and networkx, on the graph of the GAP benchmark suite.
+
+That is an undirected R-MAT graph with the parameters of Graph500 and 16 edges per vertex, without loops and parallel
+edges, vertices numbered at random. Source: Beamer et al., "The GAP benchmark suite", arXiv:1508.03619.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,11 @@ def undirected(scale: int) -> tuple[int, Edges]:
     """Return the number of vertices and the edges, of shape (n, 2), without loops and doubles; smaller end first."""
     import numpy as np
 
-    from benchmarks.bc.graph import rmat_edges
+    from benchmarks.bc.graph import GRAPH500, rmat_edges
 
     vertices = 1 << scale
-    tails, heads = (
-        np.concatenate(ends) for ends in zip(*(rmat_edges(scale, _SEED + i) for i in range(2)), strict=True)
-    )
+    number = np.argsort(np.random.Philox(key=_SEED + 1).random_raw(vertices))
+    tails, heads = (number[ends] for ends in rmat_edges(scale, _SEED, per_vertex=_EDGES_PER_VERTEX, bounds=GRAPH500))
     low, high = np.minimum(tails, heads), np.maximum(tails, heads)
     keys = np.unique((low * vertices + high)[low != high])
     return vertices, np.stack([keys // vertices, keys % vertices], axis=1)

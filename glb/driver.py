@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import apgas
-from glb import affinity
+from glb import affinity, summary
 from glb.bag import Bag, Result
 from glb.config import Config, check_whole
 from glb.coordinator import Computation
@@ -38,6 +38,10 @@ class Outcome(Generic[R]):
     statistics: Statistics
     places: dict[int, Statistics]
     workers: int
+
+    def summary(self) -> str:
+        """Return a table of what each place did and a sentence on where the time went, for people."""
+        return summary.text(self.places, self.statistics)
 
 
 class _Program:

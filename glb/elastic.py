@@ -96,6 +96,17 @@ class Elastic(apgas.MalleableHandler):
         if self.user is not None:
             self.user.postGrow(nb_places, continued_places, new_places)
 
+    def setWorkers(self, nb_workers: int) -> None:
+        """Change the workers of the computation that runs.
+
+        Raises:
+            GlbError: None runs.
+        """
+        with self.changing:
+            if self.current is None:
+                raise GlbError("no computation runs whose workers could change")
+            self.current.set_workers(nb_workers, None)
+
     def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         """Take evacuated places back."""
         with self.changing:

@@ -133,6 +133,9 @@ class PlaceRunner(Generic[R]):
         except BaseException:  # noqa: BLE001 - whatever the program raises ends the computation, with its text
             self.abort(traceback.format_exc())
         finally:
+            with self._changed:
+                # to load is not to starve
+                self._idle.cut(time.monotonic())
             self._warm.set()
         self.take(lambda core: core.begin())
 

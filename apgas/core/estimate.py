@@ -60,7 +60,7 @@ def samples_of(records: Iterable[ResizeRecord]) -> list[Sample]:
     return [
         Sample(record.kind, len(record.places), record.phases)
         for record in records
-        if record.outcome == "done" and record.places
+        if record.outcome == "done" and record.places and record.kind != "workers"
     ]
 
 

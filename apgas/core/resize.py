@@ -13,6 +13,7 @@ from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
 
 Kind: TypeAlias = Literal["grow", "shrink"]
+RecordKind: TypeAlias = Kind | Literal["workers"]
 OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
 Method: TypeAlias = Literal["preGrow", "postGrow", "preShrink", "postShrink", "shrinkAborted"]
 
@@ -90,8 +91,8 @@ class ResizeRecord:
 
     Attributes:
         order: Its number.
-        kind: ``grow`` or ``shrink``.
-        n: How many nodes it was for; with one place per node that many places.
+        kind: ``grow``, ``shrink`` or ``workers``.
+        n: How many nodes it was for; with one place per node that many places. Of ``workers``: how many per place.
         at_s: When it was taken up, in seconds since ``schedule_orders`` was last called, or since the program began.
         seconds: From there to the commit (grow) or to the processes' end (shrink).
         phases: Seconds of each phase: pre, spawn, join, commit, post; or pre, drain, commit, release, post.
@@ -102,7 +103,7 @@ class ResizeRecord:
     """
 
     order: int
-    kind: Kind
+    kind: RecordKind
     n: int
     at_s: float
     seconds: float

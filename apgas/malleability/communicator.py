@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from apgas.malleability.orders import Answer, Grow, Message, Shrink, Withdraw
+from apgas.malleability.orders import Answer, Message, Order, Withdraw
 
 
 class OrderListener(Protocol):
     """What the runtime offers a communicator. Every method may be called from any thread and returns at once."""
 
-    def order(self, order: Grow | Shrink) -> None:
+    def order(self, order: Order) -> None:
         """Take an order; its outcome is sent back as an ``Outcome``."""
 
     def withdraw(self, order: Withdraw) -> None:

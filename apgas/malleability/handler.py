@@ -57,6 +57,17 @@ class MalleableHandler(ABC):
             new_places: The newcomers.
         """
 
+    def setWorkers(self, nb_workers: int) -> None:
+        """Let ``nb_workers`` threads compute in each place from now on. Programs that cannot do that leave it out.
+
+        Args:
+            nb_workers: How many, at least 1.
+
+        Raises:
+            NotImplementedError: The program has no workers that it could change; the order is refused.
+        """
+        raise NotImplementedError(f"this program does not change its workers, neither to {nb_workers} nor otherwise")
+
     def shrinkAborted(self, places: Sequence[Place]) -> None:  # noqa: B027 - optional; named like its siblings
         """Put places back to work that stay after all, because the shrink was aborted after ``preShrink``.
 

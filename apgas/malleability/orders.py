@@ -64,6 +64,13 @@ class Shrink(Message, frozen=True, tag="shrink"):
     nodes: tuple[NodeName, ...] = ()
 
 
+class Workers(Message, frozen=True, tag="workers"):
+    """Let ``count`` threads compute in each place; the nodes stay. A program that has no workers refuses it."""
+
+    order: OrderId
+    count: Annotated[int, Meta(ge=1, le=1024)]
+
+
 class Withdraw(Message, frozen=True, tag="withdraw"):
     """Take back an order that the job deferred; without effect once the job carries it out."""
 
@@ -118,7 +125,7 @@ class Outcome(Message, frozen=True, tag="outcome"):
     """How an order ended. ``nodes``: those gained or released; ``phases``: seconds per phase."""
 
     order: OrderId
-    kind: Literal["grow", "shrink"]
+    kind: Literal["grow", "shrink", "workers"]
     outcome: OutcomeKind
     reason: Text = ""
     nodes: tuple[NodeName, ...] = ()
@@ -144,8 +151,8 @@ class Lost(Message, frozen=True, tag="lost"):
     reason: Text = ""
 
 
-Order: TypeAlias = Grow | Shrink
-ToJob: TypeAlias = Welcome | Refused | Grow | Shrink | Withdraw | Answer
+Order: TypeAlias = Grow | Shrink | Workers
+ToJob: TypeAlias = Welcome | Refused | Grow | Shrink | Workers | Withdraw | Answer
 ToScheduler: TypeAlias = Hello | Ready | Disable | Progress | Deferred | Outcome | Evolving | Lost
 
 

@@ -170,7 +170,7 @@ class SocketCommunicator:
         listener = self._listener
         assert listener is not None
         match message:
-            case wire.Grow() | wire.Shrink():
+            case wire.Grow() | wire.Shrink() | wire.Workers():
                 with self._changed:
                     repeated = message.order in self._seen_orders
                     self._seen_orders.add(message.order)

@@ -122,7 +122,7 @@ def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:
 
     Args:
         orders: The schedule: ``SECONDS:+NODES`` or ``SECONDS:-NODES``, separated by commas; a node is one place unless
-            ``APGAS_PLACES_PER_NODE`` says otherwise.
+            ``APGAS_PLACES_PER_NODE`` says otherwise. ``SECONDS:workers=N`` calls the handler's ``setWorkers``.
         hosts: The nodes that newcomers are placed on in turn; this host by default.
 
     Raises:

@@ -32,6 +32,7 @@ from apgas.runtime.lifetime import Identity
 from apgas.runtime.schedule import ScheduledOrder
 from apgas.runtime.tracing import Tracing
 from apgas.runtime.validation import checked
+from apgas.runtime.workers import WorkersOrders
 from apgas.transport.base import TimerHandle
 
 _log = logging.getLogger("apgas.resize")
@@ -58,13 +59,14 @@ class Resizing:
         self._wish: tuple[str, ...] = ()
         self._calling = 0
         self._calls = SerialCalls(driver.chores.submit, self._now_idle)
+        self._workers = WorkersOrders(driver, self._calls, lambda: self._handler, self._finished)
         self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
         self._next_own = _FIRST_OWN_ORDER
         self._requests: dict[int, Future[int]] = {}
         self._request_numbers = itertools.count()
         self.progress_every_s = PROGRESS_EVERY_S
         self._progress_s = -math.inf
-        self._zero_s = time.monotonic()
+        self._zero_s = self._workers.zero_s = time.monotonic()
         self._origin_s = 0.0
         self._admitted_to = 0
         self._lost_nodes: list[str] = []
@@ -134,7 +136,7 @@ class Resizing:
         """
         if self._handler is None:
             return
-        if self._calling == threading.get_ident():
+        if threading.get_ident() in (self._calling, self._workers.calling):
             raise UsageError("a method of the malleable handler cannot give it up: its order has to end before")
         self.drain_scheduled()
         self._event(self._reshape.disable)
@@ -203,13 +205,19 @@ class Resizing:
             due = self._scheduled.pop(number, None)
             if due is not None:
                 item, _ = due
+                if item.kind == "workers":
+                    self._workers.ordered(number, item.count)
+                    return
                 order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
                 self._event(lambda now: self._reshape.ordered(order, now))
 
     # the scheduler's side (OrderListener) ----------------------------------------------------------------------------
 
-    def order(self, order: o.Grow | o.Shrink) -> None:
+    def order(self, order: o.Order) -> None:
         """Take an order of the scheduler."""
+        if isinstance(order, o.Workers):
+            self._workers.ordered(order.order, order.count)
+            return
         kind: r.Kind = "grow" if isinstance(order, o.Grow) else "shrink"
         taken = r.ResizeOrder(order.order, kind, order.count, order.nodes)
         self._event(lambda now: self._reshape.ordered(taken, now))
@@ -317,12 +325,14 @@ class Resizing:
 
     def _finished(self, record: r.ResizeRecord) -> None:
         self.records.append(replace(record, at_s=record.at_s - self._origin_s))
-        if record.outcome != "refused":  # such an order moved nothing; the losses belong to another one
+        if (
+            record.outcome != "refused" and record.kind != "workers"
+        ):  # such an order moved nothing; the losses belong to another one
             if record.kind == "shrink" and record.outcome != "done":
                 self._tell_losses()
             # else the outcome says which nodes were released or gained
             self._lost_nodes.clear()
-        _log.info("%s of %d nodes: %s %s", record.kind, record.n, record.outcome, record.reason)
+        _log.info("%s %d: %s %s", record.kind, record.n, record.outcome, record.reason)
         if record.order < _FIRST_OWN_ORDER:
             self._tell(
                 o.Outcome(

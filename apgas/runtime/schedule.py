@@ -1,4 +1,7 @@
-"""Orders without a scheduler: ``"1.5:+2,3:-1"`` grows by two after 1.5 s and shrinks by one after 3 s."""
+"""Orders without a scheduler: ``"1.5:+2,3:-1"`` grows by two after 1.5 s and shrinks by one after 3 s.
+
+``"2:workers=4"`` lets four workers compute in each place after 2 s.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from apgas.core.resize import Kind
+from apgas.core.resize import RecordKind
 from apgas.errors import UsageError
 
 
@@ -15,7 +18,7 @@ class ScheduledOrder:
     """An order that falls due ``at_s`` seconds after the schedule was set."""
 
     at_s: float
-    kind: Kind
+    kind: RecordKind
     count: int
     nodes: tuple[str, ...] = ()
 
@@ -33,18 +36,22 @@ def parse_orders(text: str, hosts: tuple[str, ...] = ()) -> list[ScheduledOrder]
         nodes = tuple(islice(names, count)) if hosts and kind == "grow" else ()
         orders.append(ScheduledOrder(at_s, kind, count, nodes))
     if not orders:
-        raise UsageError(f"orders {text!r}: expected SECONDS:+N or SECONDS:-N, separated by commas")
+        raise UsageError(f"orders {text!r}: expected SECONDS:+N, SECONDS:-N or SECONDS:workers=N, separated by commas")
     return sorted(orders, key=lambda order: order.at_s)
 
 
-def _parse_item(item: str) -> tuple[float, Kind, int]:
+def _parse_item(item: str) -> tuple[float, RecordKind, int]:
     when, colon, change = item.partition(":")
+    what, equals, number = change.partition("=")
+    if equals and what.strip() == "workers":
+        at_s, _, workers = _parse_item(f"{when}:+{number.strip()}")
+        return at_s, "workers", workers
     try:
         at_s, count = float(when), int(change)
     except ValueError:
         at_s, count = math.nan, 0
     if not colon or not math.isfinite(at_s) or change.strip()[:1] not in ("+", "-"):
-        raise UsageError(f"order {item!r}: expected SECONDS:+N or SECONDS:-N, for example 1.5:+2")
+        raise UsageError(f"order {item!r}: expected SECONDS:+N, SECONDS:-N or SECONDS:workers=N, for example 1.5:+2")
     if at_s < 0:
         raise UsageError(f"order {item!r}: the time must not be negative")
     if count == 0:

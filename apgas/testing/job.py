@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final, Generic, TypeVar
 
-from apgas.core.resize import Kind, OutcomeKind, ResizeRecord
+from apgas.core.resize import OutcomeKind, RecordKind, ResizeRecord
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability.orders import Lost
 from apgas.runtime import current, process
@@ -122,9 +122,23 @@ class Job(Generic[T]):
         """
         return self._order("shrink", nodes, tuple(wish), at_progress)
 
-    def _order(self, kind: Kind, count: int, names: tuple[str, ...], at_progress: float | None) -> Order:
+    def workers(self, count: int, *, at_progress: float | None = None) -> Order:
+        """Order the program to compute with so many threads in each place.
+
+        Args:
+            count: How many.
+            at_progress: Give the order when the program calls ``apgas.progress`` with at least this; else it is given
+                as soon as there is a handler.
+
+        Returns:
+            The order: wait for it, or withdraw it.
+        """
+        return self._order("workers", count, (), at_progress)
+
+    def _order(self, kind: RecordKind, count: int, names: tuple[str, ...], at_progress: float | None) -> Order:
         if count < 1:
-            raise UsageError(f"an order changes the number of nodes by at least 1, not by {count}")
+            what = "is for at least 1 worker" if kind == "workers" else "changes the number of nodes by at least 1"
+            raise UsageError(f"an order {what}, not {count if kind == 'workers' else f'by {count}'}")
         return self._scheduler.give(kind, count, names, at_progress)
 
     @property

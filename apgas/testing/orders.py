@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from apgas.core.resize import Kind
+from apgas.core.resize import RecordKind
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import OrderListener
 
@@ -29,7 +29,7 @@ class Order:
     """
 
     number: int
-    kind: Kind
+    kind: RecordKind
     count: int
     nodes: tuple[str, ...]
     at_progress: float | None
@@ -60,8 +60,10 @@ class Order:
         assert self._scheduler is not None
         self._scheduler.withdraw(self)
 
-    def as_message(self) -> wire.Grow | wire.Shrink:
+    def as_message(self) -> wire.Order:
         """The order as schedulers send it."""
+        if self.kind == "workers":
+            return wire.Workers(order=self.number, count=self.count)
         message = wire.Grow if self.kind == "grow" else wire.Shrink
         return message(order=self.number, count=self.count, nodes=self.nodes)
 
@@ -92,7 +94,9 @@ class TestScheduler:
         self._progress: float | None = None
         self._to_job: queue.SimpleQueue[wire.ToJob | None] = queue.SimpleQueue()
 
-    def give(self, kind: Kind, count: int, nodes: tuple[str, ...] = (), at_progress: float | None = None) -> Order:
+    def give(
+        self, kind: RecordKind, count: int, nodes: tuple[str, ...] = (), at_progress: float | None = None
+    ) -> Order:
         """Give an order as soon as the program has a handler, and has told so much progress."""
         if kind == "grow" and not nodes:
             nodes = self._fresh(count)
@@ -155,7 +159,7 @@ class TestScheduler:
     def _deliver(self, listener: OrderListener) -> None:
         while (message := self._to_job.get()) is not None:
             match message:
-                case wire.Grow() | wire.Shrink():
+                case wire.Grow() | wire.Shrink() | wire.Workers():
                     listener.order(message)
                 case wire.Withdraw():
                     listener.withdraw(message)

@@ -34,7 +34,10 @@ def _common(
     ] = None,
     orders: Annotated[
         str,
-        typer.Option(help='Resizes without a scheduler, as "SECONDS:+N,SECONDS:-N".', rich_help_panel=_PANEL),
+        typer.Option(
+            help='Resizes without a scheduler, as "SECONDS:+N,SECONDS:-N", and "SECONDS:workers=N".',
+            rich_help_panel=_PANEL,
+        ),
     ] = "",
     hosts: Annotated[
         str | None,
@@ -58,6 +61,9 @@ def _common(
         float | None,
         typer.Option(help="Tasks/s that a worker is held to.", show_default="no limit", rich_help_panel=_PANEL),
     ] = None,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Show what each place did.", rich_help_panel=_PANEL)
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.", rich_help_panel=_PANEL)] = False,
     on_scheduler_loss: Annotated[str, typer.Option(help="end, or reconnect:SECONDS.", rich_help_panel=_PANEL)] = "end",
     tag_output: Annotated[
@@ -78,6 +84,7 @@ def _common(
         verify=verify,
         repeat=repeat,
         rate=rate,
+        statistics=statistics,
         quiet=quiet,
         on_scheduler_loss=on_scheduler_loss,
         debug=debug,

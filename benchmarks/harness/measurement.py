@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apgas import ResizeRecord
+    from glb import Statistics
 
 
 @dataclass
@@ -34,6 +35,8 @@ class Measurement:
         resizes: What became of each order.
         statistics: Sums over the places, last computation.
         places: The counts of each place that took part in it, with its id and node.
+        counts: The same by place, as the balancer returned them; not in the JSON form.
+        total: The sums, likewise.
         provenance: See ``provenance.gather``.
         notes: More lines for the table, name and text.
     """
@@ -55,6 +58,8 @@ class Measurement:
     resizes: Sequence[ResizeRecord] = ()
     statistics: Mapping[str, object] = field(default_factory=dict)
     places: Sequence[Mapping[str, object]] = ()
+    counts: Mapping[int, Statistics] = field(default_factory=dict)
+    total: Statistics | None = None
     provenance: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[tuple[str, str]] = ()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.harness.errors import BadUsage
 
 TRANSPORTS = ("tcp", "mpi")
-_ORDER = re.compile(r"(?P<at>[^:]+):(?P<sign>[+-])(?P<count>[0-9]+)")
+_ORDER = re.compile(r"(?P<at>[^:]+):(?P<change>[+-]|workers=)(?P<count>[0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class CommonOptions:
     Attributes:
         workers: Computing threads per place; None: the cores of this machine over its initial places, at least 1.
         granularity: Tasks per call of ``process``; None: the benchmark's own.
-        orders: Resizes without a scheduler, ``"SECONDS:+N,SECONDS:-N"`` from the start of the first computation.
+        orders: Resizes without a scheduler, ``"SECONDS:+N,SECONDS:-N,SECONDS:workers=N"`` from the start of the first
+            computation.
         hosts: Where grown places go, one place per name, in turn; empty: this host.
         transport: How places talk, tcp or mpi; the runtime takes it from the environment, where ``app`` puts it.
         json: Where the result goes, or None.
@@ -28,6 +29,7 @@ class CommonOptions:
         verify: Compare with a sequential run where no value is known.
         repeat: How often the computation runs.
         rate: Tasks per second and worker that may not be exceeded; None: no limit.
+        statistics: Whether to show what each place did in the last computation.
         quiet: Whether to leave out progress and table.
         on_scheduler_loss: ``end`` or ``reconnect:SECONDS``.
         tag_output: Whether printed lines begin with their place; the runtime takes it from the environment, too.
@@ -44,6 +46,7 @@ class CommonOptions:
     verify: bool = False
     repeat: int = 1
     rate: float | None = None
+    statistics: bool = False
     quiet: bool = False
     on_scheduler_loss: str = "end"
     tag_output: bool = False
@@ -69,23 +72,23 @@ class CommonOptions:
         check_scheduler_loss(self.on_scheduler_loss)
 
 
-def parse_orders(text: str) -> list[tuple[float, int]]:
-    """Parse ``"1.5:+2,3:-1"`` into ``[(1.5, 2), (3.0, -1)]``: seconds and nodes.
+def parse_orders(text: str) -> list[tuple[float, str, int]]:
+    """Parse ``"1.5:+2,3:workers=1"`` into ``[(1.5, "+", 2), (3.0, "workers=", 1)]``: seconds, what, how many.
 
     Raises:
-        BadUsage: An item is not of the form SECONDS:+N or SECONDS:-N with SECONDS >= 0 and N >= 1.
+        BadUsage: An item is not of the form SECONDS:+N, SECONDS:-N or SECONDS:workers=N with SECONDS >= 0 and N >= 1.
     """
     if not text.strip():
         return []
     return [_parse_order(item.strip(), text) for item in text.split(",")]
 
 
-def _parse_order(item: str, text: str) -> tuple[float, int]:
-    remedy = 'write orders as SECONDS:+N or SECONDS:-N, joined by commas, like --orders "1:+2,8:-3"'
+def _parse_order(item: str, text: str) -> tuple[float, str, int]:
+    remedy = 'write orders as SECONDS:+N, SECONDS:-N or SECONDS:workers=N, joined by commas, like --orders "1:+2,8:-3"'
     culprit = f'--orders "{text}"'
     match = _ORDER.fullmatch(item)
     if match is None:
-        raise BadUsage(culprit, f'"{item}" is not of the form SECONDS:+N or SECONDS:-N', remedy)
+        raise BadUsage(culprit, f'"{item}" is not of the form SECONDS:+N, SECONDS:-N or SECONDS:workers=N', remedy)
     try:
         at_s = float(match["at"])
     except ValueError:
@@ -94,8 +97,9 @@ def _parse_order(item: str, text: str) -> tuple[float, int]:
         raise BadUsage(culprit, f'"{item}" falls due at {at_s:g} s, which never comes', remedy)
     count = int(match["count"])
     if count == 0:
-        raise BadUsage(culprit, f'"{item}" resizes by no node', remedy)
-    return at_s, count if match["sign"] == "+" else -count
+        what = "leaves no worker" if match["change"] == "workers=" else "resizes by no node"
+        raise BadUsage(culprit, f'"{item}" {what}', remedy)
+    return at_s, match["change"], count
 
 
 def check_transport(text: str) -> None:

@@ -55,6 +55,8 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
         sys.stdout.write(summary.headline(measurement) + "\n")
     else:
         summary.show(measurement, options.json)
+    if options.statistics:
+        summary.show_statistics(measurement)
     if measurement.verified is False:
         show_error(f"{benchmark.name}: wrong result", measurement.checked_against, "run again, and report it")
         return 1
@@ -193,6 +195,7 @@ def _compute(
         )
         outcome = glb.compute(bag, benchmark.make_result, config)
     measurement.runs_s.append(outcome.seconds)
+    measurement.counts, measurement.total = outcome.places, outcome.statistics
     measurement.statistics = dataclasses.asdict(outcome.statistics)
     measurement.places = [
         {"place": number, "node": apgas.place(number).node, **dataclasses.asdict(statistics)}

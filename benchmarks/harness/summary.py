@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from benchmarks.harness.progress import scaled
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from apgas import ResizeRecord
     from benchmarks.harness.measurement import Measurement
+
+
+WIDTH: Final = 130
+"""A table of statistics is not cut, even if the terminal is narrower."""
 
 
 def headline(measurement: Measurement) -> str:
@@ -44,6 +48,30 @@ def show(measurement: Measurement, path: Path | None, stream: TextIO | None = No
         console.print(Text(f"result file: {path}"))
 
 
+def show_statistics(measurement: Measurement, stream: TextIO | None = None) -> None:
+    """Write what each place did in the last computation, and a sentence on it, to standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from glb import summary
+
+    if measurement.total is None:
+        return
+    console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
+    table = Table(title="What the places did", title_justify="left", title_style="bold")
+    for head in summary.HEADS:
+        table.add_column(head, justify="right", no_wrap=True)
+    *places, total = summary.rows(measurement.counts, measurement.total)
+    for cells in places:
+        table.add_row(*map(Text, cells))
+    table.add_section()
+    table.add_row(*map(Text, total), style="bold")
+    console.width = max(console.width, WIDTH)
+    console.print(table)
+    console.print(Text(summary.finding(measurement.counts, measurement.total)))
+
+
 def rows(measurement: Measurement) -> list[tuple[str, str]]:
     """Return the lines of the table: name and text."""
     runs = measurement.runs_s
@@ -72,8 +100,11 @@ def _verdict(measurement: Measurement) -> str:
 
 
 def _resize(record: ResizeRecord) -> str:
-    change = f"{'+' if record.kind == 'grow' else '-'}{record.n} at {record.at_s:.1f} s"
+    sign = {"grow": "+", "shrink": "-", "workers": "workers="}[record.kind]
+    change = f"{sign}{record.n} at {record.at_s:.1f} s"
     if record.outcome != "done":
         return f"{change}: {record.outcome.replace('_', ' ')}, {record.reason}"
+    if not record.phases:
+        return f"{change}: {1000 * record.seconds:.0f} ms"
     phases = ", ".join(f"{name} {1000 * seconds:.0f}" for name, seconds in record.phases.items())
     return f"{change}: {1000 * record.seconds:.0f} ms ({phases})"

@@ -24,7 +24,7 @@ class Listener:
     def __init__(self) -> None:
         self.told: queue.Queue[object] = queue.Queue()
 
-    def order(self, order: wire.Grow | wire.Shrink) -> None:
+    def order(self, order: wire.Order) -> None:
         self.told.put(order)
 
     def withdraw(self, order: wire.Withdraw) -> None:
@@ -123,7 +123,12 @@ class Connected:
 
 def test_orders_arrive_and_reports_leave_in_order(scheduler: Scheduler, listener: Listener) -> None:
     with Connected(scheduler, listener) as job:
-        orders = [wire.Grow(order=1, count=1, nodes=("n2",)), wire.Withdraw(order=1), wire.Answer(request=4, granted=0)]
+        orders = [
+            wire.Grow(order=1, count=1, nodes=("n2",)),
+            wire.Withdraw(order=1),
+            wire.Workers(order=2, count=4),
+            wire.Answer(request=4, granted=0),
+        ]
         job.peer.write(*orders)
         assert [listener.next() for _ in orders] == orders
         reports = [wire.Ready(nodes=("n1",)), wire.Evolving(request=1, delta=2), wire.Disable()]

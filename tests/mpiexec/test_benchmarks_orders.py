@@ -174,6 +174,23 @@ def test_orders_due_at_once_are_carried_out(tmp_path: Path) -> None:
     assert (result["grows"], result["shrinks"], result["verified"]) == (1, 1, True)
 
 
+def test_workers_change_while_places_come_and_go(tmp_path: Path) -> None:
+    case, path = CASES[0], tmp_path / "result.json"
+    orders = "0.1:workers=3,0.3:+1,0.4:workers=1,0.6:-1,0.7:workers=2"
+    options = ["--workers", "2", "--rate", f"{case.tasks / 18:.6g}", "--orders", orders, "--statistics", "--verify"]
+    job = run_job(2, case.name, *case.arguments, *options, "--json", str(path))
+    assert job.code == 0, job.errors
+    result = json.loads(path.read_text())
+    assert sorted((each["kind"], each["n"], each["outcome"]) for each in result["resizes"]) == [
+        ("grow", 1, "done"),
+        ("shrink", 1, "done"),
+        *(("workers", count, "done") for count in (1, 2, 3)),
+    ]
+    assert (result["result"], result["tasks"], result["verified"]) == (case.result, case.tasks, True)
+    assert "workers=3 at" in job.output
+    assert "Workers were busy" in job.output
+
+
 def test_orders_that_are_not_due_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     job = run_job(2, "pi", "--samples", "1e6", "--orders", "900:+1,901:-1", "--json", str(path))

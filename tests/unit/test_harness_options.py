@@ -105,7 +105,8 @@ def test_scale_of_the_graph_is_bounded(scale: int) -> None:
 
 def test_orders_are_seconds_and_nodes() -> None:
     assert parse_orders("") == []
-    assert parse_orders("1.5:+2, 3:-1,0:+10") == [(1.5, 2), (3.0, -1), (0.0, 10)]
+    assert parse_orders("1.5:+2, 3:-1,0:+10") == [(1.5, "+", 2), (3.0, "-", 1), (0.0, "+", 10)]
+    assert parse_orders("2:workers=4") == [(2.0, "workers=", 4)]
 
 
 @pytest.mark.parametrize(("text", "count"), [("7", 7), ("1e9", 10**9), ("1_000", 1000), ("2.5e3", 2500)])

@@ -6,6 +6,10 @@ from apgas.errors import UsageError
 from apgas.runtime.schedule import ScheduledOrder, parse_orders
 
 
+def test_workers_are_scheduled_like_nodes() -> None:
+    assert parse_orders("2:workers=4,1:+1") == [ScheduledOrder(1.0, "grow", 1), ScheduledOrder(2.0, "workers", 4)]
+
+
 def test_orders_are_read_and_sorted() -> None:
     assert parse_orders("3:-1, 1.5:+2") == [ScheduledOrder(1.5, "grow", 2), ScheduledOrder(3.0, "shrink", 1)]
 

@@ -77,12 +77,14 @@ class PlaceCore(Generic[R]):
         rng: Source of random victims.
         registered: Whether the place begins WAITING, its requests known to its buddies as theirs are to it (all places
             must agree then); else it begins JOINING.
-        before: The members of before this place joined. Those that joined with it and will ask it for work count as
-            waiting for it from the start.
+        before: The members of before this place joined a running computation. Those that joined with it and will ask
+            it for work count as waiting for it from the start. Until ``begin`` the place is cold: work that it is given
+            waits for it to warm up, and random thieves are refused instead of waiting, too.
     """
 
     __slots__ = (
         "_aborted",
+        "_cold",
         "_evacuation",
         "_make_result",
         "_pool",
@@ -119,6 +121,7 @@ class PlaceCore(Generic[R]):
         self._result: R | None = None
         self._make_result = make_result
         self._aborted = False
+        self._cold = before is not None
         self._view = View(me, members, lifelines or Lifelines())
         self._slots = Slots(workers)
         self._pool: Pool[R] = Pool()
@@ -312,7 +315,8 @@ class PlaceCore(Generic[R]):
     # thieves, this one and others -----------------------------------------------------------------------------------
 
     def begin(self) -> list[Message]:
-        """Begin to steal, unless work has come before."""
+        """Be warm, and begin to steal, unless work has come before."""
+        self._cold = False
         return self._counted(self._thief.search()) if self.phase is Phase.JOINING else []
 
     def refused(self, nonce: int) -> list[Message]:
@@ -324,7 +328,7 @@ class PlaceCore(Generic[R]):
 
         A leaver remembers lifeline thieves too: it may be called back, and one of them may believe so earlier than it.
         """
-        if nonce is not None and self.phase is not Phase.WORKING:
+        if nonce is not None and (self._cold or self.phase is not Phase.WORKING):
             return [Refuse(thief, nonce)]
         if self._aborted:
             return []

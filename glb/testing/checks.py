@@ -6,7 +6,8 @@ Nobody starves while another has work for it, within bounds:
   something to split: the wait is the call under way.
 - Whoever waits is known to each of its buddies, or its question, or work for it, is under way to or from there. A
   newcomer is known to those that it will ask from the moment when they know of it.
-- A random thief is answered within as many looks of its victim's workers as there were workers when it asked.
+- A random thief is answered within as many looks of its victim's workers as there were workers when it asked, and at
+  once by a place that is not warm yet.
 """
 
 from __future__ import annotations
@@ -113,6 +114,8 @@ class Checks:
                 raise self._job.wrong(f"place {place} holds a bag, but has no worker")
             if core.thieves.random and not core.alive:
                 raise self._job.wrong(f"place {place} owes answers, but has no worker to give them")
+            if core.thieves.random and place in self._job.cold:
+                raise self._job.wrong(f"place {place} lets random thieves wait until it is warm")
             if place in self._job.control.members and not self._job.lost:
                 self._validate_thief(place, core)
 

@@ -90,6 +90,7 @@ DEFECTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (planted.send_pieces_to_those_who_leave_too, "does not stay"),
     (planted.drop_what_does_not_fit, "are lost"),
     (planted.count_what_is_passed_on, "received"),
+    (planted.let_thieves_wait_for_a_cold_place, "until it is warm"),
     (planted.go_on_after_the_end, "after the end"),
 ]
 

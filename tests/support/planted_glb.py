@@ -197,5 +197,15 @@ def count_what_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlaceCore, "receive", receive)
 
 
+def let_thieves_wait_for_a_cold_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore.requested
+
+    def requested(self: Core, thief: int, nonce: int | None) -> list[Message]:
+        self._cold = False
+        return original(self, thief, nonce)
+
+    monkeypatch.setattr(PlaceCore, "requested", requested)
+
+
 def go_on_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlaceCore, "abort", lambda self: [])

@@ -247,6 +247,15 @@ def test_those_who_join_together_know_each_other() -> None:
     assert newcomer.thieves.lifeline == (3,)
 
 
+def test_a_cold_place_keeps_its_work_and_refuses_thieves() -> None:
+    newcomer = PlaceCore(2, (0, 1, 2), Total, rng=Random(1), before=(0, 1))
+    newcomer.receive(bag(8))
+    assert newcomer.requested(0, 1) == [Refuse(0, 1)]
+    assert newcomer.begin() == []
+    assert newcomer.requested(0, 2) == []
+    assert phase(newcomer) is Phase.WORKING
+
+
 def test_pieces_go_to_whose_turn_it_is() -> None:
     place = core(me=2, members=(0, 1, 2, 5))
     slot, own = started(place, 8)

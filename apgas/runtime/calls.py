@@ -46,7 +46,7 @@ class Calls:
 
         Raises:
             TypeError: The function or an argument cannot be pickled.
-            UsageError: The arguments are larger than what may be sent at once.
+            UsageError: Function and arguments are larger than what may be sent at once.
         """
         fn, args, kwargs = call
         try:
@@ -60,6 +60,7 @@ class Calls:
         if dst in definition.sent_to:
             return like(made, [_HEAD.pack(_KNOWN, definition.number) + made[0], *made[1:]]), None
         packed = [_HEAD.pack(_DEFINES, definition.number) + made[0], definition.body, *made[1:]]
+        codec.check_size(sum(map(len, packed)))
         return like(made, packed), definition
 
     def sent(self, dst: int, definition: Definition | None) -> None:

@@ -99,10 +99,18 @@ def dumps(value: object) -> list[Buffer]:
         pickler = _ByValue(file, 5, buffer_callback=keep_within)
         _dump_by_value(pickler, value)
     body = file.getvalue()
-    size_bytes = len(body) + sum(raw.nbytes for raw in beside)
+    check_size(len(body) + sum(raw.nbytes for raw in beside))
+    return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
+
+
+def check_size(size_bytes: int) -> None:
+    """Refuse what is too large.
+
+    Raises:
+        UsageError: So much cannot be sent at once.
+    """
     if size_bytes > MOST_BYTES:
         raise UsageError(f"cannot send {size_bytes} bytes at once, at most {MOST_BYTES}: send it in parts")
-    return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
 
 
 def _dump_by_value(pickler: _ByValue, value: object) -> None:

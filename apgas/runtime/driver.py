@@ -70,6 +70,7 @@ class Driver:
         self.on_members: Callable[[int, list[int]], None] = _ignore
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
+        self._failing = False
         self._calls = Calls()
         self._members = Members(self, self._calls)
         self._running = Running(self, self._calls)
@@ -288,6 +289,9 @@ class Driver:
     def _broken(self, error: BaseException) -> None:
         """Something that must not fail did: an activity may be uncounted now, so the job could not end otherwise."""
         _log.error("place %d: an internal error", self.core.here, exc_info=error)
+        if self._failing:
+            return
+        self._failing = True  # telling it may fail, too
         self.fail(f"place {self.core.here} is out of order: {codec.summary(error)}")
 
     def _deaf(self, error: BaseException) -> None:
@@ -322,6 +326,10 @@ class Driver:
                     except (UnknownPeerError, TransportClosedError):
                         # lost or gone, which the transport reports to whoever watches; or the program is over
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
+                    except Exception as error:
+                        # what it was about is counted already, and will be waited for
+                        self._broken(error)
+                        raise
                 case e.MembersChanged():
                     self._members.changed(effect)
                     if effect.died:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from apgas.core.identity import Place
 from apgas.core.resilient import ResilientPlaceCore
 from apgas.errors import DeadPlaceError
 from apgas.runtime.calls import Calls
+from apgas.transport.base import TransportClosedError, UnknownPeerError
 
 if TYPE_CHECKING:
     from apgas.runtime.driver import Driver
@@ -39,11 +41,18 @@ class Members:
         for place in (*change.removed, *change.died):
             transport.forget(place)
         for place in change.removed:
-            self._calls.forget(place)
+            # what it has sent uncounted may still be on its way
+            transport.on_gone(place, partial(self._calls.forget, place))
         self._driver.on_members(change.epoch, [info.place for info in change.added])
-        for info in change.added if self._survives else ():
-            # one that dies before it has said a word is noticed, too
-            transport.connect(info.place)
+        for info in change.added:
+            if transport.is_lost(info.place):
+                # when its loss was reported it was none of ours, and is not reported again
+                why = "it was lost before it was a member"
+                transport.call_soon(partial(self._driver.on_lost, info.place, why))
+            elif self._survives:
+                # one that dies before it has said a word is noticed, too
+                with suppress(UnknownPeerError, TransportClosedError):  # it is being reported, or the program is over
+                    transport.connect(info.place)
 
     def bury(self, place: int) -> None:
         """Take what a dead place has sent until its connection ends, or as long as that may last; then nothing more."""

@@ -242,10 +242,12 @@ def losses_come_once_and_last(new: TransportFactory) -> None:
         stays, dies = made.transports
         stays.send(1, b"hello")
         made.recorders[1].wait_frames(1)
+        assert not stays.is_lost(1), "nothing was lost yet"
         for number in range(count):
             dies.send(0, b"%d" % number, [body])
         dies.close(PATIENCE_S)
         assert made.recorders[0].wait_lost() == [1], "the wrong place was lost"
+        assert stays.is_lost(1), "what was lost is not known to be"
         expect(UnknownPeerError, lambda: stays.send(1, b"too late"))
         expect(UnknownPeerError, lambda: stays.connect(1))
         stays.forget(1)

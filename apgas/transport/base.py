@@ -87,6 +87,9 @@ class Transport(Protocol):
             TransportClosedError: The transport is not running.
         """
 
+    def is_lost(self, place: int) -> bool:
+        """Tell whether the loss of ``place`` was reported, or is just about to be. Any thread."""
+
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; ``dst`` may be our own id. Any thread.
 

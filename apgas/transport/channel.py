@@ -176,6 +176,16 @@ class Channel:
             raise UnknownPeerError(self._place, "has gone and is not known any more")
 
     def _submit(self, pieces: Sequence[Buffer]) -> None:
+        try:
+            self._write_or_queue(pieces)
+        except BaseException as error:
+            # half of the frame may be on its way: whatever followed it would be taken for the rest of it
+            self._finishing = True
+            reason = f"a frame could not be sent: {error!r}"
+            self._loop.call_soon(lambda: self._on_broken(reason))
+            raise
+
+    def _write_or_queue(self, pieces: Sequence[Buffer]) -> None:
         if self._queue or self._socket is None:
             self._enqueue(pieces, 0)
             if self._gathering:

@@ -88,6 +88,10 @@ class LocalTransport(OnLoop):
             with self._lock:
                 self._link(place)
 
+    def is_lost(self, place: int) -> bool:
+        """Tell whether ``place`` was lost; see ``Transport``."""
+        return self._peers.is_lost(place)
+
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
         del soon  # nothing is gained by waiting

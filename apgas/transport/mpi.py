@@ -147,6 +147,10 @@ class MpiTransport(Overlay):
         self._line.start(place, self)
         self._engine.start()
 
+    def is_lost(self, place: int) -> bool:
+        """Tell whether the loss of ``place`` was reported; see ``Transport``."""
+        return place in self._lost
+
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
         if self._closing:

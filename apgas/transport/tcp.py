@@ -138,6 +138,10 @@ class TcpTransport(OnLoop):
         if place not in self._outgoing:
             self._open(place)
 
+    def is_lost(self, place: int) -> bool:
+        """Tell whether ``place`` was lost; see ``Transport``."""
+        return self._peers.is_lost(place)
+
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
         if self._closing or self._receiver is None or self._loop.abandoned:

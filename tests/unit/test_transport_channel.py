@@ -126,6 +126,23 @@ def test_waiting_senders_learn_of_the_end(setup: Setup) -> None:
     assert len(errors) == 1
 
 
+def test_nothing_follows_a_frame_that_could_not_be_queued(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    setup.attach()
+    goes_on = pause_io(setup)
+    monkeypatch.setattr(setup.channel, "_enqueue", fail)
+    with pytest.raises(MemoryError):
+        setup.channel.submit([bytes(4_000_000)])
+    monkeypatch.undo()
+    with pytest.raises(UnknownPeerError):
+        setup.channel.submit([b"not the rest of it"])
+    goes_on.set()
+    assert setup.broke.wait(PATIENCE_S)
+    assert setup.broken == ["a frame could not be sent: MemoryError()"]
+
+
 def test_finish_closes_after_the_last_byte(setup: Setup) -> None:
     body = bytes(range(256)) * 4000
     setup.attach()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apgas.errors import AuthenticationError
-from apgas.transport import near
+from apgas.transport import far, near
 from apgas.transport.auth import Caller
 from apgas.transport.base import Address
 from apgas.transport.loop import READ, WRITE, EventLoop
@@ -82,7 +82,7 @@ class Connector:
         try:
             self._socket = sock = socket.socket(family, socket.SOCK_STREAM)
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            far.set_up(sock)
             code = sock.connect_ex(self._address)
         except OSError as error:
             self._try_later(str(error))
@@ -137,7 +137,7 @@ class Connector:
     def _send(self, sock: socket.socket, message: bytes) -> None:
         """Write a message that is far smaller than an empty socket buffer."""
         try:
-            sock.send(message)
+            sock.send(message, socket.MSG_NOSIGNAL)
         except OSError as error:
             self._try_later(str(error))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apgas.errors import AuthenticationError
-from apgas.transport import near
+from apgas.transport import far, near
 from apgas.transport.auth import Listener
 from apgas.transport.base import Address
 from apgas.transport.loop import READ, EventLoop
@@ -76,7 +76,7 @@ class Door:
             next(silent, oldest).end("too many callers")
         sock.setblocking(False)
         if not near.is_near(sock):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            far.set_up(sock)
         _Visit(self._loop, sock, self._new_listener(), self._visits, self._admit, self._deadline_s)
 
 
@@ -122,7 +122,7 @@ class _Visit:
             if self.listener.done:
                 self._welcome(reply)
             elif reply:
-                self._socket.send(reply)
+                self._socket.send(reply, socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return
         except AuthenticationError as error:
@@ -137,4 +137,4 @@ class _Visit:
             return
         # If it went away meanwhile, whoever has the socket now is going to notice.
         with contextlib.suppress(OSError):
-            self._socket.send(welcome)
+            self._socket.send(welcome, socket.MSG_NOSIGNAL)

@@ -218,6 +218,21 @@ def test_places_that_do_not_meet_there_use_tcp(monkeypatch: pytest.MonkeyPatch) 
         assert not pair.ends[0]._outgoing[1].channel.lends
 
 
+def test_the_kernel_asks_whether_a_far_place_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "local_name", lambda address: b"\0apgas/test/" + os.urandom(8))
+    with Pair() as pair:
+        pair.ends[0].send(1, b"hello")
+        pair.recorders[1].wait_frames(1)
+        for sock in (pair.ends[0]._outgoing[1].channel._socket, pair.ends[1]._incoming[0]._socket):
+            assert sock is not None
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            idle_s, between_s, probes = (
+                sock.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            )
+            assert idle_s + between_s * probes <= 60
+
+
 def test_nobody_elses_socket_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "_owner", lambda sock: os.geteuid() + 1)
     with Pair() as pair:

@@ -24,6 +24,10 @@ class QuickFunctions:
         """Tell whether ``fn`` is expected to return at once."""
         return self._scores.get(id(getattr(fn, "__code__", fn)), 0) >= TRUSTED
 
+    def doubt(self, fn: object) -> None:
+        """Expect no call of ``fn`` to return at once while one is under way: ``learn`` trusts it again if that did."""
+        self._scores[id(getattr(fn, "__code__", fn))] = TRUSTED - 1
+
     def learn(self, fn: object, seconds: float) -> None:
         """Take note of how long a call of ``fn`` took. Any thread: a score that gets lost now and then does no harm."""
         key = getattr(fn, "__code__", fn)

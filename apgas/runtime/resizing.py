@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -33,7 +34,7 @@ from apgas.runtime.schedule import ScheduledOrder
 from apgas.runtime.tracing import Tracing
 from apgas.runtime.validation import checked
 from apgas.runtime.workers import WorkersOrders
-from apgas.transport.base import TimerHandle
+from apgas.transport.base import TimerHandle, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas.resize")
 PROGRESS_EVERY_S = 0.25
@@ -417,5 +418,6 @@ class Resizing:
         transport = self.driver.transport
         transport.learn({info.place: (info.host, info.port) for info in newcomers})
         for info in newcomers:
-            transport.send(info.place, encode(Release(0, 0)))
+            with suppress(UnknownPeerError, TransportClosedError):  # it has died, or the program is over
+                transport.send(info.place, encode(Release(0, 0)))
             transport.forget(info.place)

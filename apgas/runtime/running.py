@@ -61,6 +61,7 @@ class Running:
             self._driver.executor.submit(partial(self._run, src, spawn, load))
             return
         if self._quick.expects(call[0]) and not self._driver.transport.crowded(src):
+            self._quick.doubt(call[0])  # if it takes long this time, others of it are not to pile up behind it
             self._run(src, spawn, lambda: call, self._hand_over, soon=self._driver.transport.busy)
         else:
             self._driver.executor.submit(partial(self._run, src, spawn, lambda: call))

@@ -232,8 +232,8 @@ class Channel:
             if isinstance(pieces[0], Handing):
                 return send_handing(sock, pieces[0])
             if len(pieces) == 1:
-                return sock.send(pieces[0])
-            return sock.sendmsg(_going_alone(pieces[:_PIECES_PER_CALL]))
+                return sock.send(pieces[0], socket.MSG_NOSIGNAL)
+            return sock.sendmsg(_going_alone(pieces[:_PIECES_PER_CALL]), (), socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return 0
         except OSError as error:

@@ -101,7 +101,7 @@ class Incoming:
         sock = self._socket
         if sock is not None and self._borrower is not None:
             with contextlib.suppress(OSError):  # then the connection ends, and with it what was lent
-                sock.send(self._borrower.returns())
+                sock.send(self._borrower.returns(), socket.MSG_NOSIGNAL)
 
     def _end(self, reason: str) -> None:
         self.close()

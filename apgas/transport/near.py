@@ -49,21 +49,23 @@ class Listening:
 
 def listen(address: Address, backlog: int) -> socket.socket | None:
     """Listen where places of this machine look for ``address``; None if that is not possible: they come by TCP then."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _new_socket()
+    if sock is None:
+        return None
     try:
         sock.bind(local_name(address))
         sock.listen(backlog)
     except OSError:
         sock.close()
         return None
-    sock.setblocking(False)
     return sock
 
 
 def connect(address: Address) -> socket.socket | None:
     """Connect to a place of this machine and of this user; None if ``address`` is none."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.setblocking(False)
+    sock = _new_socket()
+    if sock is None:
+        return None
     try:
         sock.connect(local_name(address))
         if _owner(sock) == os.geteuid():
@@ -72,6 +74,15 @@ def connect(address: Address) -> socket.socket | None:
         pass
     sock.close()
     return None
+
+
+def _new_socket() -> socket.socket | None:
+    try:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError:  # out of file descriptors: so will TCP be, which tries again
+        return None
+    sock.setblocking(False)
+    return sock
 
 
 def is_near(sock: socket.socket) -> bool:

@@ -60,7 +60,7 @@ class Loan(NamedTuple):
 
 def send_handing(sock: socket.socket, piece: Handing) -> int:
     """Send bytes and their file descriptor; returns how many bytes went (the descriptor went with the first)."""
-    return sock.sendmsg([piece], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(piece.fd))])
+    return sock.sendmsg([piece], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(piece.fd))], socket.MSG_NOSIGNAL)
 
 
 def receive(sock: socket.socket, into: memoryview) -> tuple[int, list[int]]:

@@ -15,6 +15,7 @@ from apgas.runtime import codec, current
 from apgas.runtime.calls import Calls
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
+from apgas.runtime.resizing import Resizing
 from apgas.testing.job import Job, JobFailedError
 from apgas.transport.base import Transport, UnknownPeerError
 
@@ -31,6 +32,7 @@ class FakeTransport:
         self.gone: dict[int, Callable[[], None]] = {}
         self.posted: list[Callable[[], None]] = []
         self.connected: list[int] = []
+        self.forgotten: list[int] = []
         self.error: Exception | None = None
 
     def start(self, place: int, receiver: object) -> None:
@@ -59,7 +61,7 @@ class FakeTransport:
         self.sent.append((dst, m.decode_frame(head)))
 
     def forget(self, place: int) -> None:
-        pass
+        self.forgotten.append(place)
 
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
         self.gone[place] = callback
@@ -164,3 +166,10 @@ def test_what_a_leaver_has_sent_uncounted_is_taken_after_it_has_left() -> None:
     transport.gone[1]()
     driver.on_frame(1, m.encode(m.Immediate(0)), late)  # nothing is remembered once its connection has ended
     assert [type(message) for message in transport.messages()] == [m.Lost]
+
+
+def test_newcomers_that_died_before_they_could_be_sent_home_do_no_harm() -> None:
+    driver, transport = start(PlaceCore(0, INFOS[:2], 0))
+    transport.error = UnknownPeerError(2, "was lost and is not known any more")
+    Resizing(driver, cast(Any, None))._send_home((INFOS[2], INFOS[3]))
+    assert transport.forgotten == [2, 3]

@@ -84,6 +84,27 @@ def test_a_function_is_run_by_the_pool_until_it_is_known_to_be_quick() -> None:
     assert stub.answers == [True] * 5
 
 
+acts: list[Callable[[], object]] = []
+
+
+def act() -> None:
+    if acts:
+        acts.pop()()
+
+
+def test_while_a_call_is_under_way_no_other_of_its_function_is_expected_to_be_quick() -> None:
+    """Else each of them would become a thread of its own, were they slow for once."""
+    stub, running = make()
+    for _ in range(3):
+        arrive(stub, running, act)
+        drain(stub)
+    acts.append(lambda: arrive(stub, running, act))  # as the thread that is the io thread meanwhile would do
+    arrive(stub, running, act)
+    assert drain(stub) == 1
+    arrive(stub, running, act)
+    assert drain(stub) == 0
+
+
 def test_an_answer_that_has_to_wait_is_left_to_the_pool() -> None:
     stub, running = make()
     for _ in range(3):

@@ -56,8 +56,6 @@ class ByScalability:
             nodes = min(int(self.share_factor * job.nodes), job.reclaimable_nodes(job.spec.min_nodes))
             if nodes > 0 and self.model.is_feasible(job, job.nodes - nodes, plan.now):
                 plan.shrink(job, nodes, f"so that job {head.job_id} can start on {wording.nodes(need)}")
-        if need <= plan.soon:
-            plan.promise(head, need)
 
     def _expand(self, plan: Plan, passed_over: Literal["shrink"] | None) -> None:
         """Give nodes away, as far as no reservation is delayed [algorithms 4 to 6]."""

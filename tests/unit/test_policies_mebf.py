@@ -135,6 +135,11 @@ def test_expand_plus_leaves_the_reservation_alone() -> None:
     beyond = running(malleable(2, 1, 2, 9), 2)
     assert decide(10, [rigid(9, 6)], [first, beyond], plus="expand", expand="intensive") == [(Grow, 2, 2)]
     assert decide(10, [rigid(9, 6)], [first, beyond], expand="intensive") == []
+    # Two that run beyond it share the 2 spare nodes: 12 nodes, 4 free.
+    another = running(malleable(3, 1, 2, 9), 2)
+    assert decide(12, [rigid(9, 6)], [first, beyond, another], plus="expand", expand="intensive") == [(Grow, 2, 2)]
+    shared = [first, running(malleable(2, 1, 2, 3), 2), another]
+    assert decide(12, [rigid(9, 6)], shared, plus="expand", expand="intensive") == [(Grow, 2, 1), (Grow, 3, 1)]
     # One that ends by 200 s may use all 4.
     until = running(malleable(2, 1, 2, 9, walltime_s=150.0), 2, 200.0)
     assert decide(10, [rigid(9, 6)], [first, until], plus="expand", expand="intensive") == [(Grow, 2, 4)]

@@ -200,3 +200,23 @@ def test_timeline_of_min_and_keep_pref() -> None:
     records = simulate(6, policies.get("keep-pref"), jobs).records
     assert records[0].sizes == [(0.0, 6)]
     assert (records[0].end_s, records[1].start_s) == (32.0, 32.0)
+
+
+def test_pref_looks_at_the_preferred_size_and_not_at_the_maximum() -> None:
+    # Job 1: 5 nodes, 1 above the 4 that it prefers. Job 2: 5 nodes, as it prefers, and close to its maximum.
+    jobs = [running(malleable(1, 1, 4, 20), 5), running(malleable(2, 1, 5, 6), 5)]
+    for policy in ("pref", "keep-pref"):
+        assert sizes(decide(policy, 10, [rigid(9, 1)], jobs)) == [(Shrink, 1, 1)]
+        assert sizes(decide(policy, 11, [], jobs)) == [(Grow, 2, 1)]
+
+
+@pytest.mark.parametrize("policy", ["min", "pref", "avg"])
+def test_the_reservation_counts_nodes_down_to_the_minimum(policy: str) -> None:
+    # 10 nodes, none free. Job 1: rigid, 6 nodes, until 200 s. Job 2: 4 nodes, can give 3 then. The head needs 9.
+    jobs = [running(rigid(1, 6), 6, 200.0), running(malleable(2, 1, 3, 9), 4)]
+    assert reserved(decide(policy, 10, [rigid(3, 9)], jobs)) == Reservation(3, 200.0, 9, 0)
+
+
+def test_avg_takes_a_job_without_a_range_that_lost_nodes_for_the_lowest() -> None:
+    jobs = [running(malleable(1, 1, 1, 5), 3), running(malleable(2, 3, 3, 3), 2)]
+    assert sizes(decide("avg", 6, [], jobs)) == [(Grow, 2, 1)]

@@ -20,6 +20,8 @@ FIELDS = 8
 """Five words of hash, the pending children from (inclusive) and to (exclusive), and one to fill half a cache line."""
 LOW, HIGH = 5, 6
 MOST_NODES = 1 << 62
+_LEAVES = 1
+"""The level whose entries would be parents of leaves."""
 MOST_WEIGHT = 1e200
 
 
@@ -89,6 +91,7 @@ class UtsBag(NodeBag):
             self._law.of_level,
             self._law.thresholds,
             self._law.guess,
+            _LEAVES,
             min(n, MOST_NODES),
         )
         self.count += nodes

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from benchmarks.uts.bag import UtsBag
     from benchmarks.uts.binomial import BinomialBag
+    from benchmarks.uts.hybrid import HybridBag
     from benchmarks.uts.samples import AnyTree
 
 FORMAT: Final = "uts-count-1"
@@ -43,7 +44,7 @@ class Count:
         runs: Runs that have worked on it.
     """
 
-    bag: UtsBag | BinomialBag
+    bag: UtsBag | BinomialBag | HybridBag
     seconds: float = 0.0
     runs: int = 0
 

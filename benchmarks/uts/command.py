@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DEPTH = 13
 _FIXED = "fixed"
-SAMPLE_NAMES = ("T1", "T1L", "T1XL", "T1XXL", "T2", "T2L", "T3", "T3L", "T3XXL", "T5")
+SAMPLE_NAMES = ("T1", "T1L", "T1XL", "T1XXL", "T2", "T2L", "T3", "T3L", "T3XXL", "T4", "T5")
 
 
 def command(
@@ -83,9 +83,10 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     """Return the benchmark that counts the nodes of ``tree``."""
     from benchmarks.uts import kernel  # loading takes a while, which --help need not wait for
     from benchmarks.uts.binomial import BinomialTree
+    from benchmarks.uts.hybrid import HybridTree
     from benchmarks.uts.samples import bag_of
 
-    rule = "every node hashed" if isinstance(tree, BinomialTree) else "last level counted, not hashed"
+    rule = "every node hashed" if isinstance(tree, BinomialTree | HybridTree) else "last level counted, not hashed"
     return Benchmark(
         name="uts",
         parameters=asdict(tree),

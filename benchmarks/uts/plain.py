@@ -44,10 +44,10 @@ def sha1(message: Words) -> Words:
     return np.stack([word + start for word, start in zip((a, b, c, d, e), initial, strict=True)], axis=1)
 
 
-def _choose_level(queue: Words, entries: Integers) -> int:
-    """Return the deepest level that fills all lanes, else the highest that has anything, else 0."""
+def _choose_level(queue: Words, entries: Integers, floor: int) -> int:
+    """Return the deepest level above the floor that fills all lanes, else the highest that has anything, else 0."""
     highest = 0
-    for level in range(1, len(entries)):
+    for level in range(floor + 1, len(entries)):
         rows = queue[level, : entries[level]]
         if int((rows[:, _HIGH] - rows[:, _LOW]).sum()) >= LANES:
             return level
@@ -73,11 +73,17 @@ def _take_messages(rows: Words) -> tuple[Words, int]:
 
 
 def expand(
-    queue: Words, entries: Integers, of_level: Integers, thresholds: Words, _guess: NDArray[np.uint8], budget: int
+    queue: Words,
+    entries: Integers,
+    of_level: Integers,
+    thresholds: Words,
+    _guess: NDArray[np.uint8],
+    floor: int,
+    budget: int,
 ) -> tuple[int, int, bool]:
     """Do what ``vector.expand`` does."""
     nodes = hashed = 0
-    level = _choose_level(queue, entries)
+    level = _choose_level(queue, entries, floor)
     while level > 0 and nodes < budget:
         messages, left = _take_messages(queue[level, : entries[level]])
         entries[level] = left
@@ -95,7 +101,7 @@ def expand(
             queue[level - 1, begin:end, _LOW] = 0
             queue[level - 1, begin:end, _HIGH] = children[inner]
             entries[level - 1] = end
-        level = _choose_level(queue, entries)
+        level = _choose_level(queue, entries, floor)
     return nodes, hashed, level > 0
 
 

@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from benchmarks.uts.binomial import BinomialTree
+from benchmarks.uts.hybrid import HybridTree
 from benchmarks.uts.tree import Tree, child_count, last_word
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def count_nodes(tree: AnyTree) -> int:
 
 def _children(tree: AnyTree, state: bytes, depth: int) -> int:
     word = last_word(state)
+    if isinstance(tree, HybridTree):
+        return _children(tree.geometric if depth < tree.turn else tree.binomial, state, depth)
     if not isinstance(tree, BinomialTree):
         return child_count(word, tree.mean_children(depth))
     if depth == 0:

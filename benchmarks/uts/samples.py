@@ -1,4 +1,4 @@
-"""The published sample trees that are geometric or binomial."""
+"""The published sample trees that are geometric, binomial, or both."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.binomial import BinomialBag, BinomialTree
+from benchmarks.uts.hybrid import HybridBag, HybridTree
 from benchmarks.uts.shapes import ShapedTree
 from benchmarks.uts.tree import Tree
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    AnyTree: TypeAlias = Tree | ShapedTree | BinomialTree
+    AnyTree: TypeAlias = Tree | ShapedTree | BinomialTree | HybridTree
 
 SAMPLES: dict[str, AnyTree] = {
     "T1": Tree(10),
@@ -24,10 +25,17 @@ SAMPLES: dict[str, AnyTree] = {
     "T3": BinomialTree(2000, 0.124875, 8, 42),
     "T3L": BinomialTree(2000, 0.200014, 5, 7),
     "T3XXL": BinomialTree(2000, 0.499995, 2, 316),
+    "T4": HybridTree("linear", 16, 1, 6, 0.234375, 4),
     "T5": ShapedTree("linear", 20, 34, 4),
 }
 
 
-def bag_of(tree: AnyTree) -> UtsBag | BinomialBag:
+def bag_of(tree: AnyTree) -> UtsBag | BinomialBag | HybridBag:
     """Return the bag that holds the whole tree."""
-    return BinomialBag.of_tree(tree) if isinstance(tree, BinomialTree) else UtsBag.of_tree(tree)
+    match tree:
+        case BinomialTree():
+            return BinomialBag.of_tree(tree)
+        case HybridTree():
+            return HybridBag.of_tree(tree)
+        case _:
+            return UtsBag.of_tree(tree)

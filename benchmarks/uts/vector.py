@@ -102,13 +102,13 @@ def _sha1(builder: Builder, words: list[Value]) -> list[Value]:
 
 
 @njit(inline="always")
-def _choose_level(pending):
-    """Return the deepest level that fills all lanes, else the highest that has anything, else 0.
+def _choose_level(pending, floor):
+    """Return the deepest level above the floor that fills all lanes, else the highest that has anything, else 0.
 
-    Either way the level below has fewer than LANES entries, so that no level outgrows 2 * LANES.
+    Either way the level below, if it is not the floor, has fewer than LANES entries: none outgrows 2 * LANES.
     """
     highest = 0
-    for level in range(1, len(pending)):
+    for level in range(floor + 1, len(pending)):
         if pending[level] >= LANES:
             return level
         if pending[level] > 0:
@@ -152,20 +152,23 @@ def _align(scratch):
 
 
 @njit(
-    "Tuple((int64, int64, boolean))(uint32[:, :, ::1], int64[::1], int64[::1], uint32[:, ::1], uint8[:, ::1], int64)",
+    "Tuple((int64, int64, boolean))"
+    "(uint32[:, :, ::1], int64[::1], int64[::1], uint32[:, ::1], uint8[:, ::1], int64, int64)",
     nogil=True,
     cache=True,
 )
-def expand(queue, entries, of_level, thresholds, guess, budget):
+def expand(queue, entries, of_level, thresholds, guess, floor, budget):
     """Search until about ``budget`` nodes are counted or nothing is left.
 
     Args:
         queue: Entries by remaining levels, [level, entry, field]; the children of level 1 are leaves, which are counted
-            when their parent is made, so that level 1 stays empty.
+            when their parent is made, so that level 1 stays empty, if it is the floor.
         entries: Entries per level.
         of_level: See ``tree.Law``.
         thresholds: See ``tree.Law``.
         guess: See ``tree.Law``.
+        floor: The level that is filled, but not searched; 1 for trees that end there. It gets no more entries than
+            nodes are counted.
         budget: Nodes; overshot by a vector of nodes and their children.
 
     Returns:
@@ -181,7 +184,7 @@ def expand(queue, entries, of_level, thresholds, guess, budget):
             pending[level] += np.int64(queue[level, i, _HIGH]) - np.int64(queue[level, i, _LOW])
     nodes = np.int64(0)
     hashed = np.int64(0)
-    level = _choose_level(pending)
+    level = _choose_level(pending, floor)
     while level > 0 and nodes < budget:
         lanes, entries[level] = _load_lanes(queue[level], entries[level], source)
         pending[level] -= lanes
@@ -208,7 +211,7 @@ def expand(queue, entries, of_level, thresholds, guess, budget):
             entries[level - 1] = end
             pending[level - 1] += made
         nodes += lanes
-        level = _choose_level(pending)
+        level = _choose_level(pending, floor)
     return nodes, hashed, level > 0
 
 

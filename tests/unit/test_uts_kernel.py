@@ -10,17 +10,21 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.levelbag import Count
 from benchmarks.uts import kernel, plain, reference
 from benchmarks.uts.bag import UtsBag
+from benchmarks.uts.hybrid import HybridBag, HybridTree
 from benchmarks.uts.samples import SAMPLES
 from benchmarks.uts.shapes import SHAPES, ShapedTree
 from benchmarks.uts.tree import Tree, child_count, law
+from glb.testing import check_bag
 
 
 @pytest.fixture(params=["loaded", "plain"])
 def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "plain":
         monkeypatch.setattr(kernel, "expand", plain.expand)
+        monkeypatch.setattr(kernel, "expand_binomial", plain.expand_binomial)
         monkeypatch.setattr(kernel, "CAPACITY", plain.CAPACITY)
     return str(request.param)
 
@@ -74,7 +78,23 @@ def test_kernels_agree_with_the_oracle_on_every_shape(
     assert reference.run_kernel(tree) == reference.count_nodes(tree)
 
 
-@pytest.mark.parametrize("name", ["T1", "T2", "T3", "T5"])
+@pytest.mark.parametrize(
+    "tree",
+    [
+        HybridTree("linear", 6, 4, 4, 0.23, 4),
+        HybridTree("cyclic", 8, 5, 3, 0.3, 3),
+        HybridTree("expdec", 9, 7, 5, 0.0, 2),
+        HybridTree("linear", 4, 11, 9, 0.45, 2),
+    ],
+    ids=str,
+)
+def test_kernels_agree_with_the_oracle_on_hybrid_trees(any_kernel: str, tree: HybridTree) -> None:
+    expected = reference.count_nodes(tree)
+    assert reference.run_kernel(tree) == expected > 1
+    check_bag(lambda: HybridBag.of_tree(tree), Count, lambda result: result.value, expected, granularity=50)
+
+
+@pytest.mark.parametrize("name", ["T1", "T2", "T3", "T4", "T5"])
 def test_the_small_published_trees_have_the_published_counts(name: str) -> None:
     assert reference.run_kernel(SAMPLES[name]) == SAMPLES[name].known_nodes()
 

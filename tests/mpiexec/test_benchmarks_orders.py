@@ -46,7 +46,12 @@ class Case:
 CASES = (
     Case("uts", ("--depth", "12"), 66_106_929, 66_106_929),
     Case("nqueens", ("-n", "13"), 884_686, 73_712),
-    Case("bc", ("--scale", "11"), 2048),
+    Case(
+        "bc",
+        ("--scale", "11"),
+        2048,
+        {"sum": 10802007.999999998, "maximum": 147504.81799634793, "digest": "af9545e53708fc64"},
+    ),
     Case("synthetic", ("--work", "0.5", "--tasks", "4000"), 4000),
     Case("synthetic", ("--work", "0.5", "--tasks", "4000", "--dynamic"), 4000),
     Case("pi", ("--samples", "10000000"), 10_000_000, 4 * 7_853_412 / 10_000_000),

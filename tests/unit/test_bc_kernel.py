@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 from itertools import pairwise
 from random import Random
 
@@ -9,10 +11,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import apgas
 from benchmarks.bc.bag import BCBag, Centrality, Solver, fraction_bits, load_solver
 from benchmarks.bc.command import sequential
 from benchmarks.bc.graph import Graph, rmat, rmat_edges
-from benchmarks.bc.instances import Generated
+from benchmarks.bc.instances import Generated, Kept, keep, lend
 from benchmarks.bc.scores import summary
 from benchmarks.harness.jit import has_numba
 from glb.testing import check_bag
@@ -151,3 +154,30 @@ def test_a_result_does_not_share_what_it_merged() -> None:
 
 def test_a_place_generates_its_graph_once() -> None:
     assert load_solver(Generated(7, 2)) is load_solver(Generated(7, 2))
+
+
+def test_a_place_fetches_its_graph_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    graph = rmat(6, 4)
+    original = keep(graph, "here")
+    assert lend("here").names.size == 0
+
+    def at(where: int, _: object, key: str) -> Graph:
+        asked.append((where, key))
+        return pickle.loads(pickle.dumps(lend("here")))  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(apgas, "finish", contextlib.nullcontext)
+    monkeypatch.setattr(apgas, "place", lambda number: number)
+    monkeypatch.setattr(apgas, "at", at)
+    bags = BCBag.whole(Kept("elsewhere", graph.vertices)).partition(3)
+    result = Centrality()
+    for bag in bags:
+        copy = pickle.loads(pickle.dumps(bag))
+        while copy.process(8):
+            pass
+        copy.submit(result)
+    assert asked == [(0, "elsewhere")]
+    expected = sequential(original).totals
+    assert result.totals is not None
+    assert expected is not None
+    assert result.totals.tobytes() == expected.tobytes()

@@ -211,6 +211,36 @@ def test_one_wrong_repetition_is_enough(runtime: FakeRuntime, tmp_path: Path) ->
     assert len(read(path)["runs_s"]) == 3
 
 
+def test_a_benchmark_may_verify_and_publish_itself(
+    runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, path = with_json(tmp_path, verify=True)
+    judged = [(True, "its own means"), (False, "2 is not 3")]
+    own = replace(build(SAMPLES, 1), verify=lambda _: judged.pop(0), publish=lambda _: [("more", "to say")])
+    assert run.run_benchmark(own, options) == 0
+    assert read(path)["verified"] is True
+    output = capsys.readouterr().out
+    assert "yes, against its own means" in output
+    assert "to say" in output
+    assert run.run_benchmark(own, options) == 1
+    assert read(path)["verified"] is False
+    assert "2 is not 3" in capsys.readouterr().err
+
+
+def test_repetitions_that_differ_are_wrong_whatever_the_benchmark_finds(runtime: FakeRuntime, tmp_path: Path) -> None:
+    options, path = with_json(tmp_path, repeat=2, verify=True)
+    outcomes = iter((1, 0))
+    honest = runtime.compute
+
+    def sometimes(*arguments: Any) -> Any:
+        runtime.lost = next(outcomes)
+        return honest(*arguments)
+
+    sys.modules["glb"].compute = sometimes  # type: ignore[attr-defined]
+    assert run.run_benchmark(replace(build(SAMPLES, 1), verify=lambda _: (True, "it")), options) == 1
+    assert read(path)["verified"] is False
+
+
 def test_a_failure_is_told_in_three_lines_and_in_the_file(
     runtime: FakeRuntime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,7 +46,6 @@ from apgas.core.resize import (
     PrepareShrink,
     ReshapeEffect,
     ResizeOrder,
-    ResizeRecord,
     SetTimer,
     StartSpawn,
     TellDeferred,
@@ -378,27 +377,14 @@ class Reshape:
 
     def _finish(self, outcome: OutcomeKind, reason: str, now: float) -> list[ReshapeEffect]:
         current = self._now()
-        seconds = now - current.began_s if current.seconds is None else current.seconds
-        order = current.order
-        record = ResizeRecord(
-            order=order.order,
-            kind=order.kind,
-            n=order.count,
-            at_s=current.began_s,
-            seconds=seconds,
-            phases=current.phases,
-            outcome=outcome,
-            reason=reason,
-            nodes=current.nodes,
-            places=current.places,
-        )
+        record = current.record(outcome, reason, now)
         self._current = None
         self.step = Step.IDLE
         self._token += 1
         return [Finished(record), *self._next(now)]
 
     def _refuse(self, order: ResizeOrder, why: str, now: float) -> list[ReshapeEffect]:
-        return [Finished(ResizeRecord(order.order, order.kind, order.count, now, 0.0, {}, "refused", why, ()))]
+        return [Finished(Current(order, now, now).record("refused", why, now))]
 
     def _phase(self, name: str, now: float) -> None:
         current = self._now()

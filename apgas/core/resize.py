@@ -133,6 +133,21 @@ class Current:
         """Note something that the outcome will say."""
         self.note = f"{self.note}; {text}" if self.note and text else self.note or text
 
+    def record(self, outcome: OutcomeKind, reason: str, now: float) -> ResizeRecord:
+        """How the order ends, now."""
+        return ResizeRecord(
+            order=self.order.order,
+            kind=self.order.kind,
+            n=self.order.count,
+            at_s=self.began_s,
+            seconds=now - self.began_s if self.seconds is None else self.seconds,
+            phases=self.phases,
+            outcome=outcome,
+            reason=reason,
+            nodes=self.nodes,
+            places=self.places,
+        )
+
 
 NO_TOKEN: Final = -1
 """Of a call whose return is not waited for."""

@@ -30,17 +30,15 @@ from apgas.runtime.driver import Driver
 from apgas.runtime.growth import Spawner
 from apgas.runtime.handlers import SerialCalls, call_handler
 from apgas.runtime.lifetime import Identity
-from apgas.runtime.schedule import ScheduledOrder
+from apgas.runtime.schedule import OwnOrders, ScheduledOrder, is_own
 from apgas.runtime.tracing import Tracing
 from apgas.runtime.validation import checked
 from apgas.runtime.workers import WorkersOrders
-from apgas.transport.base import TimerHandle, TransportClosedError, UnknownPeerError
+from apgas.transport.base import TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas.resize")
 PROGRESS_EVERY_S = 0.25
 """The scheduler hears of progress no more often."""
-_FIRST_OWN_ORDER = 1 << 40
-"""Orders of ``schedule_orders`` get numbers that no scheduler uses."""
 
 
 class Resizing:
@@ -61,8 +59,7 @@ class Resizing:
         self._calling = 0
         self._calls = SerialCalls(driver.chores.submit, self._now_idle)
         self._workers = WorkersOrders(driver, self._calls, lambda: self._handler, self._finished)
-        self._scheduled: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
-        self._next_own = _FIRST_OWN_ORDER
+        self._own = OwnOrders(driver.transport.call_later, self._due)
         self._requests: dict[int, Future[int]] = {}
         self._request_numbers = itertools.count()
         self.progress_every_s = PROGRESS_EVERY_S
@@ -185,32 +182,23 @@ class Resizing:
         with self.driver.lock:
             # a timer of 0 s may fire before this has returned: it waits for the lock
             self._origin_s = time.monotonic() - self._zero_s
-            for item in due:
-                number = self._next_own
-                self._next_own += 1
-                handle = self.driver.transport.call_later(item.at_s, partial(self._due, number))
-                self._scheduled[number] = (item, handle)
+            self._own.add(due)
 
     def drain_scheduled(self) -> None:
         """Withdraw the scheduled orders that are not due yet."""
         with self.driver.lock:
-            for number, (item, handle) in sorted(self._scheduled.items()):
-                handle.cancel()
-                reason = f"the computation ended before {item.at_s:g} s"
-                record = r.ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ())
-                self.records.append(record)
-            self._scheduled.clear()
+            self.records += self._own.withdraw()
 
     def _due(self, number: int) -> None:
         with self.driver.lock:
-            due = self._scheduled.pop(number, None)
-            if due is not None:
-                item, _ = due
-                if item.kind == "workers":
-                    self._workers.ordered(number, item.count)
-                    return
-                order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
-                self._event(lambda now: self._reshape.ordered(order, now))
+            item = self._own.take(number)
+            if item is None:
+                return
+            if item.kind == "workers":
+                self._workers.ordered(number, item.count)
+                return
+            order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
+            self._event(lambda now: self._reshape.ordered(order, now))
 
     # the scheduler's side (OrderListener) ----------------------------------------------------------------------------
 
@@ -285,7 +273,7 @@ class Resizing:
             case r.SetTimer(token, delay_s):
                 self.driver.transport.call_later(delay_s, partial(self._timeout, token))
             case r.TellDeferred(order):
-                if order < _FIRST_OWN_ORDER:
+                if not is_own(order):
                     self._tell(o.Deferred(order, "waiting for a suitable phase of the program"))
             case r.Finished(record):
                 self._finished(record)
@@ -326,15 +314,14 @@ class Resizing:
 
     def _finished(self, record: r.ResizeRecord) -> None:
         self.records.append(replace(record, at_s=record.at_s - self._origin_s))
-        if (
-            record.outcome != "refused" and record.kind != "workers"
-        ):  # such an order moved nothing; the losses belong to another one
+        # an order that moves no node leaves the losses to another one
+        if record.outcome != "refused" and record.kind != "workers":
             if record.kind == "shrink" and record.outcome != "done":
                 self._tell_losses()
             # else the outcome says which nodes were released or gained
             self._lost_nodes.clear()
         _log.info("%s %d: %s %s", record.kind, record.n, record.outcome, record.reason)
-        if record.order < _FIRST_OWN_ORDER:
+        if not is_own(record.order):
             self._tell(
                 o.Outcome(
                     order=record.order,

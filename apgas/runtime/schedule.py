@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
+from typing import Final
 
-from apgas.core.resize import RecordKind
+from apgas.core.resize import RecordKind, ResizeRecord
 from apgas.errors import UsageError
+from apgas.transport.base import TimerHandle
+
+_FIRST: Final = 1 << 40
+"""Scheduled orders get numbers that no scheduler uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,48 @@ class ScheduledOrder:
     kind: RecordKind
     count: int
     nodes: tuple[str, ...] = ()
+
+
+def is_own(order: int) -> bool:
+    """Whether the number of an order is of this program's schedule, and not a scheduler's."""
+    return order >= _FIRST
+
+
+class OwnOrders:
+    """The orders that a program has scheduled for itself and that are not due yet.
+
+    Args:
+        later: Calls a function after so many seconds; see ``Transport.call_later``.
+        due: Called with the number of an order when it falls due.
+    """
+
+    def __init__(self, later: Callable[[float, Callable[[], None]], TimerHandle], due: Callable[[int], None]) -> None:
+        self._later = later
+        self._due = due
+        self._waiting: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
+        self._next = _FIRST
+
+    def add(self, orders: Iterable[ScheduledOrder]) -> None:
+        """Let ``orders`` fall due at their times, counted from now."""
+        for item in orders:
+            number = self._next
+            self._next += 1
+            self._waiting[number] = item, self._later(item.at_s, partial(self._due, number))
+
+    def take(self, number: int) -> ScheduledOrder | None:
+        """The order that falls due; None if it was withdrawn meanwhile."""
+        item, _ = self._waiting.pop(number, (None, None))
+        return item
+
+    def withdraw(self) -> list[ResizeRecord]:
+        """Withdraw all of them; returns how each has ended."""
+        records = []
+        for number, (item, handle) in sorted(self._waiting.items()):
+            handle.cancel()
+            reason = f"the computation ended before {item.at_s:g} s"
+            records.append(ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ()))
+        self._waiting.clear()
+        return records
 
 
 def parse_orders(text: str, hosts: tuple[str, ...] = ()) -> list[ScheduledOrder]:

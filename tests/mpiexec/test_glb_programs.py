@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from support import Leftovers, mpirun
 
+from benchmarks.harness.jit import has_numba
+
 PROGRAM = Path(__file__).parent / "programs" / "glb_program.py"
 
 
@@ -65,6 +67,20 @@ def test_places_compute_on_cores_of_their_own(leftovers: Leftovers) -> None:
     # nothing is shared out where it is not wanted, nor where there are more workers than cores
     assert run(leftovers, 2, "located", "off")["seen"] == [[all_cores], [all_cores]]
     assert run(leftovers, len(all_cores) + 1, "located", "on")["seen"] == [[all_cores]] * (len(all_cores) + 1)
+
+
+@pytest.mark.skipif(not has_numba(), reason="there is nothing to compile")
+def test_one_place_compiles_and_the_others_load(leftovers: Leftovers, tmp_path: Path) -> None:
+    program = PROGRAM.with_name("compiling.py")
+    # a place that joins is a member before it has loaded Numba, and works when it has
+    job = mpirun(2, [program, "12", "1e7", "0.1:+1"], env={"NUMBA_CACHE_DIR": str(tmp_path)}, timeout=120)
+    assert job.rc == 0, job.err
+    leftovers.check(job.mark)
+    told = json.loads(job.out.splitlines()[-1])
+    assert told["right"] is True
+    assert [(kind, outcome) for kind, outcome, _ in told["resizes"]] == [("grow", "done")]
+    assert told["compiled"] == [[1, 0], [0, 1], [0, 1]]
+    assert min(told["tasks"].values()) > 0
 
 
 def test_an_error_stops_the_computation_and_nothing_else(leftovers: Leftovers) -> None:

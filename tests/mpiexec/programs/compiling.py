@@ -1,0 +1,48 @@
+"""Computes with a compiled kernel while a place joins, and tells who compiled it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+
+import apgas
+import glb
+
+
+def load_kernel(orders: str) -> None:
+    """Warm up as the benchmarks do; on place 0, which is warm by then, the clock of the orders starts."""
+    from benchmarks.uts.reference import warm_up  # imports the kernel: not before the place has joined
+
+    warm_up()
+    if apgas.here().id == 0:
+        apgas.schedule_orders(orders)
+
+
+def compiled() -> tuple[int, int]:
+    """Return how many versions of the kernel this place has compiled, and how many it has loaded."""
+    from benchmarks.uts import vector
+
+    stats = vector.expand.stats
+    return sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
+
+
+def main(depth: str, rate: str, orders: str) -> None:
+    from benchmarks.levelbag import Count
+    from benchmarks.uts.samples import bag_of
+    from benchmarks.uts.tree import Tree
+
+    tree = Tree(int(depth))
+    config = glb.Config(workers=1, rate=float(rate), warm_up=partial(load_kernel, orders))
+    outcome = glb.compute(bag_of(tree), Count, config)
+    told = {
+        "right": outcome.result.value == tree.known_nodes(),
+        "tasks": {place: own.tasks for place, own in outcome.places.items()},
+        "compiled": [apgas.at(place, compiled) for place in apgas.places()],
+        "resizes": [(record.kind, record.outcome, record.phases) for record in apgas.resizes()],
+    }
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    apgas.run(main, *sys.argv[1:])

@@ -47,6 +47,7 @@ class Computation(Generic[R]):
         self._homes: dict[int, affinity.Home] = {}
         self._used: dict[int, tuple[int, ...]] = {}
         self._ledger = Ledger()
+        self._latest: dict[int, Load] = {}
         self._initial = Statistics()
 
     # beginning and end ----------------------------------------------------------------------------------------------
@@ -135,8 +136,7 @@ class Computation(Generic[R]):
         """Choose ``count`` members to leave, whole nodes, those that the scheduler wishes for first."""
         nodes = apgas.nodes()
         candidates = {node[0].id: node for node in nodes[1:] if all(place in self.members for place in node)}
-        places = [place for node in candidates.values() for place in node]
-        loads = self._loads(places)
+        loads = self._latest = self._loads(self.members)
         wished = {place.id for place in apgas.shrink_wish()}
         home = self.members[0].node
         chosen = choose_leavers(
@@ -156,7 +156,8 @@ class Computation(Generic[R]):
         survivors = [place for place in self.members if place not in leavers]
         before, self.members = self.members, survivors
         try:
-            loads = self._loads(before)
+            loads = self._latest if self._latest.keys() == {place.id for place in before} else self._loads(before)
+            self._latest = {}
             turns = deal([loads[place.id] for place in leavers], [loads[place.id] for place in survivors])
             counts = self._tell(survivors)
             reports = everywhere(list(leavers), messages.evacuate, self.setup.number, survivors, turns)
@@ -241,7 +242,7 @@ class Computation(Generic[R]):
         return {place.id: statistics for place, statistics in zip(places, counts, strict=True)}
 
     def _loads(self, places: list[apgas.Place]) -> dict[int, Load]:
-        """Return what ``places`` have to do, and take a wave of what they have counted."""
+        """Return what ``places``, all members, have to do, and take a wave of what they have counted."""
         answers = everywhere(places, messages.load, self.setup.number)
         self._compare({load.place: statistics for load, statistics in answers})
         return {load.place: load for load, _ in answers}

@@ -48,6 +48,7 @@ class Ledger:
         self._present: dict[int, Count] = {}
         self._settled = Count()
         self._before = Count()
+        self._fresh: set[int] = set()
 
     def dealt(self, tasks: int) -> None:
         """Place 0 has sent one of the first bags."""
@@ -63,6 +64,7 @@ class Ledger:
             if place in self._present:
                 raise LedgerError(f"place {place} joins, but its last result is still to come")
             self._present[place] = Count()
+            self._fresh.add(place)
 
     def reported(self, place: int, statistics: Statistics) -> None:
         """Place ``place`` has handed in its result, and counts from 0 if it joins again.
@@ -77,9 +79,17 @@ class Ledger:
     def wave(self, counts: Mapping[int, Statistics]) -> None:
         """Take what the present places say they have counted since they joined, and compare with the wave before.
 
+        Args:
+            counts: What each place has counted, asked after the wave before; of those that have joined since then some
+                may be left out, for nothing that they sent had arrived by then.
+
         Raises:
+            ValueError: A place is left out whose gifts the wave before may have counted.
             LedgerError: More bags or tasks had arrived by then than have been sent by now.
         """
+        if left_out := self._present.keys() - counts.keys() - self._fresh:
+            raise ValueError(f"a wave asks all places, {sorted(left_out)} too")
+        self._fresh.difference_update(counts)
         for place, statistics in counts.items():
             if place in self._present:
                 self._present[place] = Count.of(statistics)

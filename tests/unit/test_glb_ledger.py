@@ -29,20 +29,33 @@ def test_a_bag_that_arrived_twice_is_found_at_the_next_resize() -> None:
     books = ledger()
     books.wave({0: Statistics(received=1, tasks_received=5), 1: Statistics(received=1, tasks_received=5)})
     with pytest.raises(LedgerError, match="2 bags were received from other places, but only 1 were sent"):
-        books.wave({})
+        books.wave({0: Statistics(received=1, tasks_received=5), 1: Statistics(received=1, tasks_received=5)})
 
 
 def test_tasks_that_multiplied_on_the_way_are_found_at_the_next_resize() -> None:
     books = ledger()
-    books.wave({0: Statistics(received=1, tasks_received=6)})
+    counts = {0: Statistics(received=1, tasks_received=6), 1: Statistics()}
+    books.wave(counts)
     with pytest.raises(LedgerError, match="6 tasks were received from other places, but only 5 were sent"):
-        books.wave({})
+        books.wave(counts)
 
 
 def test_what_was_counted_a_little_later_is_no_error() -> None:
     books = ledger()
     books.wave({0: Statistics(), 1: Statistics(received=2, tasks_received=7)})
     books.wave({0: Statistics(sent=1, tasks_sent=2), 1: Statistics(received=2, tasks_received=7)})
+
+
+def test_a_wave_asks_all_but_those_who_have_joined_since() -> None:
+    books = ledger()
+    books.wave({0: Statistics(), 1: Statistics(received=2)})
+    with pytest.raises(ValueError, match=r"a wave asks all places, \[0\] too"):
+        books.wave({1: Statistics(received=2)})
+    books.joined([2])
+    books.wave({0: Statistics(sent=1), 1: Statistics(received=2)})
+    books.wave({0: Statistics(sent=1), 1: Statistics(received=2), 2: Statistics(sent=1)})
+    with pytest.raises(ValueError, match=r"\[2\] too"):
+        books.wave({0: Statistics(sent=1), 1: Statistics(received=2)})
 
 
 @pytest.mark.parametrize(
@@ -74,7 +87,7 @@ def test_a_result_comes_once_per_stay() -> None:
 
 def test_what_a_lost_place_takes_along_is_told() -> None:
     books = ledger(3)
-    books.wave({2: Statistics(received=4, sent=3)})
+    books.wave({0: Statistics(), 1: Statistics(), 2: Statistics(received=4, sent=3)})
     books.reported(1, Statistics())
     text = books.missing([2, 1], {2: 70})
     assert "place 1 had handed in its result" in text

@@ -127,7 +127,7 @@ def test_an_orderly_end_needs_books_that_agree(apgas_job: MakeJob, monkeypatch: 
 
     monkeypatch.setattr(PlaceCore, "receive", receive)
     job = apgas_job(main, places=3)
-    job.shrink(1)
+    job.shrink(1, at_progress=100)  # work has arrived by then
     job.run()
     assert job.outcomes == ["aborted"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import tempfile
 import uuid
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _START_S: Final = 120.0
 """Enough to start and to compile the kernel."""
 _CALIBRATIONS: Final = 3
+_LEAST_CPU_S: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,8 @@ class Runner:
 
     def _measure(self, series: Series) -> None:
         plan = self._plan
-        self._display.begin(series.program.name, "measuring what a core does")
-        full = self._job(series, 1, ["--repeat", str(_CALIBRATIONS)], _START_S)
-        cpu_s = min(full["runs_s"])
+        self._display.begin(series.program.name, "measuring what a core does, then on emulated nodes")
+        full, cpu_s = self._calibrated(series)
         one_s = one_node_s(cpu_s, plan.nodes[-1], self._cores, plan.share, plan.least_s)
         series.unit, series.rate, series.share = full["unit"], full["tasks"] / one_s, cpu_s / one_s
         pace = ["--rate", repr(series.rate)]
@@ -106,6 +107,21 @@ class Runner:
                 series.lag_s[nodes] = max(lag_s, series.lag_s.get(nodes, 0.0))
         if plan.resizes:
             self._resize(series, pace, one_s)
+
+    def _calibrated(self, series: Series) -> tuple[dict[str, Any], float]:
+        """Return a result at full speed, and the CPU seconds that the problem takes without the start of the program.
+
+        They are counted, not the time, so that what else runs does not make the nodes slower.
+        """
+        result, once_s = self._counted(series, 1)
+        _, all_s = self._counted(series, 1 + _CALIBRATIONS)
+        return result, max(_LEAST_CPU_S, (all_s - once_s) / _CALIBRATIONS)
+
+    def _counted(self, series: Series, repeats: int) -> tuple[dict[str, Any], float]:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        result = self._job(series, 1, ["--repeat", str(repeats)], _START_S)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def _resize(self, series: Series, pace: list[str], one_s: float) -> None:
         """Double the nodes in the middle of a run, then give them back."""
@@ -128,7 +144,8 @@ class Runner:
         """
         path = self._folder / f"{series.program.name}-{next(self._numbers)}.json"
         module = f"benchmarks.{series.program.name}"
-        command = ["mpiexec", "-n", str(nodes), sys.executable, "-m", module, *series.problem, "--workers", "1"]
+        launcher = ["mpiexec", "-n", str(nodes)]
+        command = [*launcher, sys.executable, "-m", module, *series.problem, "--workers", "1"]
         child = Child(
             [*command, *options, "--quiet", "--json", str(path)],
             environment(self._folder),

@@ -26,7 +26,7 @@ def draw(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job,
     _times(panels[0][1], sweep, points)
     _messages(panels[1][0], sweep, points)
     _choices(panels[1][1], sweep, points)
-    figure.suptitle(f"SIMULATED: {finding(sweep, points)}", x=0.01, ha="left", fontsize=12, weight="bold")
+    figure.suptitle(f"SIMULATED: {finding(sweep, points)}", x=0.01, ha="left", fontsize=11, weight="bold")
     figure.supxlabel(
         f"discrete-event simulation, no measurement: {conditions(machine, base)};\n"
         f"w = {base.random_steals}, {graph_name(base)} unless said",
@@ -40,11 +40,11 @@ def finding(sweep: Sweep, points: Mapping[Job, Point]) -> str:
     """Return what the picture says, in one line."""
     ends = {finish: _series(sweep, points, finish) for finish in _NAMES}
     alone = ends["none"][-1]
-    text = f"efficiency on {alone.job.places:,} places {100 * alone.efficiency:.0f} % by the stealing alone"
+    text = f"stealing is {100 * alone.efficiency:.0f} % efficient on {alone.job.places:,} places"
     if not ends["home"]:
         return text
     home = ends["home"][-1]
-    return f"{text}, on {home.job.places:,} places {100 * home.efficiency:.0f} % with all reports to place 0"
+    return f"{text}; {100 * home.efficiency:.0f} % on {home.job.places:,} if all report to place 0"
 
 
 def _series(sweep: Sweep, points: Mapping[Job, Point], finish: str) -> list[Point]:

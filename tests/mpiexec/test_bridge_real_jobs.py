@@ -15,16 +15,18 @@ import pytest
 from support import Leftovers, Running, start_job
 
 from apgas.testing.leftovers import living
+from scheduler_bridge import policies
 
 PATIENCE_S = 60.0
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Running]:
+def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
+    policy: str = getattr(request, "param", "malleable")
     scratch = tmp_path / "tmp"  # A scheduler that is killed leaves its jobs' temporary folders to the next one.
     scratch.mkdir()
-    command = [*MALLEABLE, "serve", "--nodes", "3", "--state", str(tmp_path / "state")]
+    command = [*MALLEABLE, "serve", "--nodes", "3", "--policy", policy, "--state", str(tmp_path / "state")]
     with start_job(command, {"TMPDIR": str(scratch)}, tmp_path) as daemon:
         daemon.expect("ready")
         yield daemon
@@ -79,6 +81,21 @@ def test_a_malleable_job_makes_room_and_takes_it_back(serving: Running, tmp_path
     serving.process.send_signal(signal.SIGTERM)
     assert serving.wait(PATIENCE_S).rc == 0
     leftovers.check(serving.mark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("serving", policies.names(), indirect=True)
+def test_every_policy_serves_a_small_batch(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    sizes = ("--min", "1", "--nodes", "2", "--max", "3")
+    _submit(tmp_path, "--name", "pi", *sizes, "--", *_pi(tmp_path / "pi.json"))
+    _submit(tmp_path, "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep", "0.5")
+    _submit(tmp_path, "--name", "pi too", *sizes, "--", *_pi(tmp_path / "pi too.json"))
+    _until("all jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
+    assert [job["state"] for job in _report(tmp_path)] == ["completed"] * 3
+    for name in ("pi.json", "pi too.json"):
+        assert json.loads((tmp_path / name).read_text(encoding="utf-8"))["verified"] is True
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.wait(PATIENCE_S).rc == 0
 
 
 def test_a_job_ends_with_its_scheduler(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:

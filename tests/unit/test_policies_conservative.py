@@ -6,7 +6,7 @@ import random
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
-from scheduler_bridge.core.events import JobSubmitted
+from scheduler_bridge.core.events import JobEnded, JobSubmitted
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.sim import SimJob, SimResult, simulate
@@ -69,6 +69,15 @@ def test_every_waiting_job_is_told_its_start() -> None:
     assert core.explain(3) == (
         "job 3 is queued: to start now would delay others; 1 node is reserved for job 3 at 30 s, 3 are spare then"
     )
+
+
+def test_a_promise_that_is_kept_is_over() -> None:
+    core = SchedulerCore(("a", "b", "c", "d"), policies.get("conservative"))
+    core.handle_batch([JobSubmitted(job.spec) for job in (rigid(0, 3, 10), rigid(1, 2, 10))], 0.0)
+    assert [promise.job_id for promise in core._state.view().reservations] == [1]
+    core.handle(JobEnded(0, "completed"), 5.0)
+    assert core._state.view().reservations == ()
+    assert core.snapshot().reservation is None
 
 
 def test_the_profile_agrees_with_one_that_keeps_every_second() -> None:

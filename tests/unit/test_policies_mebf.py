@@ -7,6 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler_bridge import policies
+from scheduler_bridge.core import SchedulerCore
+from scheduler_bridge.core.events import (
+    GrowCompleted,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    MalleableReady,
+    ShrinkCompleted,
+)
 from scheduler_bridge.model import ClusterView, InvalidJobError, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
 from scheduler_bridge.policies.scalability import ResizeModel, runtime_s
@@ -178,6 +187,22 @@ def test_timeline() -> None:
     records = simulate(8, policies.get("mebf"), jobs).records
     assert records[0].sizes == [(0.0, 4), (10.0, 3), (100.0, 8)]
     assert (records[2].start_s, records[0].end_s) == (10.0, 141.25)
+
+
+def test_the_view_tells_how_a_job_was_resized_last() -> None:
+    # 4 nodes. Job 0 starts on all, gives 2 to job 1, and gets them back.
+    core = SchedulerCore(("a", "b", "c", "d"), policies.get("malleable"))
+    core.handle(JobSubmitted(malleable(0, 1, 4, 4)), 0.0)
+    core.handle_batch([JobStarted(0), MalleableReady(0)], 0.0)
+    assert core._state.view().running[0].last_resize is None
+    core.handle(JobSubmitted(rigid(1, 2)), 1.0)
+    core.handle(ShrinkCompleted(0, 1, ("c", "d")), 2.0)
+    assert core._state.view().running[0].last_resize == "shrink"
+    core.handle(JobEnded(1, "completed"), 3.0)
+    assert core._state.view().running[0].last_resize == "shrink"
+    core.handle(GrowCompleted(0, 2, ("c", "d")), 4.0)
+    assert core._state.view().running[0].last_resize == "grow"
+    assert core.anomalies == ()
 
 
 def test_wrong_parameters_are_answered_with_the_right_ones() -> None:

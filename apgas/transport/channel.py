@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -26,6 +28,10 @@ _RETURNED_BYTES: Final = 4096
 """Read at once of what a place returns."""
 _GATHER_BYTES: Final = 64 * 1024
 """So much is gathered at most; longer pieces are not, for they would be copied."""
+_SHORTAGES: Final = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
+"""What the system has too little of to send something now: memory, or room for descriptors on their way."""
+_SHORTAGE_S: Final = 0.005
+"""When it is asked again."""
 _CLOSE_S: Final = 100e-6
 """A frame follows closely on another within so much time."""
 
@@ -42,7 +48,7 @@ class Channel:
         place: Whom it leads to, for errors.
         loop: The io thread.
         high_water_bytes: ``throttle`` waits while more is queued.
-        patience_s: For how long it waits at most.
+        patience_s: For how long it waits at most while nothing is taken.
         on_broken: Called on the io thread with a reason when the connection turns out to be broken.
         on_drained: Called on the io thread after ``finish``, once everything is written.
         budget: Of the shared memory that a place of the same machine is lent; None: nothing is lent.
@@ -69,6 +75,9 @@ class Channel:
         self._queue: deque[Buffer] = deque()
         self._queued_bytes = 0
         self._socket: socket.socket | None = None
+        self._watched = 0
+        self._short = False
+        self._writes = 0
         self._finishing = False
         self._closed = False
         self._gathering = False
@@ -122,7 +131,7 @@ class Channel:
         """Wait while too much is queued; not on the io thread, which must write it.
 
         Raises:
-            SlowPeerError: The queue stayed too long above its mark.
+            SlowPeerError: The queue is above its mark, and the peer has taken nothing for too long.
         """
         if self.crowded and not self._loop.in_thread():
             with self._lock:
@@ -137,13 +146,15 @@ class Channel:
             self._socket = sock
             if self._budget is not None and near.is_near(sock):
                 self._lender = Lender(self._budget)
-            self._loop.watch(sock, READ | WRITE, self._on_event)
+            self._watched = READ | WRITE
+            self._loop.watch(sock, self._watched, self._on_event)
 
     def hold(self) -> None:
         """Keep the connection open, whatever happens to this channel, until the process ends."""
         with self._lock:
             if self._socket is not None:
-                os.dup(self._socket.fileno())  # nobody closes this one but the kernel
+                with suppress(OSError):  # out of file descriptors: then it ends with the transport
+                    os.dup(self._socket.fileno())  # nobody closes this one but the kernel
 
     def finish(self) -> None:
         """Take no more frames; close the connection when everything is written. Any thread."""
@@ -194,7 +205,7 @@ class Channel:
         written_bytes = self._write(self._socket, pieces)
         if written_bytes < sum(map(len, pieces)):
             self._enqueue(pieces, written_bytes)
-            self._loop.rewatch(self._socket, READ | WRITE)
+            self._watch(self._socket)
 
     def _may_wait(self) -> bool:
         """Whether a small frame is gathered with others now; sees to it that they are written."""
@@ -219,9 +230,13 @@ class Channel:
             self._loop.call_soon(self._close_if_drained)
 
     def _wait_for_room(self) -> None:
-        deadline_s = time.monotonic() + self._patience_s
+        deadline_s, writes = time.monotonic() + self._patience_s, self._writes
         while self._queued_bytes > self._high_water_bytes and not self._closed and not self._finishing:
-            if not self._shrunk.wait(deadline_s - time.monotonic()):
+            if self._shrunk.wait(deadline_s - time.monotonic()):
+                continue
+            deadline_s, before = time.monotonic() + self._patience_s, writes
+            writes = self._writes
+            if writes == before:
                 raise SlowPeerError(
                     f"place {self._place} left {self._queued_bytes} bytes queued for {self._patience_s} s"
                 )
@@ -237,6 +252,11 @@ class Channel:
         except BlockingIOError:
             return 0
         except OSError as error:
+            if error.errno in _SHORTAGES:
+                if not self._short:
+                    self._short = True
+                    self._loop.call_later(_SHORTAGE_S, self._ask_again)
+                return 0
             # The socket is readable now as well, but its event has a less telling reason.
             reason = f"cannot send: {error.strerror or error}"
             self._loop.call_soon(lambda: self._on_broken(reason))
@@ -257,6 +277,19 @@ class Channel:
             self._queue.append(rest if isinstance(rest.obj, bytes) else bytes(rest))
             self._queued_bytes += len(rest)
 
+    def _ask_again(self) -> None:
+        with self._lock:
+            self._short = False
+            self._flush()
+        self._close_if_drained()
+
+    def _watch(self, sock: socket.socket) -> None:
+        """Have the io thread write what is queued, when the socket takes it."""
+        events = READ | WRITE if self._queue and not self._short else READ
+        if events != self._watched:
+            self._watched = events
+            self._loop.rewatch(sock, events)
+
     def _on_event(self, events: int) -> None:
         if events & ~WRITE:
             reason = self._hung_up()
@@ -272,7 +305,7 @@ class Channel:
         sock = self._socket
         if sock is None:
             return
-        watched, self._gathering = not self._gathering, False
+        self._gathering = False
         for _ in range(_CALLS_PER_EVENT):
             if not self._queue:
                 break
@@ -281,12 +314,11 @@ class Channel:
             if not written_bytes:
                 break
             self._queued_bytes -= written_bytes
+            self._writes += 1
             self._drop(written_bytes)
             if self._queued_bytes <= self._high_water_bytes:
                 self._shrunk.notify_all()
-        if bool(self._queue) == watched:
-            return
-        self._loop.rewatch(sock, READ | WRITE if self._queue else READ)
+        self._watch(sock)
 
     def _drop(self, written_bytes: int) -> None:
         while written_bytes:

@@ -9,6 +9,7 @@ memory would cost several times the copy. A connection that breaks leaves nothin
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -34,7 +35,8 @@ _SMALLEST: Final = 2**20
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 NUMBER: Final = struct.Struct("!Q")
 _FD: Final = struct.Struct("i")
-_CONTROL_BYTES: Final = socket.CMSG_SPACE(8 * _FD.size)
+_MOST_FDS: Final = 8
+_CONTROL_BYTES: Final = socket.CMSG_SPACE(_MOST_FDS * _FD.size)
 
 
 class Handing(bytes):
@@ -68,15 +70,17 @@ def receive(sock: socket.socket, into: memoryview) -> tuple[int, list[int]]:
 
     Raises:
         ProtocolError: There were more descriptors than a sender may send.
-        OSError: As ``recv_into``.
+        OSError: As ``recv_into``; or there was no room for a descriptor.
     """
     got_bytes, control, flags, _ = sock.recvmsg_into([into], _CONTROL_BYTES, socket.MSG_CMSG_CLOEXEC)
-    if not control:
+    if not control and not flags & socket.MSG_CTRUNC:
         return got_bytes, []
     fds = [fd for _, kind, data in control if kind == socket.SCM_RIGHTS for (fd,) in _FD.iter_unpack(data)]
     if flags & socket.MSG_CTRUNC:
         for fd in fds:
             os.close(fd)
+        if len(fds) < _MOST_FDS:
+            raise OSError(errno.EMFILE, "a file descriptor that came along is lost, for this process is out of them")
         raise ProtocolError("it sent too many file descriptors")
     return got_bytes, fds
 
@@ -86,8 +90,12 @@ class _Segment:
 
     def __init__(self, size: int) -> None:
         self.fd = os.memfd_create("apgas", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.fd, size)
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
+        try:
+            os.ftruncate(self.fd, size)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
+        except OSError:
+            os.close(self.fd)
+            raise
         self.size = size
         self.free = True
         self.known = False

@@ -107,6 +107,29 @@ def test_senders_do_not_wait_forever_and_the_io_thread_not_at_all(setup: Setup) 
     assert setup.read(HIGH_WATER_BYTES + 4)[-3:] == b"end"
 
 
+def test_a_place_that_takes_a_little_now_and_then_is_waited_for(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time runs out again and again; the sender gives up only once nothing was taken meanwhile."""
+    size = 4_000_000
+    setup.attach()
+    goes_on = pause_io(setup)
+    setup.channel.submit([bytes(size)])
+    taken = 0
+
+    def run_out(_seconds: float) -> bool:
+        nonlocal taken
+        if taken < size // 2:
+            taken += len(setup.read(100_000))
+            setup.channel._flush()
+        return False
+
+    monkeypatch.setattr(setup.channel._shrunk, "wait", run_out)
+    with pytest.raises(SlowPeerError):
+        setup.channel.throttle()
+    assert taken >= size // 2
+    goes_on.set()
+    assert len(setup.read(size - taken)) == size - taken
+
+
 def test_waiting_senders_learn_of_the_end(setup: Setup) -> None:
     setup.channel.submit([bytes(HIGH_WATER_BYTES + 1)])
     errors: list[BaseException] = []

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import errno
+import os
+import resource
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apgas.testing.transport_recorder import PATIENCE_S, Group, group
+from apgas.transport.channel import Channel
+from apgas.transport.loop import EventLoop
+from apgas.transport.shared import LEAST_BYTES, Budget, Handing, Lender, receive, send_handing
 from apgas.transport.tcp import TcpTransport
 
 TOKEN = b"t" * 32
@@ -66,3 +72,88 @@ print("alive")
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ran.returncode, ran.stdout) == (0, "alive\n"), ran.stderr
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class Reluctant(socket.socket):
+    """A socket for whose first sends the system lacks something."""
+
+    refusals = 0
+
+    def send(self, *args: Any) -> int:
+        self._refuse()
+        return super().send(*args)
+
+    def sendmsg(self, *args: Any) -> int:
+        self._refuse()
+        return super().sendmsg(*args)
+
+    def _refuse(self) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.ETOOMANYREFS, "Too many references")
+
+
+@pytest.fixture
+def loop() -> Iterator[EventLoop]:
+    made = EventLoop("test-io")
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_what_the_system_lacks_for_a_moment_breaks_no_connection(loop: EventLoop) -> None:
+    broken: list[str] = []
+    channel = Channel(7, loop, 100_000, PATIENCE_S, on_broken=broken.append, on_drained=lambda: None)
+    end, theirs = socket.socketpair()
+    ours = Reluctant(fileno=end.detach())
+    ours.setblocking(False)
+    attached = threading.Event()
+    loop.call_soon(lambda: channel.attach(ours))
+    loop.call_soon(attached.set)
+    assert attached.wait(PATIENCE_S)
+    ours.refusals = 3
+    channel.submit([b"one"])
+    channel.submit([b"two"])
+    theirs.settimeout(PATIENCE_S)
+    got = b""
+    while len(got) < 6:
+        got += theirs.recv(6)
+    loop.call_soon(channel.close)
+    loop.stop()
+    theirs.close()
+    assert (got, broken, ours.refusals) == (b"onetwo", [], 0)
+
+
+def test_a_descriptor_for_which_there_is_no_room_is_told_as_that() -> None:
+    ours, theirs = socket.socketpair()
+    lender = Lender(Budget())
+    loan = lender.lend([bytes(LEAST_BYTES)])
+    assert loan is not None
+    handing = loan.along_with(b"frame")
+    assert isinstance(handing, Handing)
+    assert send_handing(ours, handing) == 5
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+    try:
+        with pytest.raises(OSError, match="out of them"):
+            receive(theirs, memoryview(bytearray(5)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        lender.close()
+        ours.close()
+        theirs.close()
+
+
+def test_memory_that_cannot_be_had_costs_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    lender = Lender(Budget())
+    before = open_files()
+    assert [lender.lend([bytes(LEAST_BYTES)]) for _ in range(3)] == [None] * 3
+    assert open_files() == before

@@ -285,6 +285,7 @@ class Driver:
         for future in waiting:
             with suppress(InvalidStateError):
                 future.set_exception(error)
+        self.transport.nudge()
 
     def _broken(self, error: BaseException) -> None:
         """Something that must not fail did: an activity may be uncounted now, so the job could not end otherwise."""

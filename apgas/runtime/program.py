@@ -78,8 +78,8 @@ class _Job(Program):
         if self._signalled_s - before_s < ECHO_S:
             return
         self.signalled = signal.Signals(number)
-        if self.driver.transport.in_io_thread():
-            # it reads an answer itself; what it does meanwhile must not be torn apart
+        if self.driver.transport.may_lead():
+            # it reads an answer itself, or is about to; what it does meanwhile must not be torn apart
             self.driver.interrupted = True
             return
         raise KeyboardInterrupt

@@ -167,6 +167,9 @@ class Transport(Protocol):
         true on another thread calls ``nudge``.
         """
 
+    def may_lead(self) -> bool:
+        """Tell whether the caller, a handler of signals, has interrupted ``lead``: it must not raise there."""
+
     def nudge(self) -> None:
         """Let a thread that leads look at its ``done``. Any thread."""
 

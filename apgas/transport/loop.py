@@ -23,12 +23,12 @@ import select
 import socket
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from apgas.transport import forks
 from apgas.transport.timers import Timer, Timers
 from apgas.transport.watch import Watch
 
@@ -93,6 +93,7 @@ class EventLoop:
         self._ident = 0
         self._baton = threading.Lock()
         self._leading = threading.Lock()
+        self._candidates: set[int] = set()
         self._led = 0
         self._streak = 0
         self._waited_s = 0.0
@@ -103,7 +104,7 @@ class EventLoop:
         self._started = False
         self._ended = threading.Event()
         self._watch = Watch(self.working, self.hand_over_from, f"{name}-watch")
-        _loops.add(self)
+        forks.loops.add(self)
 
     def start(self) -> None:
         """Start the thread."""
@@ -120,6 +121,10 @@ class EventLoop:
         """Tell whether the caller runs on the loop's thread."""
         return threading.get_ident() == self._ident
 
+    def may_lead(self) -> bool:
+        """Tell whether the caller is within ``lead``: what a signal has to say must not tear that apart."""
+        return threading.get_ident() in self._candidates
+
     def lead(self, done: Callable[[], bool], seconds: float) -> None:
         """Be the io thread until ``done()``, for at most ``seconds``, or not at all if that would take time itself.
 
@@ -130,7 +135,12 @@ class EventLoop:
         self._waited_s = now_s
         if self._streak < _STREAK:
             return
-        self._lead(done, now_s + seconds)
+        ident = threading.get_ident()
+        try:
+            self._candidates.add(ident)
+            self._lead(done, now_s + seconds)
+        finally:
+            self._candidates.discard(ident)
         self._waited_s = time.monotonic()
 
     def _lead(self, done: Callable[[], bool], until_s: float) -> None:
@@ -149,7 +159,7 @@ class EventLoop:
                     left_s = until_s - time.monotonic()
                     if left_s <= 0:
                         break
-                    self._round(left_s)
+                    self._round(left_s, done)
             finally:
                 self._ident = 0
                 self._baton.release()
@@ -258,7 +268,7 @@ class EventLoop:
                 self._closed = True
                 self._epoll.close()
                 os.close(self._wake_fd)
-                _loops.discard(self)
+                forks.loops.discard(self)
 
     def abandon(self) -> None:
         """Close our copies of everything in a forked child: the peers are to notice the end of the parent alone.
@@ -334,12 +344,12 @@ class EventLoop:
         self._baton.acquire()
         self._ident = threading.get_ident()
 
-    def _round(self, limit_s: float | None) -> None:
-        """Wait for something to happen, for at most ``limit_s``, and take care of it."""
+    def _round(self, limit_s: float | None, done: Callable[[], bool] | None = None) -> None:
+        """Wait for something to happen, for at most ``limit_s`` and not once it is ``done``, and take care of it."""
         if self._flushes:
             self.flush_now()
         self._sleeping = True
-        busy = self._ready or self._last or self._flushes or (limit_s is None and self._leading.locked())
+        busy = self._ready or self._last or self._flushes or (done() if done is not None else self._leading.locked())
         timeout_s = 0.0 if busy else self._timers.seconds_left()
         if limit_s is not None:
             timeout_s = limit_s if timeout_s is None else min(timeout_s, limit_s)
@@ -378,15 +388,3 @@ class EventLoop:
             callback()
         except BaseException:
             _logger.exception("callback %r failed", callback)
-
-
-_loops: Final[weakref.WeakSet[EventLoop]] = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    for loop in _loops:
-        loop.abandon()
-    _loops.clear()
-
-
-os.register_at_fork(after_in_child=_abandon_all)

@@ -52,6 +52,10 @@ class OnLoop:
         """Be the io thread for a while; see ``Transport``."""
         self._loop.lead(done, seconds)
 
+    def may_lead(self) -> bool:
+        """Tell whether the caller is within ``lead``; see ``Transport``."""
+        return self._loop.may_lead()
+
     def nudge(self) -> None:
         """Let a thread that leads look at its ``done``; see ``Transport``."""
         self._loop.nudge()

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 def _command(
     rounds: Annotated[int, typer.Option(help="How often everything is measured; medians are shown.")] = 5,
     measures: Annotated[str, typer.Option(help="What to measure, as a,b.", show_default=",".join(MEASURES))] = "",
-    depth: Annotated[int, typer.Option(help="Depth of the UTS tree that is searched.")] = 14,
+    depth: Annotated[int, typer.Option(help="Depth of the UTS tree that is searched.")] = 15,
     json: Annotated[Path | None, typer.Option(help="Write the result there.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> measuring.Run:

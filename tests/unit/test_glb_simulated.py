@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -139,3 +140,64 @@ def test_other_lifelines(apgas_job: MakeJob, lifelines: str) -> None:
         assert outcome.result.done == Counter(range(1, LIMIT))
 
     apgas_job(main, places=5).run()
+
+
+class PlainNumbers(Numbers):
+    """A bag that holds the GIL."""
+
+    releases_gil = False
+
+
+def workers_of(bag: Numbers, workers: int | None = None) -> int:
+    return glb.compute(bag, Total, glb.Config(workers=workers)).workers
+
+
+def test_a_bag_that_holds_the_gil_gets_one_worker_unless_told_otherwise(apgas_job: MakeJob) -> None:
+    assert apgas_job(workers_of, PlainNumbers([1], 50)).run() == 1
+    assert apgas_job(workers_of, PlainNumbers([1], 50), 3).run() == 3
+
+
+def change_nothing(workers: int) -> None:
+    glb.set_workers(workers)
+
+
+@pytest.mark.parametrize(
+    ("workers", "error", "said"),
+    [
+        (2, apgas.UsageError, "no computation runs"),
+        (0, glb.ConfigError, "workers is 0; it must be a whole number of at least 1"),
+        (True, glb.ConfigError, "workers is True"),
+    ],
+)
+def test_workers_that_cannot_change_are_refused(
+    apgas_job: MakeJob, workers: int, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        apgas_job(change_nothing, workers).run()
+
+
+def ordered() -> tuple[int, list[tuple[str, str, str]]]:
+    """Order workers between two computations, and while one begins."""
+    outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1))
+    apgas.schedule_orders("0:workers=2")
+    while not apgas.resizes():
+        threading.Event().wait(0.001)
+    while apgas.resizes()[-1].outcome != "done":
+        config = glb.Config(workers=1, granularity=10, warm_up=order_three)
+        outcome = glb.compute(Numbers([1], LIMIT), Total, config)
+        assert outcome.result.done == Counter(range(1, LIMIT))
+    return outcome.workers, [(record.kind, record.outcome, record.reason) for record in apgas.resizes()]
+
+
+def order_three() -> None:
+    """Order while the computation begins: the order waits until it runs (or finds that it is over already)."""
+    if apgas.here().id == 0 and apgas.resizes()[-1].outcome != "done":
+        apgas.schedule_orders("0:workers=3")
+
+
+def test_an_order_for_workers_needs_a_computation(apgas_job: MakeJob) -> None:
+    workers, records = apgas_job(ordered, places=2).run()
+    assert records[0][:2] == ("workers", "refused")
+    assert "no computation runs" in records[0][2]
+    assert records[-1] == ("workers", "done", "")
+    assert workers == 3

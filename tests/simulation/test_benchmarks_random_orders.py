@@ -19,12 +19,12 @@ from benchmarks.harness.cli import parse
 from benchmarks.harness.spec import Benchmark
 
 CASES = {
-    "uts": ("uts", "--depth 9", 4000),
-    "nqueens": ("nqueens", "-n 11", 2000),
-    "bc": ("bc", "--scale 8", 8),
-    "pi": ("pi", "--samples 2000001", 20_000),
-    "synthetic static": ("synthetic", "--work 0.02 --tasks 600 --variance 4 --units-per-second 1e7", 4),
-    "synthetic dynamic": ("synthetic", "--work 0.02 --tasks 600 --variance 4 --units-per-second 1e7 --dynamic", 4),
+    "uts": ("uts", "--depth 11", 20_000),
+    "nqueens": ("nqueens", "-n 12", 3000),
+    "bc": ("bc", "--scale 9", 8),
+    "pi": ("pi", "--samples 20000001", 50_000),
+    "synthetic static": ("synthetic", "--work 0.3 --tasks 3000 --variance 4 --units-per-second 1e9", 4),
+    "synthetic dynamic": ("synthetic", "--work 0.3 --tasks 3000 --variance 4 --units-per-second 1e9 --dynamic", 4),
 }
 """Program, arguments, and tasks per call that leave time for thieves."""
 MOST_PLACES = 6

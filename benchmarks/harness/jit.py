@@ -15,8 +15,11 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def has_numba() -> bool:
-    """Tell whether compiled kernels are available, without importing numba (half a second)."""
-    return importlib.util.find_spec("numba") is not None
+    """Tell whether compiled kernels are available and wanted, without importing numba (half a second).
+
+    With ``NUMBA_DISABLE_JIT=1``, which is for looking into kernels, the plain ones run.
+    """
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0") and importlib.util.find_spec("numba") is not None
 
 
 def setup_cache() -> None:

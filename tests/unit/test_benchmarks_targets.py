@@ -10,24 +10,35 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.pi import reference
+
 pytest.importorskip("numba")
 
 COUNT = """
-import hashlib
-from benchmarks.bc.bag import Solver
-from benchmarks.bc.graph import rmat
 from benchmarks.nqueens import kernel as queens, reference as nqueens
 from benchmarks.pi.bag import count_span
 from benchmarks.uts import kernel as uts, reference
 from benchmarks.uts.tree import Tree
-solver = Solver(rmat(6, 1))
-totals = solver.zeros()
-solver.accumulate(0, 64, totals)
 print(uts.NAME, queens.NAME, sep="; ")
-print(hashlib.sha1(totals.tobytes()).hexdigest())
 print(reference.run_kernel(Tree(8)), nqueens.run_kernel(10), count_span(0, 1_000_000, 1))
 """
 COUNTS = "257042 724 785428"
+
+CENTRALITY = """
+import hashlib
+from benchmarks.bc.bag import Solver
+from benchmarks.bc.graph import rmat
+solver = Solver(rmat(6, 1), compiled=True)
+totals = solver.zeros()
+solver.accumulate(0, 64, totals)
+print(hashlib.sha1(totals.tobytes()).hexdigest())
+"""
+
+POINTS = """
+import numpy as np
+from benchmarks.pi.kernel import count_hits
+print(count_hits(3, 200, np.uint64(5)))
+"""
 
 EMIT = """
 from llvmlite import binding, ir
@@ -71,7 +82,7 @@ def centrality() -> str:
     from benchmarks.bc.bag import Solver
     from benchmarks.bc.graph import rmat
 
-    solver = Solver(rmat(6, 1))
+    solver = Solver(rmat(6, 1), compiled=False)
     totals = solver.zeros()
     solver.accumulate(0, 64, totals)
     return hashlib.sha1(totals.tobytes()).hexdigest()
@@ -93,18 +104,27 @@ def run(code: str, **environment: str) -> list[str]:
         pytest.param("x86-64-v2", marks=pytest.mark.slow),
     ],
 )
-def test_older_cpus_count_the_same(cpu: str, centrality: str, tmp_path: Path) -> None:
-    names, scores, counts = run(COUNT, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES="", NUMBA_CACHE_DIR=str(tmp_path))
+def test_older_cpus_count_the_same(cpu: str, tmp_path: Path) -> None:
+    names, counts = run(COUNT, NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES="", NUMBA_CACHE_DIR=str(tmp_path))
     assert names == "numba, 16 lanes; numba, 16 lanes"
-    assert scores == centrality
     assert counts == COUNTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["generic", "x86-64-v3"])
+def test_older_cpus_give_the_same_centrality(cpu: str, centrality: str, tmp_path: Path) -> None:
+    target = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(CENTRALITY, **target) == [centrality]
 
 
 def test_without_compilation_the_plain_kernels_count_the_same() -> None:
-    code = "import benchmarks.harness.jit as jit; jit.has_numba = lambda: False\n" + COUNT
-    names, _, counts = run(code)
+    names, counts = run(COUNT, NUMBA_DISABLE_JIT="1")
     assert names == "NumPy, no numba; plain Python, no numba"
     assert counts == COUNTS
+
+
+def test_kernels_in_plain_numba_run_as_python_too(centrality: str) -> None:
+    assert run(POINTS + CENTRALITY, NUMBA_DISABLE_JIT="1") == [str(reference.count_hits(3, 200, 5)), centrality]
 
 
 def test_the_vectors_lower_to_registers_of_arm() -> None:

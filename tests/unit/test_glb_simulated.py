@@ -176,9 +176,10 @@ def test_workers_that_cannot_change_are_refused(
         apgas_job(change_nothing, workers).run()
 
 
-def ordered() -> tuple[int, list[tuple[str, str, str]]]:
+def ordered() -> tuple[set[int], list[tuple[str, str, str]]]:
     """Order workers between two computations, and while one begins."""
-    outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1))
+    glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1))
+    workers = set()
     apgas.schedule_orders("0:workers=2")
     while not apgas.resizes():
         threading.Event().wait(0.001)
@@ -186,7 +187,8 @@ def ordered() -> tuple[int, list[tuple[str, str, str]]]:
         config = glb.Config(workers=1, granularity=10, warm_up=order_three)
         outcome = glb.compute(Numbers([1], LIMIT), Total, config)
         assert outcome.result.done == Counter(range(1, LIMIT))
-    return outcome.workers, [(record.kind, record.outcome, record.reason) for record in apgas.resizes()]
+        workers.add(outcome.workers)
+    return workers, [(record.kind, record.outcome, record.reason) for record in apgas.resizes()]
 
 
 def order_three() -> None:
@@ -200,4 +202,4 @@ def test_an_order_for_workers_needs_a_computation(apgas_job: MakeJob) -> None:
     assert records[0][:2] == ("workers", "refused")
     assert "no computation runs" in records[0][2]
     assert records[-1] == ("workers", "done", "")
-    assert workers == 3
+    assert 3 in workers

@@ -12,20 +12,23 @@ from glb.testing.hunt import Tally, run_blocks, run_seeds
 from glb.testing.simulation import Simulation, SimulationError
 
 SEEDS = 6000
-BLOCK = 200
+PARTS = 3
+BLOCK = 100
 
 
-def test_nothing_is_lost_doubled_early_stuck_or_starving() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_is_lost_doubled_early_stuck_or_starving(part: int) -> None:
     total = Tally()
-    for tally in run_blocks(range(first, first + BLOCK) for first in range(0, SEEDS, BLOCK)):
+    seeds = range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
+    for tally in run_blocks(seeds[first : first + BLOCK] for first in range(0, len(seeds), BLOCK)):
         total.merge(tally)
     print(total)
-    assert total.seeds == SEEDS
+    assert total.seeds == SEEDS // PARTS
     # the schedules must reach what they are to test
-    assert all(total.events[event] > 200 for event in ("grow", "shrink", "workers", "call back", "lost place"))
-    assert sum(count for places, count in total.places.items() if places >= 32) > 50
-    assert min(total.statistics.steals_won, total.statistics.lifeline_deals) > 5000
-    assert total.statistics.evacuation_deals > 500
+    assert all(total.events[event] > 50 for event in ("grow", "shrink", "workers", "call back", "lost place"))
+    assert sum(count for places, count in total.places.items() if places >= 32) > 20
+    assert min(total.statistics.steals_won, total.statistics.lifeline_deals) > 2000
+    assert total.statistics.evacuation_deals > 200
 
 
 def test_many_places() -> None:

@@ -1,0 +1,57 @@
+"""Whom a place knows, whatever the ids, and whether it stays."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glb.core.lifelines import Lifelines
+from glb.core.slots import Slots
+from glb.core.view import View
+
+IDS = st.sets(st.integers(0, 60), min_size=1).map(lambda ids: tuple(sorted(ids)))
+
+
+@given(members=IDS, me=st.integers(0, 60), count=st.integers(0, 9), seed=st.integers(0, 1000))
+def test_others_are_members_and_differ(members: tuple[int, ...], me: int, count: int, seed: int) -> None:
+    view = View(me, members, Lifelines())
+    others = view.others(count, Random(seed))
+    assert len(set(others)) == len(others) == min(count, len(set(members) - {me}))
+    assert set(others) <= set(members) - {me}
+    assert all((place in view) == (place in members) for place in range(61))
+    assert set(view.others(61, Random(seed))) == set(members) - {me}
+
+
+@given(before=IDS, after=IDS, me=st.integers(0, 60), radix=st.integers(2, 4))
+def test_newcomers_are_those_that_will_ask(
+    before: tuple[int, ...], after: tuple[int, ...], me: int, radix: int
+) -> None:
+    lifelines = Lifelines("hypercube", radix)
+    view = View(me, after, lifelines)
+    asking = {place for place in after if place != me and me in after and me in lifelines.buddies(place, after)}
+    assert set(view.newcomers(before)) == asking - set(before)
+    if me not in after:
+        assert view.buddies == view.thieves == ()
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from(["take", "release", "want"]), st.integers(1, 6)), max_size=30))
+def test_slots_are_never_taken_twice(steps: list[tuple[str, int]]) -> None:
+    slots, busy, wanted = Slots(2), set[int](), 2
+    for step, number in steps:
+        if step == "take":
+            free = set(range(wanted)) - busy
+            slot = slots.take()
+            assert slot == min(free, default=None)
+            busy |= free and {min(free)}
+        elif step == "release" and number - 1 in busy:
+            busy.discard(number - 1)
+            slots.release(number - 1)
+        elif step == "want":
+            wanted = number
+            slots.set_wanted(number)
+        assert slots.alive == len(busy)
+        assert slots.any_free == (len(set(range(wanted)) - busy) > 0)
+        assert slots.any_retiring == any(slot >= wanted for slot in busy)
+        assert [slots.retires(slot) for slot in range(6)] == [slot >= wanted for slot in range(6)]

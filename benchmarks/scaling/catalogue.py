@@ -7,7 +7,7 @@ from typing import Final
 
 NODES: Final = (1, 2, 4, 8, 12, 16)
 QUICK_NODES: Final = (1, 4)
-LEAST_S: Final = 16.0
+LEAST_S: Final = 32.0
 QUICK_LEAST_S: Final = 1.2
 """One node takes at least so long, so that starting and ending do not decide."""
 MOST_SHARE: Final = 0.8

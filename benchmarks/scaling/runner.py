@@ -124,11 +124,14 @@ class Runner:
         return result, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def _resize(self, series: Series, pace: list[str], one_s: float) -> None:
-        """Double the nodes in the middle of a run, then give them back."""
-        nodes = self._plan.nodes[-1] // 2
+        """Double the nodes in the middle of a run, then give them back.
+
+        A quarter of the most nodes begins, so that the run lasts longer than the resizes.
+        """
+        nodes = max(1, self._plan.nodes[-1] // 4)
         whole_s = one_s / nodes
         self._display.step(f"{nodes} nodes grow to {2 * nodes} and back")
-        orders = f"{0.2 * whole_s:.2f}:+{nodes},{0.5 * whole_s:.2f}:-{nodes}"
+        orders = f"{0.1 * whole_s:.2f}:+{nodes},{0.4 * whole_s:.2f}:-{nodes}"
         result = self._job(series, nodes, [*pace, "--orders", orders], _START_S + 5 * one_s)
         series.resizes = [
             Resize(record["kind"], record["n"], record["seconds"])

@@ -59,12 +59,14 @@ def show(results: Results, published: Published, stream: TextIO | None = None) -
     from rich.text import Text
 
     console = Console(file=stream or sys.stdout, highlight=False)
-    tables = [_table(series, published) for series in results.series.values() if series.seconds]
+    shown = [series for series in results.series.values() if series.seconds]
+    tables = [_table(series, published) for series in shown]
     # a line that is too long for the terminal is better than one that is cut
     widths = [Measurement.get(console, console.options.update(max_width=_WIDEST), each).maximum for each in tables]
     console.width = max(_LEAST_WIDTH, *widths, *(len(title(series)) for series in results.series.values()))
     console.print(Text("Strong scaling on EMULATED nodes", style="bold"))
-    for each in tables:
+    for series, each in zip(shown, tables, strict=True):
+        console.print(Text(title(series)))
         console.print(each)
     for remark in remarks(results, published):
         console.print(Text(remark), soft_wrap=True)
@@ -73,13 +75,14 @@ def show(results: Results, published: Published, stream: TextIO | None = None) -
 def _table(series: Series, published: Published) -> Table:
     from rich.table import Table
 
-    table = Table(title=title(series), title_justify="left")
+    table = Table()
     for name in ("nodes", "time", "speed-up", "efficiency", *(["the paper's"] if published else [])):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    if doubtful := any(series.late(nodes) for nodes in series.seconds):
+        table.add_column("", no_wrap=True)
     for nodes in series.seconds:
-        cells = row(series, nodes, published)
-        table.add_row(*(cells if published else [*cells[:4], cells[5]]))
+        *cells, theirs, remark = row(series, nodes, published)
+        table.add_row(*cells, *([theirs] if published else []), *([remark] if doubtful else []))
     return table
 
 

@@ -12,13 +12,13 @@ from support import Leftovers, python_run, start_job
 MODULE = ("-m", "benchmarks.scaling")
 
 
-def test_a_quick_run_measures_every_benchmark(tmp_path: Path, leftovers: Leftovers) -> None:
+def test_a_quick_run_measures_and_draws(tmp_path: Path, leftovers: Leftovers) -> None:
     path, figure = tmp_path / "scaling.json", tmp_path / "scaling.png"
     options = ["--quick", "--share", "0.2", "--json", str(path), "--figure", str(figure)]
-    done = python_run([*MODULE, *options, "--benchmarks", "nqueens,pi"], timeout=100)
+    done = python_run([*MODULE, *options, "--benchmarks", "pi"], timeout=100)
     assert done.rc == 0, done.out + done.err
     content = json.loads(path.read_text())
-    assert [series["benchmark"] for series in content["series"]] == ["nqueens", "pi"]
+    assert [series["benchmark"] for series in content["series"]] == ["pi"]
     for series in content["series"]:
         assert series["verified"] is True
         assert series["failure"] == ""

@@ -141,8 +141,7 @@ class LocalTransport(OnLoop):
         Raises:
             UsageError: It was called on the io thread.
         """
-        if self.in_io_thread():
-            raise UsageError("the io thread cannot close its own transport")
+        self._check_may_close()
         with self._lock:
             if self._closing:
                 return

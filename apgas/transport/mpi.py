@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from apgas.errors import ProtocolError, SlowPeerError, UsageError
+from apgas.errors import ProtocolError, SlowPeerError
 from apgas.transport import bulk
 from apgas.transport.announced import Announced
 from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
@@ -82,6 +82,7 @@ class MpiTransport(Overlay):
         self._outgoing: dict[int, set[Transfer]] = {}
         self._outgoing_bytes: Counter[int] = Counter()
         self._outgoing_epochs: Counter[int] = Counter()
+        self._taken: Counter[int] = Counter()
         self._talked: set[int] = set()
         self._aside: Counter[int] = Counter()
         self._closing = False
@@ -115,9 +116,11 @@ class MpiTransport(Overlay):
     @contextmanager
     def aside(self) -> Iterator[None]:
         """(place 0) Let nothing travel to or from here by MPI: it is going to spawn, and would make all that wait."""
+        epoch = self.communicators.newest
+        places = () if epoch is None else tuple(epoch.ranks)  # in the end the same, though there may be others by then
         with self._changed:
             self._aside[self._here] += 1
-        self._tell_all(bulk.ASIDE)
+        self._tell(places, bulk.ASIDE)
         try:
             with self._changed:
                 self._changed.wait_for(lambda: not self._outgoing, _ASIDE_S)
@@ -125,12 +128,8 @@ class MpiTransport(Overlay):
         finally:
             with self._changed:
                 self._aside[self._here] -= 1
-            self._tell_all(bulk.BACK)
+            self._tell(places, bulk.BACK)
             self._engine.linger()
-
-    def _tell_all(self, kind: bytes) -> None:
-        epoch = self.communicators.newest
-        self._tell(epoch.ranks if epoch is not None else (), kind)
 
     def _tell(self, places: Iterable[int], words: bytes) -> None:
         for place in places:
@@ -173,13 +172,14 @@ class MpiTransport(Overlay):
         high_bytes, patience_s = self._config.high_water_bytes, self._config.patience_s
         if self._outgoing_bytes[dst] > high_bytes and not self.in_io_thread():
             with self._changed:
-                done = self._changed.wait_for(
+                taken = self._taken[dst]
+                while not self._changed.wait_for(
                     lambda: self._outgoing_bytes[dst] <= high_bytes or self._closing, patience_s
-                )
-            if not done:
-                raise SlowPeerError(
-                    f"place {dst} left {self._outgoing_bytes[dst]} bytes on their way for {patience_s} s"
-                )
+                ):
+                    taken, before = self._taken[dst], taken
+                    if taken == before:
+                        left_bytes = self._outgoing_bytes[dst]
+                        raise SlowPeerError(f"place {dst} left {left_bytes} bytes on their way for {patience_s} s")
         self._line.throttle(dst)
 
     def forget(self, place: int) -> None:
@@ -205,8 +205,7 @@ class MpiTransport(Overlay):
         Raises:
             UsageError: It was called on the io thread.
         """
-        if self.in_io_thread():
-            raise UsageError("the io thread cannot close its own transport")
+        self._check_may_close()
         with self._close_lock:
             if self._closed:
                 return
@@ -271,6 +270,7 @@ class MpiTransport(Overlay):
             transfers.remove(transfer)
             self._outgoing_bytes[dst] -= size_bytes
             self._outgoing_epochs[number] -= 1
+            self._taken[dst] += 1
             if not transfers:
                 del self._outgoing[dst], self._outgoing_bytes[dst]
             last_words = not transfers and dst in self._forgotten

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from apgas.errors import UsageError
 from apgas.transport.loop import EventLoop
 from apgas.transport.timers import Timer
 
@@ -63,6 +64,10 @@ class OnLoop:
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""
         return self._loop.call_later(delay_s, callback)
+
+    def _check_may_close(self) -> None:
+        if self._loop.in_thread():
+            raise UsageError("the io thread cannot close its own transport")
 
     def in_io_thread(self) -> bool:
         """Tell whether the caller runs on the io thread."""

@@ -202,8 +202,7 @@ class TcpTransport(OnLoop):
         Raises:
             UsageError: It was called on the io thread.
         """
-        if self.in_io_thread():
-            raise UsageError("the io thread cannot close its own transport")
+        self._check_may_close()
         if self._loop.abandoned:
             return
         with self._close_lock:

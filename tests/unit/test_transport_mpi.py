@@ -226,6 +226,44 @@ def test_a_slow_place_slows_its_senders(new_pair: Callable[..., Pair]) -> None:
     pair.transports[0].throttle(1)
 
 
+def test_a_place_that_takes_one_frame_after_the_other_is_waited_for(
+    new_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = new_pair(high_water_bytes=len(LARGE), patience_s=0.05)
+    sender = pair.transports[0]
+    pair.mpi.holds = True
+    for head in (b"1", b"2"):
+        pair.send(head, LARGE)
+    run_out: list[int] = []
+
+    def take(*_: object) -> bool:
+        """Time runs out; three times, something was taken."""
+        run_out.append(1)
+        if len(run_out) <= 3:
+            sender._taken[1] += 1
+        return False
+
+    monkeypatch.setattr(sender._changed, "wait_for", take)
+    with pytest.raises(SlowPeerError):
+        sender.throttle(1)
+    monkeypatch.undo()
+    assert len(run_out) == 4
+    pair.mpi.release()
+
+
+def test_who_is_told_of_a_spawn_is_told_of_its_end(
+    new_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = new_pair()
+    told: list[list[int]] = []
+    monkeypatch.setattr(pair.transports[0], "_tell", lambda places, _words: told.append(list(places)))
+    with pair.transports[0].aside():
+        epoch = Epoch(1, pair.comm, {0: 0, 2: 1})  # type: ignore[arg-type]
+        pair.transports[0].communicators.adopt(epoch, pair.comm)  # type: ignore[arg-type]
+    monkeypatch.undo()
+    assert told == [[0, 1], [0, 1]]
+
+
 def test_communicators_are_used_until_the_one_after_the_next(new_pair: Callable[..., Pair]) -> None:
     pair = new_pair()
     pair.adopt(1, 1)

@@ -184,7 +184,11 @@ class Driver:
             except CancelledError as error:
                 future.set_exception(error)
                 return future
-            self.executor.submit(lambda: self._running.run_local(scope, call, future, to_caller=to_caller))
+            try:
+                self.executor.submit(lambda: self._running.run_local(scope, call, future, to_caller=to_caller))
+            except RuntimeError:  # there is no thread for it
+                self.change(lambda: self.core.ended(scope.finish))
+                raise
             return future
         payload, definition = self._calls.pack(dst.id, call)
         if throttled:

@@ -12,7 +12,7 @@ MAX_RUNNING: Final = 64
 
 
 class Executor:
-    """Runs every submitted call on a thread of its own; at most ``limit`` run at a time.
+    """Runs every submitted call on a thread of its own; at most ``limit`` run at a time, fewer if there are no threads.
 
     A call that waits for others inside ``waiting()`` gives its turn away, so that waiting activities can never keep
     those from running that they wait for.
@@ -35,17 +35,29 @@ class Executor:
         self._closed = False
 
     def submit(self, call: Callable[[], None]) -> None:
-        """Run ``call``; what it raises goes to ``on_error``."""
+        """Run ``call``; what it raises goes to ``on_error``.
+
+        Raises:
+            RuntimeError: There is no thread for it, and none can be started; it will not run.
+        """
         with self._ready:
             self._queue.append(call)
-            self._wake()
+            try:
+                self._wake()
+            except RuntimeError:
+                self._queue.pop()
+                raise
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Around a wait in a submitted call."""
         with self._ready:
             self._running -= 1
-            self._wake()
+            try:
+                self._wake()
+            except RuntimeError:
+                self._running += 1
+                raise
         try:
             yield
         finally:
@@ -64,8 +76,15 @@ class Executor:
         if self._idle >= len(self._queue):
             self._ready.notify()
             return
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{self._started + 1}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._running and not self._idle:
+                raise
+            self._ready.notify()  # those that there are have more to do
+            return
         self._started += 1
-        threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
         self._running += 1
 
     def _work(self) -> None:

@@ -68,7 +68,11 @@ class SerialCalls:
         return self._busy
 
     def add(self, call: Callable[[], None], *, next_: bool = False) -> None:
-        """Run ``call`` behind those added before, or, if it is to be the next one, before those that wait."""
+        """Run ``call`` behind those added before, or, if it is to be the next one, before those that wait.
+
+        Raises:
+            RuntimeError: There is no thread for it; it will not run.
+        """
         with self._lock:
             if next_:
                 self._waiting.appendleft(call)
@@ -77,7 +81,13 @@ class SerialCalls:
             if self._busy:
                 return
             self._busy = True
-        self._submit(self._drain)
+        try:
+            self._submit(self._drain)
+        except RuntimeError:  # there is no thread for it
+            with self._lock:
+                self._busy = False
+                self._waiting.remove(call)
+            raise
 
     def _drain(self) -> None:
         while True:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import socket
+import threading
 from collections.abc import Callable, Sequence
 
 from apgas.errors import ProtocolError
@@ -12,8 +13,11 @@ from apgas.transport.loop import READ, EventLoop
 from apgas.transport.shared import Borrower, receive
 from apgas.transport.wire import Decoder, Frame
 
+_logger = logging.getLogger(__name__)
 _READS_PER_EVENT = 16
 """The io thread turns to other connections after so many reads of one long frame."""
+_FULL_S = 0.005
+"""When a connection that took not all of what is returned is tried again."""
 _LAST_READS = 4096
 """How much of what a lost peer had sent is still read, at most."""
 
@@ -43,11 +47,14 @@ class Incoming:
         self._decoder = new_decoder(self._borrower.views if self._borrower is not None else None)
         self._on_frame = on_frame
         self._on_end = on_end
+        self._returning = threading.Lock()
+        self._unreturned = b""
         loop.watch(sock, READ, self._on_readable)
 
     def close(self) -> None:
         """Stop to read. Idempotent."""
-        sock, self._socket = self._socket, None
+        with self._returning:
+            sock, self._socket = self._socket, None
         if sock is not None:
             self._loop.unwatch(sock)
             sock.close()
@@ -89,6 +96,11 @@ class Incoming:
         except OSError as error:
             self._end(f"its connection broke: {error.strerror or error}")
             return False
+        except Exception as error:
+            # memory, most likely; part of a frame is lost, so nothing that follows can be understood
+            _logger.exception("what arrived cannot be taken")
+            self._end(f"what it sent cannot be taken: {error!r}")
+            return False
         for frame in frames:
             self._on_frame(frame)
         return True
@@ -98,10 +110,22 @@ class Incoming:
         self._loop.flush_next(self._give_back)
 
     def _give_back(self) -> None:
-        sock = self._socket
-        if sock is not None and self._borrower is not None:
-            with contextlib.suppress(OSError):  # then the connection ends, and with it what was lent
-                sock.send(self._borrower.returns(), socket.MSG_NOSIGNAL)
+        with self._returning:
+            sock = self._socket
+            if sock is None or self._borrower is None:
+                return
+            self._unreturned += self._borrower.returns()
+            if not self._unreturned:
+                return
+            try:
+                sent_bytes = sock.send(self._unreturned, socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                sent_bytes = 0
+            except OSError:  # then the connection ends, and with it what was lent
+                return
+            self._unreturned = self._unreturned[sent_bytes:]
+            if self._unreturned:
+                self._loop.call_later(_FULL_S, self._give_back)
 
     def _end(self, reason: str) -> None:
         self.close()

@@ -233,7 +233,7 @@ class EventLoop:
         """Run ``callback`` on the loop's thread in ``delay_s`` seconds. Any thread."""
         timer = Timer(time.monotonic() + delay_s, callback)
         ticket = self._timers.ticket()
-        if self.in_thread():
+        if self.in_thread() and not self._turn.work:  # else another thread may become the io thread meanwhile
             self._timers.add(timer, ticket)
         else:
             self.call_soon(lambda: self._timers.add(timer, ticket))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -175,3 +176,16 @@ def test_newcomers_that_died_before_they_could_be_sent_home_do_no_harm() -> None
     transport.error = UnknownPeerError(2, "was lost and is not known any more")
     Resizing(driver, cast(Any, None))._send_home((INFOS[2], INFOS[3]))
     assert transport.forgotten == [2, 3]
+
+
+def test_an_activity_for_which_there_is_no_thread_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    driver, _ = start(PlaceCore(0, INFOS[:2], 0))
+    finish = driver.open_finish()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError):
+        driver.spawn(Scope(finish), driver.here, (abs, (1,), {}), to_caller=False)
+    monkeypatch.undo()
+    assert driver.core.finishes.outstanding(finish) == {0: 1}, "the body alone is left"

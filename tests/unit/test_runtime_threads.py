@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +12,7 @@ from apgas import Future
 from apgas.runtime import current
 from apgas.runtime.context import pooled
 from apgas.runtime.executor import Executor
+from apgas.runtime.handlers import SerialCalls
 from apgas.testing.pytest_plugin import MakeJob
 from apgas.transport.loop import EventLoop
 
@@ -119,3 +121,66 @@ def test_an_interrupt_is_for_the_main_thread_and_once(apgas_job: MakeJob, monkey
         assert apgas.at(apgas.place(1), pow, 2, 3) == 8
 
     apgas_job(main, places=2).run()
+
+
+@pytest.fixture
+def threads_to_be_had(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is not set, the system gives no threads."""
+    given = threading.Event()
+    start = threading.Thread.start
+
+    def start_if_given(thread: threading.Thread) -> None:
+        if not given.is_set():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_given)
+    return given
+
+
+def test_a_call_without_a_thread_is_refused_and_does_not_run_later(threads_to_be_had: threading.Event) -> None:
+    executor = Executor("test", lambda _: None)
+    ran: list[str] = []
+    done = threading.Event()
+    with pytest.raises(RuntimeError):
+        executor.submit(lambda: ran.append("refused"))
+    threads_to_be_had.set()
+    executor.submit(done.set)
+    assert done.wait(SOON_S)
+    executor.close()
+    assert ran == []
+
+
+def test_the_threads_that_there_are_do_what_those_would_that_are_not(threads_to_be_had: threading.Event) -> None:
+    executor = Executor("test", lambda _: None)
+    began, goes_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def first() -> None:
+        began.set()
+        goes_on.wait(SOON_S)
+
+    threads_to_be_had.set()
+    executor.submit(first)
+    assert began.wait(SOON_S)
+    threads_to_be_had.clear()
+    executor.submit(done.set)
+    goes_on.set()
+    assert done.wait(SOON_S)
+    executor.close()
+
+
+def test_a_handler_call_without_a_thread_does_not_stop_the_line() -> None:
+    refusals = [1]
+    ran: list[str] = []
+
+    def submit(call: Callable[[], None]) -> None:
+        if refusals:
+            refusals.pop()
+            raise RuntimeError("can't start new thread")
+        call()
+
+    calls = SerialCalls(submit)
+    with pytest.raises(RuntimeError):
+        calls.add(lambda: ran.append("refused"))
+    calls.add(lambda: ran.append("taken"))
+    assert ran == ["taken"]

@@ -18,9 +18,11 @@ import pytest
 
 from apgas.testing.transport_recorder import PATIENCE_S, Group, group
 from apgas.transport.channel import Channel
+from apgas.transport.incoming import Incoming
 from apgas.transport.loop import EventLoop
-from apgas.transport.shared import LEAST_BYTES, Budget, Handing, Lender, receive, send_handing
+from apgas.transport.shared import LEAST_BYTES, NUMBER, Budget, Handing, Lender, receive, send_handing
 from apgas.transport.tcp import TcpTransport
+from apgas.transport.wire import Decoder, Frame
 
 TOKEN = b"t" * 32
 
@@ -157,3 +159,60 @@ def test_memory_that_cannot_be_had_costs_no_descriptor(monkeypatch: pytest.Monke
     before = open_files()
     assert [lender.lend([bytes(LEAST_BYTES)]) for _ in range(3)] == [None] * 3
     assert open_files() == before
+
+
+def test_a_frame_for_which_there_is_no_memory_ends_its_connection() -> None:
+    loop = EventLoop("test-io")
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    ended: list[str] = []
+
+    def new_decoder(_: object) -> Decoder:
+        decoder = Decoder(7)
+        decoder.buffer_updated = fail  # type: ignore[method-assign, assignment]
+        return decoder
+
+    def fail(_received_bytes: int) -> list[Frame]:
+        raise MemoryError
+
+    incoming = Incoming(loop, ours, new_decoder, lambda _: None, ended.append)
+    theirs.send(b"something")
+    incoming.drain()
+    theirs.close()
+    loop.stop()
+    assert ended == ["what it sent cannot be taken: MemoryError()"]
+
+
+def test_memory_is_returned_although_the_connection_is_full_at_the_moment(loop: EventLoop) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    full = 0
+    while True:
+        try:
+            full += ours.send(bytes(65536))
+        except BlockingIOError:
+            break
+    made: list[Incoming] = []
+    done = threading.Event()
+
+    def give_back() -> None:
+        incoming = Incoming(loop, ours, lambda _: Decoder(7), lambda _: None, lambda _: None)
+        assert incoming._borrower is not None
+        returns = iter([NUMBER.pack(3)])
+        incoming._borrower.returns = lambda: next(returns, b"")  # type: ignore[method-assign]
+        incoming._give_back()
+        made.append(incoming)
+        done.set()
+
+    loop.call_soon(give_back)
+    assert done.wait(PATIENCE_S)
+    theirs.settimeout(PATIENCE_S)
+    left_bytes, tail = full + NUMBER.size, b""
+    while left_bytes:
+        data = theirs.recv(left_bytes)
+        left_bytes -= len(data)
+        tail = (tail + data)[-NUMBER.size :]
+    loop.call_soon(made[0].close)
+    loop.stop()
+    theirs.close()
+    assert tail == NUMBER.pack(3)

@@ -95,6 +95,20 @@ def test_work_that_is_going_to_wait_hands_over_at_once(loop: EventLoop) -> None:
     assert passed.wait(PATIENCE_S)
 
 
+def test_long_work_leaves_the_timers_to_the_thread_that_takes_its_place(loop: EventLoop) -> None:
+    """It cannot know at which moment it is the io thread no more."""
+    seen: list[int] = []
+    due = threading.Event()
+
+    def work() -> None:
+        loop.call_later(0.0, due.set)
+        seen.append(len(loop._timers))
+
+    loop.call_soon(lambda: loop.run_last(work))
+    assert due.wait(PATIENCE_S)
+    assert seen == [0]
+
+
 def test_work_behind_long_work_is_done_meanwhile(loop: EventLoop) -> None:
     goes_on, done = threading.Event(), threading.Event()
 

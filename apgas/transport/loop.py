@@ -58,6 +58,10 @@ class _Turn:
         self.work = 0
 
 
+def _ignore(_: BaseException) -> None:
+    """For a loop whose end is nobody's business."""
+
+
 class EventLoop:
     """Watches file descriptors and runs callbacks and timers, all on one thread.
 
@@ -73,7 +77,7 @@ class EventLoop:
     def __init__(self, name: str) -> None:
         self.wakeups = 0
         self.abandoned = False
-        self.on_broken: Callable[[BaseException], None] = lambda _: None
+        self.on_broken: Callable[[BaseException], None] = _ignore
         self._epoll = select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._wake_fd, READ)
@@ -263,6 +267,7 @@ class EventLoop:
             self.call_soon(self._end)
             self._ended.wait()
         self._watch.stop()
+        self.on_broken = _ignore  # the watch may keep us for a moment, but is not to keep a place
         with self._wake_lock:
             if not self._closed:
                 self._closed = True

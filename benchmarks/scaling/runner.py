@@ -94,6 +94,7 @@ class Runner:
     def _measure(self, series: Series) -> None:
         plan = self._plan
         self._display.begin(series.program.name, "measuring what a core does, then on emulated nodes")
+        self._display.step("what a core does")
         full, cpu_s = self._calibrated(series)
         one_s = one_node_s(cpu_s, plan.nodes[-1], self._cores, plan.share, plan.least_s)
         series.unit, series.rate, series.share = full["unit"], full["tasks"] / one_s, cpu_s / one_s

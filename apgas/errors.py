@@ -31,7 +31,7 @@ class PlaceGoneError(ApgasError):
 
 
 class SlowPeerError(ApgasError):
-    """A place has not taken what is queued for it for a minute; the call that raises this has sent nothing."""
+    """A place has taken nothing of what is queued for it for a minute; the call that raises this has sent nothing."""
 
 
 class CancelledError(ApgasError):

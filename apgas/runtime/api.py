@@ -113,7 +113,7 @@ def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
-        SlowPeerError: The place takes nothing: for a minute too much has been queued for it.
+        SlowPeerError: The place has taken nothing for a minute, and too much is queued for it.
         TypeError: The function or an argument cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
 
@@ -140,7 +140,7 @@ def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
-        SlowPeerError: The place takes nothing: for a minute too much has been queued for it.
+        SlowPeerError: The place has taken nothing for a minute, and too much is queued for it.
         TypeError: The function, an argument or the value cannot be pickled.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``fn`` raised, with the place and its traceback as a note.
@@ -199,7 +199,7 @@ def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
 
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
-        SlowPeerError: The place takes nothing: for a minute too much has been queued for it.
+        SlowPeerError: The place has taken nothing for a minute, and too much is queued for it.
         TypeError: The function or an argument cannot be pickled.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
 

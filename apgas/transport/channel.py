@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -32,6 +33,7 @@ _SHORTAGES: Final = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
 """What the system has too little of to send something now: memory, or room for descriptors on their way."""
 _SHORTAGE_S: Final = 0.005
 """When it is asked again."""
+_NO_SIGNAL: Final = int(socket.MSG_NOSIGNAL)
 _CLOSE_S: Final = 100e-6
 """A frame follows closely on another within so much time."""
 
@@ -188,24 +190,20 @@ class Channel:
 
     def _submit(self, pieces: Sequence[Buffer]) -> None:
         try:
-            self._write_or_queue(pieces)
+            if self._queue or self._socket is None:
+                self._enqueue(pieces, 0)
+                if self._gathering:
+                    self._flush()
+                return
+            written_bytes = self._write(self._socket, pieces)
+            if written_bytes < sum(map(len, pieces)):
+                self._enqueue(pieces, written_bytes)
+                self._watch(self._socket)
         except BaseException as error:
             # half of the frame may be on its way: whatever followed it would be taken for the rest of it
             self._finishing = True
-            reason = f"a frame could not be sent: {error!r}"
-            self._loop.call_soon(lambda: self._on_broken(reason))
+            self._loop.call_soon(partial(self._on_broken, f"a frame could not be sent: {error!r}"))
             raise
-
-    def _write_or_queue(self, pieces: Sequence[Buffer]) -> None:
-        if self._queue or self._socket is None:
-            self._enqueue(pieces, 0)
-            if self._gathering:
-                self._flush()
-            return
-        written_bytes = self._write(self._socket, pieces)
-        if written_bytes < sum(map(len, pieces)):
-            self._enqueue(pieces, written_bytes)
-            self._watch(self._socket)
 
     def _may_wait(self) -> bool:
         """Whether a small frame is gathered with others now; sees to it that they are written."""
@@ -247,8 +245,8 @@ class Channel:
             if isinstance(pieces[0], Handing):
                 return send_handing(sock, pieces[0])
             if len(pieces) == 1:
-                return sock.send(pieces[0], socket.MSG_NOSIGNAL)
-            return sock.sendmsg(_going_alone(pieces[:_PIECES_PER_CALL]), (), socket.MSG_NOSIGNAL)
+                return sock.send(pieces[0], _NO_SIGNAL)
+            return sock.sendmsg(_going_alone(pieces[:_PIECES_PER_CALL]), (), _NO_SIGNAL)
         except BlockingIOError:
             return 0
         except OSError as error:

@@ -179,11 +179,6 @@ class Channel:
                 self._loop.unwatch(sock)
                 sock.close()
 
-    @property
-    def drained(self) -> bool:
-        """Whether nothing is queued."""
-        return not self._queue
-
     def _check_open(self) -> None:
         if self._closed or self._finishing:
             raise UnknownPeerError(self._place, "has gone and is not known any more")

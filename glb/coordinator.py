@@ -193,20 +193,25 @@ class Computation(Generic[R]):
         if not back or self.aborted.is_set():
             return
         members = sorted([*self.members, *back])
-        known = everywhere(back, messages.readmit, self.setup, members)
-        self._ledger.joined(place.id for place, knows in zip(back, known, strict=True) if knows)
-        strangers = [place for place, knows in zip(back, known, strict=True) if not knows]
+        joined = everywhere(back, messages.takes_part, self.setup.number)
+        known = [place for place, joins in zip(back, joined, strict=True) if joins]
+        strangers = [place for place in back if place not in known]
         old = [place for place in members if place not in strangers]
         self._join(strangers, old)
+        everywhere(known, messages.readmit, self.setup.number, members)
+        self._ledger.joined(place.id for place in known)
         self._compare(self._tell(old))
         self._share_cores()
-        for place in back:
+        for place in known:
             apgas.immediate(place, messages.begin, self.setup.number)
 
     def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
         self.members = sorted([*old, *new])
         self._settle(new, everywhere(new, joining.join_late, self.setup, self.members, old, self.workers.usual))
         self._ledger.joined(place.id for place in new)
+        # not before: one that has work gives some to those that join with it
+        for place in new:
+            apgas.immediate(place, messages.begin, self.setup.number)
 
     # workers --------------------------------------------------------------------------------------------------------
 

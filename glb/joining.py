@@ -21,8 +21,8 @@ def join(setup: Setup[Any], members: Sequence[apgas.Place], registered: bool) ->
 def join_late(
     setup: Setup[Any], members: Sequence[apgas.Place], before: Sequence[apgas.Place], workers: int
 ) -> affinity.Home:
-    """Take part from now on: answer at once, steal as soon as this place is warm; tell where this place runs."""
+    """Take part from now on: answer at once, warm up, and steal once ``begin`` is said; tell where this place runs."""
     runner = PlaceRunner(setup, members, workers, registered=False, before=before)
     messages.register(setup.number, runner)
-    runner.warm_up_then_begin()
+    runner.warm_up()
     return affinity.home()

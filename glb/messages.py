@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from glb.coordinator import Computation
     from glb.core.leavers import Load
     from glb.runner import PlaceRunner
-    from glb.setup import Report, Setup
+    from glb.setup import Report
     from glb.statistics import Statistics
 
 _runners: apgas.PlaceState[dict[int, PlaceRunner[Any]]] = apgas.PlaceState(dict)
@@ -65,9 +65,9 @@ def refused(number: int, nonce: int) -> None:
 
 
 def begin(number: int) -> None:
-    """A place without work may begin to steal."""
+    """All members have joined: a place without work may begin to steal."""
     if (runner := _runners.get().get(number)) is not None:
-        runner.take(lambda core: core.begin())
+        runner.begin()
 
 
 def use_cores(number: int, cores: tuple[int, ...]) -> None:
@@ -118,12 +118,14 @@ def evacuate(number: int, survivors: Sequence[apgas.Place], turns: dict[int, lis
     return _runner(number).evacuate(survivors, turns.get(apgas.here().id, ()))
 
 
-def readmit(setup: Setup[Any], members: Sequence[apgas.Place]) -> bool:
-    """Undo an evacuation; False if this place takes no part in the computation yet."""
-    if (runner := _runners.get().get(setup.number)) is None:
-        return False
-    runner.readmit(members)
-    return True
+def takes_part(number: int) -> bool:
+    """Tell whether this place has joined."""
+    return number in _runners.get()
+
+
+def readmit(number: int, members: Sequence[apgas.Place]) -> None:
+    """Undo an evacuation."""
+    _runner(number).readmit(members)
 
 
 def collect(number: int) -> Report[Any]:

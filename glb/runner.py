@@ -70,6 +70,7 @@ class PlaceRunner(Generic[R]):
         self._present_since = now
         self._report_at = now + REPORT_EVERY_S
         self._running = 0
+        self._may_begin = False
         self._warm = threading.Event()
         self._warm.set()
 
@@ -120,8 +121,8 @@ class PlaceRunner(Generic[R]):
 
     # joining and leaving --------------------------------------------------------------------------------------------
 
-    def warm_up_then_begin(self) -> None:
-        """Warm up in a thread of its own, then begin to steal; bags that arrive meanwhile wait."""
+    def warm_up(self) -> None:
+        """Warm up in a thread of its own; bags that arrive meanwhile wait, and ``begin`` has no effect before."""
         self._warm.clear()
         # no daemon: a place that leaves meanwhile must not take a compiler apart that is at work
         threading.Thread(target=self._warm_up, name="glb-warm-up").start()
@@ -137,7 +138,14 @@ class PlaceRunner(Generic[R]):
                 # to load is not to starve
                 self._idle.cut(time.monotonic())
             self._warm.set()
-        self.take(lambda core: core.begin())
+        if self._may_begin:
+            self.take(lambda core: core.begin())
+
+    def begin(self) -> None:
+        """Begin to steal, as soon as this place is warm: every member has joined by now, and may be given a bag."""
+        self._may_begin = True
+        if self._warm.is_set():
+            self.take(lambda core: core.begin())
 
     def evacuate(self, survivors: Sequence[apgas.Place], turns: Sequence[int]) -> Report[R]:
         """Hand all work out to ``survivors``; return what was done here once the workers have stopped.

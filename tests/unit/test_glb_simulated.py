@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ import glb
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job
 from apgas.testing.pytest_plugin import MakeJob
+from glb import joining, messages
 from glb.core.place import PlaceCore
 from glb.testing import Numbers, Total
 
@@ -37,6 +39,40 @@ def test_a_computation_grows_and_shrinks(apgas_job: MakeJob) -> None:
     job.shrink(2)
     assert job.run() >= 1
     assert job.outcomes == ["done"] * 3
+
+
+given_to_1 = threading.Event()
+take_bag, join_late = messages.receive, joining.join_late
+
+
+def note_and_receive(number: int, bag: object, nonce: int | None) -> None:
+    if apgas.here().id == 1:
+        given_to_1.set()
+    take_bag(number, bag, nonce)
+
+
+def join_slowly(*words: Any) -> object:
+    if apgas.here().id == 2:
+        assert not given_to_1.wait(0.2)
+    return join_late(*words)
+
+
+def test_newcomers_give_each_other_nothing_before_all_have_joined(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two would have work at once, and knows that the second one will ask it for some."""
+    given_to_1.clear()
+    monkeypatch.setattr(messages, "receive", note_and_receive)
+    monkeypatch.setattr(joining, "join_late", join_slowly)
+
+    def main() -> None:
+        outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1, rate=5000))
+        assert outcome.result.done == Counter(range(1, LIMIT))
+
+    job: Job[None] = apgas_job(main, places=1)
+    job.grow(2)
+    job.run()
+    assert job.outcomes == ["done"]
 
 
 def test_whole_nodes_leave(apgas_job: MakeJob) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final, Literal, TypeAlias
 
 from benchmarks.harness.figures import Unit, ratio_written, written
@@ -87,3 +88,28 @@ def judge(goal: Goal, medians: Mapping[str, float]) -> Verdict:
 def ratio(ours: float | None, theirs: float | None) -> float | None:
     """Return ours over theirs; None if one is missing or theirs is 0."""
     return None if ours is None or not theirs else ours / theirs
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One quantity of several contenders.
+
+    Attributes:
+        quantity: What was measured.
+        rounds: Figures by contender, one a round.
+    """
+
+    quantity: Quantity
+    rounds: Mapping[str, Sequence[float]]
+
+    @property
+    def medians(self) -> dict[str, float]:
+        """Median of the rounds by contender."""
+        return {name: median(values) for name, values in self.rounds.items() if values}
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Ours over theirs, by contender."""
+        medians = self.medians
+        found = {name: ratio(medians.get(OURS), value) for name, value in medians.items() if name != OURS}
+        return {name: value for name, value in found.items() if value is not None}

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
-from benchmarks.harness.goals import OURS, Quantity, Verdict, judge, ratio
+from benchmarks.harness.goals import OURS, Figures, Verdict, judge
 from benchmarks.kernels.contender import Measure
 
 
 @dataclass(frozen=True)
-class Line:
-    """One quantity of one measure, evaluated.
+class Line(Figures):
+    """One quantity of one measure, evaluated: amounts per CPU-second.
 
     Attributes:
         measure: The measure.
-        quantity: What was measured.
-        rounds: Amounts per CPU-second by contender, one a round.
     """
 
     measure: Measure
-    quantity: Quantity
-    rounds: Mapping[str, Sequence[float]]
-
-    @property
-    def medians(self) -> dict[str, float]:
-        """Median of the rounds by contender."""
-        return {name: median(values) for name, values in self.rounds.items() if values}
-
-    @property
-    def ratios(self) -> dict[str, float]:
-        """Ours over theirs, by contender."""
-        medians = self.medians
-        found = {name: ratio(medians.get(OURS), value) for name, value in medians.items() if name != OURS}
-        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -85,12 +68,12 @@ class Results:
         """The quantities of all measures, in order."""
         return [
             Line(
-                measure,
                 quantity,
                 {
                     each.name: self._rates.get((measure.name, quantity.key, each.name), [])
                     for each in measure.contenders
                 },
+                measure,
             )
             for measure in self.measures
             for quantity in measure.quantities

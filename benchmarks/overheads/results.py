@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import median
 
-from benchmarks.harness.goals import OURS, Quantity, Verdict, judge, ratio
+from benchmarks.harness.goals import OURS, Figures, Quantity, Verdict, judge
 from benchmarks.overheads.catalogue import FLOORS, LABELS, Case, Measure
 
 
 @dataclass(frozen=True)
-class Line:
+class Line(Figures):
     """One line of the table, evaluated.
 
     Attributes:
         measure: The measure that it belongs to.
-        quantity: What it shows.
-        rounds: Figures by contender, one a round.
     """
 
     measure: str
-    quantity: Quantity
-    rounds: Mapping[str, Sequence[float]]
-
-    @property
-    def medians(self) -> dict[str, float]:
-        """Median of the rounds by contender."""
-        return {name: median(values) for name, values in self.rounds.items() if values}
-
-    @property
-    def ratios(self) -> dict[str, float]:
-        """Ours over theirs, by contender."""
-        medians = self.medians
-        found = {name: ratio(medians.get(OURS), value) for name, value in medians.items() if name != OURS}
-        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def floor(self) -> str | None:
@@ -85,7 +68,7 @@ class Results:
     @property
     def lines(self) -> list[Line]:
         """The lines of the table, in the order of the catalogue."""
-        return [Line(measure, quantity, rounds) for (measure, _), (quantity, rounds) in self._lines.items()]
+        return [Line(quantity, rounds, measure) for (measure, _), (quantity, rounds) in self._lines.items()]
 
     @property
     def complete(self) -> bool:

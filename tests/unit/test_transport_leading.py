@@ -4,36 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from support.loops import pass_through
 
 from apgas.transport.loop import EventLoop
-
-PATIENCE_S = 20
-
-
-@pytest.fixture
-def loop() -> Iterator[EventLoop]:
-    made = EventLoop("test-io")
-    made.start()
-    yield made
-    made.stop()
-
-
-def pass_through(loop: EventLoop) -> int:
-    """Let the io thread come by; returns which thread it is."""
-    idents: list[int] = []
-    passed = threading.Event()
-
-    def note() -> None:
-        idents.append(threading.get_ident())
-        passed.set()
-
-    loop.call_soon(note)
-    assert passed.wait(PATIENCE_S)
-    return idents[0]
 
 
 @pytest.fixture

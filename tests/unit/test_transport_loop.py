@@ -4,34 +4,18 @@ import logging
 import math
 import socket
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.loops import PATIENCE_S, pass_through
 
 from apgas.transport.loop import READ, EventLoop
-
-PATIENCE_S = 20
-
-
-@pytest.fixture
-def loop() -> Iterator[EventLoop]:
-    made = EventLoop("test-io")
-    made.start()
-    yield made
-    made.stop()
 
 
 def open_files() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
-
-
-def pass_through(loop: EventLoop) -> None:
-    passed = threading.Event()
-    loop.call_soon(passed.set)
-    assert passed.wait(PATIENCE_S)
 
 
 def test_sockets_are_watched_until_unwatched(loop: EventLoop) -> None:

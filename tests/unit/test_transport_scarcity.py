@@ -99,14 +99,6 @@ class Reluctant(socket.socket):
             raise OSError(errno.ETOOMANYREFS, "Too many references")
 
 
-@pytest.fixture
-def loop() -> Iterator[EventLoop]:
-    made = EventLoop("test-io")
-    made.start()
-    yield made
-    made.stop()
-
-
 def test_what_the_system_lacks_for_a_moment_breaks_no_connection(loop: EventLoop) -> None:
     broken: list[str] = []
     channel = Channel(7, loop, 100_000, PATIENCE_S, on_broken=broken.append, on_drained=lambda: None)

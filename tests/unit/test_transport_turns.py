@@ -6,32 +6,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from support.loops import PATIENCE_S, pass_through
 
 from apgas.transport.loop import EventLoop
-
-PATIENCE_S = 20
-
-
-@pytest.fixture
-def loop() -> Iterator[EventLoop]:
-    made = EventLoop("test-io")
-    made.start()
-    yield made
-    made.stop()
-
-
-def pass_through(loop: EventLoop) -> int:
-    """Let the io thread come by; returns which thread it is."""
-    idents: list[int] = []
-    passed = threading.Event()
-
-    def note() -> None:
-        idents.append(threading.get_ident())
-        passed.set()
-
-    loop.call_soon(note)
-    assert passed.wait(PATIENCE_S)
-    return idents[0]
 
 
 def test_work_is_done_last_and_in_order(loop: EventLoop) -> None:

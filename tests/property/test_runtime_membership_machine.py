@@ -169,6 +169,8 @@ class Members(RuleBasedStateMachine):
                     assert here not in self.history[-1]
                     self.gone.add(here)
                     del self.cores[here]
+                case e.StaysOn():
+                    assert here in self.history[-1]
                 case e.ResolveCall():
                     pass
                 case _:

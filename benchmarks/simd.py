@@ -43,7 +43,7 @@ def pointer(builder: Builder, address: Value) -> Value:
 
 
 def _declare(builder: Builder, kind: Value, name: str) -> Value:
-    return cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+    return cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]  # has no types
 
 
 class Lanes:

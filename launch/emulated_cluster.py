@@ -141,7 +141,7 @@ def _init(pipe: int, hosts: int, group: str, command: list[str]) -> int:
         env=_environment(),
         process_group=0 if group == "own" else None,
         # the only thread so far
-        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, {*PASSED_ON, signal.SIGCHLD}),  # noqa: PLW1509
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, {*PASSED_ON, signal.SIGCHLD}),  # noqa: PLW1509 - no other thread runs
     )
     threading.Thread(target=_obey, args=(pipe, child.pid), daemon=True).start()
     while True:

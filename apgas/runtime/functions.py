@@ -159,7 +159,7 @@ def _is_fixed(value: object) -> bool:
     if kind in _CONSTANT or kind is ModuleType or kind is BuiltinFunctionType:
         return True
     if kind is tuple or kind is frozenset:
-        return all(map(_is_fixed, value))  # type: ignore[call-overload]
+        return all(map(_is_fixed, value))  # type: ignore[call-overload]  # value is a tuple or a frozenset here
     return isinstance(value, type) and value.__module__ != "__main__" and "<locals>" not in value.__qualname__
 
 

@@ -62,7 +62,7 @@ def stand_in(program: MainModule) -> None:
             raise AttributeError(f"{program.name or program.path} has no attribute {name!r}")
         return loaded[name]
 
-    main.__getattr__ = look_up  # type: ignore[method-assign]
+    main.__getattr__ = look_up  # type: ignore[method-assign]  # a module may have one (PEP 562)
 
 
 def _load(program: MainModule) -> dict[str, Any]:

@@ -28,12 +28,12 @@ class TaggedOutput(io.TextIOBase):
         self._parts: dict[int, str] = {}
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]
+    def encoding(self) -> str:  # type: ignore[override]  # read-only, as the stream's own is
         """That of the stream."""
         return self._stream.encoding
 
     @property
-    def errors(self) -> str | None:  # type: ignore[override]
+    def errors(self) -> str | None:  # type: ignore[override]  # read-only, as the stream's own is
         """That of the stream."""
         return self._stream.errors
 

@@ -204,7 +204,7 @@ class Job(Generic[T]):
             self._run()
         if self._error is not None:
             raise self._error
-        return self._value  # type: ignore[return-value]
+        return self._value  # type: ignore[return-value]  # it is the program's once the program has ended
 
     def _run(self) -> None:
         __tracebackhide__ = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from apgas.core import effects as e
@@ -220,16 +221,19 @@ class Simulation:
         del self.cores[here]
         for place in self.cores:
             self.network.send(Packet(here, place, None, []))
-        self._soon.append(lambda: self._reshape(self.reshape.gone(here, self.now_s)))
+        self._soon.append(partial(self._gone, here))
+
+    def _gone(self, place: int) -> None:
+        self._reshape(self.reshape.gone(place, self.now_s))
 
     def _reshape(self, effects: Iterable[r.ReshapeEffect]) -> None:
         core = self.cores[0]
         for effect in effects:
             match effect:
                 case r.CallHandler():
-                    self._soon.append(lambda call=effect: self._handler_returns(call))  # type: ignore[misc]
+                    self._soon.append(partial(self._handler_returns, effect))
                 case r.StartSpawn():
-                    self._soon.append(lambda spawn=effect: self._spawned(spawn))  # type: ignore[misc]
+                    self._soon.append(partial(self._spawned, effect))
                 case r.CommitGrow(added):
                     self._perform(0, core.commit_grow(added))
                     for info in added:

@@ -69,12 +69,12 @@ def send(books: Books, wave: int, plan: Plan) -> None:
     while True:
         where = random.choice(apgas.places())
         if where == apgas.here():
-            arguments = (books, wave, plan, cargo, zlib.crc32(cargo))  # type: ignore[assignment]
+            arguments = (books, wave, plan, cargo, zlib.crc32(cargo))  # type: ignore[assignment]  # of another length
         try:
             if plan.is_called:
-                apgas.at(where, visit, *arguments)  # type: ignore[arg-type]
+                apgas.at(where, visit, *arguments)  # type: ignore[arg-type]  # of either length
             else:
-                apgas.async_at(where, visit, *arguments)  # type: ignore[arg-type]
+                apgas.async_at(where, visit, *arguments)  # type: ignore[arg-type]  # of either length
         except apgas.PlaceGoneError:
             continue
         except PlannedError as error:

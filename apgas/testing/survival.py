@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from apgas.core import effects as e
 from apgas.core import messages as m
@@ -189,7 +190,7 @@ class SurvivalSimulation(Simulation):
         for packet in self.network.cut(victim, self.rng):
             self._drop(packet)
         self._end_process(victim)
-        self._soon.append(lambda: self._reshape(self.reshape.gone(victim, self.now_s)))
+        self._soon.append(partial(self._gone, victim))
         for place in self.cores:
             # only those that were connected notice; place 0 is connected to everyone
             if place == 0 or self.rng.random() < 0.5:
@@ -325,7 +326,7 @@ class SurvivalSimulation(Simulation):
             super()._reshape([effect])
             if isinstance(effect, r.CommitShrink):
                 for place in set(effect.leavers) - self.cores.keys():
-                    self._soon.append(lambda place=place: self._reshape(self.reshape.gone(place, self.now_s)))  # type: ignore[misc]
+                    self._soon.append(partial(self._gone, place))
 
     def _spawned(self, effect: r.StartSpawn) -> None:
         """Admit newcomers now and commit them later: a place may die meanwhile, and the order is aborted."""

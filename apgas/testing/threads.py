@@ -39,7 +39,7 @@ def inherited() -> Iterator[None]:
     with _lock:
         if _jobs == 0:
             _plain_start = threading.Thread.start
-            threading.Thread.start = _start  # type: ignore[method-assign, assignment]
+            threading.Thread.start = _start  # type: ignore[method-assign, assignment]  # patched on purpose
         _jobs += 1
     try:
         yield
@@ -47,7 +47,7 @@ def inherited() -> Iterator[None]:
         with _lock:
             _jobs -= 1
             if _jobs == 0:
-                threading.Thread.start = _plain_start  # type: ignore[method-assign, assignment]
+                threading.Thread.start = _plain_start  # type: ignore[method-assign, assignment]  # patched on purpose
 
 
 def _start(thread: threading.Thread) -> None:
@@ -63,7 +63,7 @@ def _start(thread: threading.Thread) -> None:
             finally:
                 del _owners[threading.get_ident()]
 
-        thread.run = run_there  # type: ignore[method-assign]
+        thread.run = run_there  # type: ignore[method-assign]  # patched on purpose
     _plain_start(thread)
 
 

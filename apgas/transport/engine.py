@@ -34,8 +34,8 @@ class Request(Protocol):
     """As much of an mpi4py request as is used here."""
 
     def Test(self) -> bool: ...  # noqa: D102 - the names of MPI
-    def Cancel(self) -> None: ...  # noqa: D102
-    def Free(self) -> None: ...  # noqa: D102
+    def Cancel(self) -> None: ...  # noqa: D102 - MPI's own
+    def Free(self) -> None: ...  # noqa: D102 - MPI's own
     def __bool__(self) -> bool: ...
 
 
@@ -43,7 +43,7 @@ class Status(Protocol):
     """As much of an mpi4py status as is used here."""
 
     @property
-    def error(self) -> int: ...  # noqa: D102
+    def error(self) -> int: ...  # noqa: D102 - MPI's own
 
 
 TestSome = Callable[[list[Request], list[Status]], Sequence[int] | None]

@@ -129,7 +129,7 @@ def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:
     own_names = set(inspect.signature(own).parameters)
 
     def both(**values: object) -> Parsed:
-        options = _common(**{name: value for name, value in values.items() if name not in own_names})  # type: ignore[arg-type]
+        options = _common(**{name: value for name, value in values.items() if name not in own_names})  # type: ignore[arg-type]  # by name
         options.check()
         return own(**{name: value for name, value in values.items() if name in own_names}), options
 
@@ -139,7 +139,7 @@ def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:
         for parameter in inspect.signature(function).parameters.values()
     ]
     both.__doc__ = own.__doc__
-    both.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    both.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by the option parser
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )
     both.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -91,7 +91,7 @@ def load(path: Path, tree: AnyTree) -> Count:
     if content["tree"] != described(tree):
         raise CheckpointError(f"it belongs to another tree: {spoken(content['tree'])}")
     packed = np.frombuffer(base64.b64decode(content["pending"]), "<u4").astype(np.uint32).reshape(-1, _ENTRY)
-    bag = type(bag_of(tree))(tree, content["nodes"], packed)  # type: ignore[arg-type]
+    bag = type(bag_of(tree))(tree, content["nodes"], packed)  # type: ignore[arg-type]  # the kind of this tree
     return Count(bag, content["cpu_seconds"], content["runs"])
 
 

@@ -46,7 +46,7 @@ class AnyThatFits:
             else:
                 reason = "backfilled: it fits into the free nodes"
 
-    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:  # noqa: ARG002
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:  # noqa: ARG002 - part of the protocol
         """Too few nodes."""
         return too_few(need, view, None)
 

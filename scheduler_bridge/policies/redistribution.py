@@ -25,7 +25,7 @@ class Priority:
     lowest: str
 
 
-BY_SIZE: Final = Priority(lambda spec, nodes: nodes, "the smallest malleable job")  # noqa: ARG005
+BY_SIZE: Final = Priority(lambda spec, nodes: nodes, "the smallest malleable job")  # noqa: ARG005 - as any
 """Current nodes [2024 paper, malleable algorithm]."""
 
 ABOVE_MINIMUM: Final = Priority(lambda spec, nodes: nodes - spec.min_nodes, "the job least above its minimum")

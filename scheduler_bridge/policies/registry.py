@@ -97,7 +97,7 @@ def parse(name: str, words: Iterable[str]) -> dict[str, object]:
             there = ", ".join(known) or "none"
             raise InvalidParameterError(f"{word!r} is no parameter of {name} as NAME=VALUE; its parameters: {there}")
         try:
-            found[key] = type(known[key])(value)  # type: ignore[call-arg]
+            found[key] = type(known[key])(value)  # type: ignore[call-arg]  # bool, int, float and str take a text
         except ValueError:
             raise InvalidParameterError(f"{word!r}: {key} takes a value like {known[key]!r}") from None
     return found

@@ -98,7 +98,7 @@ def stand_ins(tmp_path: Path) -> Path:
 def job(name: str, submit_s: float, least: int, most: int, work: float, benchmark: str = "uts") -> BatchJob:
     job_class = "malleable" if least < most else "rigid"
     arguments = ("--work", str(work))
-    return BatchJob(name, benchmark, arguments, job_class, least, least, most, 20.0, submit_s)  # type: ignore[arg-type]
+    return BatchJob(name, benchmark, arguments, job_class, least, least, most, 20.0, submit_s)  # type: ignore[arg-type]  # a parameter
 
 
 def test_a_batch_is_run_resized_checked_and_leaves_nothing(tmp_path: Path, stand_ins: Path) -> None:

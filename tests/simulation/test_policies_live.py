@@ -137,7 +137,7 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[LoggedCore
     jobs = PretendedJobs(rng)
     state = StateFolder(folder)
     driver = Driver(DaemonConfig(NODES, folder, policy), core, Recorder(NODES, policy), state, lambda error: None)
-    driver.executor = driver.dialogue = jobs  # type: ignore[assignment]
+    driver.executor = driver.dialogue = jobs  # type: ignore[assignment]  # a stand-in
     jobs.driver = driver
     submitted = 0
     try:

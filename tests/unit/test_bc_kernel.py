@@ -164,7 +164,7 @@ def test_a_place_fetches_its_graph_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     def at(where: int, _: object, key: str) -> Graph:
         asked.append((where, key))
-        return pickle.loads(pickle.dumps(lend("here")))  # type: ignore[no-any-return]
+        return pickle.loads(pickle.dumps(lend("here")))  # type: ignore[no-any-return]  # pickle has no types
 
     monkeypatch.setattr(apgas, "finish", contextlib.nullcontext)
     monkeypatch.setattr(apgas, "place", lambda number: number)

@@ -45,8 +45,8 @@ def closing(session: Session, actions: list[Action]) -> str:
 
 
 def outcome(order: int, kind: str, nodes: tuple[str, ...], result: str = "done") -> wire.Outcome:
-    return wire.decode_to_scheduler(  # type: ignore[return-value]
-        wire.encode(wire.Outcome(order=order, kind=kind, outcome=result, nodes=nodes))  # type: ignore[arg-type]
+    return wire.decode_to_scheduler(  # type: ignore[return-value]  # it is an outcome
+        wire.encode(wire.Outcome(order=order, kind=kind, outcome=result, nodes=nodes))  # type: ignore[arg-type]  # parameters
     )
 
 

@@ -34,7 +34,7 @@ def record(state: str = "completed", verified: bool | None = True, *, grows: int
         submit_s=0,
         start_s=0,
         end_s=10,
-        state=state,  # type: ignore[arg-type]
+        state=state,  # type: ignore[arg-type]  # of the parameters
         segments=[Segment(0, 5, ("a",)), Segment(5, 10, ("a", "b"))],
         verified=verified,
         result={"places": [{"node": "a", "worst_lag_s": 0.1}, {"node": "b", "worst_lag_s": 0.3}]},
@@ -190,7 +190,7 @@ def status(job: int, state: str, nodes: str = "", **more: object) -> JobStatus:
         "nodes": tuple(nodes), "wanted_nodes": 1, "min_nodes": 1, "max_nodes": 3, "walltime_s": 60.0, "submit_s": 0.0,
         "start_s": None, "end_s": None, "grows": 0, "shrinks": 0,
     }  # fmt: skip
-    return JobStatus(**{**fields, **more})  # type: ignore[arg-type]
+    return JobStatus(**{**fields, **more})  # type: ignore[arg-type]  # of the parameters
 
 
 def snapshot(*jobs: JobStatus) -> Snapshot:

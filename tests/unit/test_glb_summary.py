@@ -55,7 +55,7 @@ def test_uneven_places_are_named() -> None:
 
 def test_the_outcome_and_the_benchmarks_show_the_same() -> None:
     total = summed(BUSY, IDLE)
-    outcome = glb.Outcome(None, 1.0, total, {0: BUSY, 1: IDLE}, 1)  # type: ignore[type-var]
+    outcome = glb.Outcome(None, 1.0, total, {0: BUSY, 1: IDLE}, 1)  # type: ignore[type-var]  # no result is needed
     said = text({0: BUSY, 1: IDLE}, total)
     assert outcome.summary() == said
     stream = io.StringIO()

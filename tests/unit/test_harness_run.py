@@ -205,7 +205,7 @@ def test_one_wrong_repetition_is_enough(runtime: FakeRuntime, tmp_path: Path) ->
         runtime.lost = next(outcomes)
         return honest(*arguments)
 
-    sys.modules["glb"].compute = sometimes  # type: ignore[attr-defined]
+    sys.modules["glb"].compute = sometimes  # type: ignore[attr-defined]  # a stand-in
     assert run.run_benchmark(build(SAMPLES, 1), options) == 1
     assert read(path)["verified"] is False
     assert len(read(path)["runs_s"]) == 3
@@ -236,7 +236,7 @@ def test_repetitions_that_differ_are_wrong_whatever_the_benchmark_finds(runtime:
         runtime.lost = next(outcomes)
         return honest(*arguments)
 
-    sys.modules["glb"].compute = sometimes  # type: ignore[attr-defined]
+    sys.modules["glb"].compute = sometimes  # type: ignore[attr-defined]  # a stand-in
     assert run.run_benchmark(replace(build(SAMPLES, 1), verify=lambda _: (True, "it")), options) == 1
     assert read(path)["verified"] is False
 

@@ -144,7 +144,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
 def test_bad_options_are_named(options: dict[str, object], culprit: str) -> None:
     given: dict[str, object] = {"rounds": None, "measures": "", "figure": None, **options}
     with pytest.raises(BadUsage) as caught:
-        command._command(**given)  # type: ignore[arg-type]
+        command._command(**given)  # type: ignore[arg-type]  # wrong on purpose
     assert caught.value.culprit == culprit
 
 

@@ -36,7 +36,7 @@ def malleable(
 
 def running(spec: JobSpec, nodes: int, end_s: float = 900.0, **more: object) -> RunningJob:
     values: dict[str, object] = {"max_nodes": spec.max_nodes, "ready": spec.is_malleable} | more
-    return RunningJob(spec, nodes, 0.0, end_s, **values)  # type: ignore[arg-type]
+    return RunningJob(spec, nodes, 0.0, end_s, **values)  # type: ignore[arg-type]  # fields by name
 
 
 def decide(

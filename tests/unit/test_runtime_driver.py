@@ -93,7 +93,7 @@ def test_a_place_that_hears_nothing_any_more_ends_the_job() -> None:
         def fail() -> float | None:
             raise OverflowError("on purpose")
 
-        current.required().transport._loop._timers.seconds_left = fail  # type: ignore[attr-defined]
+        current.required().transport._loop._timers.seconds_left = fail  # type: ignore[attr-defined]  # a stand-in
 
     def main() -> None:
         apgas.at(apgas.place(1), deafen)

@@ -84,7 +84,7 @@ def test_medians() -> None:
 
 
 def record(outcome: str = "done", places: tuple[int, ...] = (1, 2), spawn: float = 0.5) -> ResizeRecord:
-    return ResizeRecord(1, "grow", 1, 0.0, spawn, {"spawn": spawn}, outcome, "", ("a",), places)  # type: ignore[arg-type]
+    return ResizeRecord(1, "grow", 1, 0.0, spawn, {"spawn": spawn}, outcome, "", ("a",), places)  # type: ignore[arg-type]  # a parameter
 
 
 def test_only_what_was_done_teaches() -> None:

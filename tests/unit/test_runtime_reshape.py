@@ -245,7 +245,7 @@ def test_the_wish_reaches_the_handler() -> None:
 @pytest.mark.parametrize("wrong", [0, -1.0, float("inf"), float("nan"), True, "60", None])
 def test_deadlines_are_positive_seconds(wrong: object) -> None:
     with pytest.raises(UsageError, match="deadline pre_s must be a positive number of seconds"):
-        r.Deadlines(pre_s=wrong)  # type: ignore[arg-type]
+        r.Deadlines(pre_s=wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_every_step_has_the_deadline_that_the_job_set() -> None:

@@ -338,7 +338,7 @@ def test_a_node_named_twice_is_refused() -> None:
 def test_contradictory_reports_change_nothing_and_are_kept(event: object, story: str) -> None:
     core = shrinking()
     before = core.snapshot()
-    assert core.handle(event, 10.0) == []  # type: ignore[arg-type]
+    assert core.handle(event, 10.0) == []  # type: ignore[arg-type]  # of the parameters
     assert core.snapshot() == before
     (anomaly,) = core.anomalies
     assert re.search(story, anomaly), anomaly

@@ -29,7 +29,7 @@ GOOD = JobSpec(7, "uts", "ann", "malleable", 4, 2, 8, 60.0, 0.0, ("python", "-m"
 )
 def test_a_wrong_job_names_the_culprit(wrong: dict[str, object], culprit: str) -> None:
     with pytest.raises(InvalidJobError, match=rf"job {wrong.get('job_id', 7)} \('uts'\): {culprit}"):
-        replace(GOOD, **wrong)  # type: ignore[arg-type]
+        replace(GOOD, **wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_allotments_grow_at_the_end_and_keep_their_order() -> None:

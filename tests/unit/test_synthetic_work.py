@@ -162,7 +162,7 @@ def test_a_tree_begins_with_one_task_and_is_uneven() -> None:
 )
 def test_impossible_work_is_refused(options: dict[str, object], culprit: str) -> None:
     with pytest.raises(BadUsage) as caught:
-        command(**options)  # type: ignore[arg-type]
+        command(**options)  # type: ignore[arg-type]  # by name
     assert caught.value.culprit == culprit
     assert caught.value.why
     assert caught.value.remedy

@@ -165,7 +165,7 @@ def test_variables_of_modules_can_be_those_of_places(apgas_job: MakeJob) -> None
     with pytest.raises(apgas.UsageError, match=r"inside of apgas\.run only"):
         state.get()
     with pytest.raises(TypeError, match="a PlaceState does not travel"):
-        apgas_job(lambda: at(place(1), len, state)).run()  # type: ignore[arg-type]
+        apgas_job(lambda: at(place(1), len, state)).run()  # type: ignore[arg-type]  # wrong on purpose
 
 
 def nothing_special() -> None:

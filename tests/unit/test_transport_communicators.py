@@ -71,7 +71,7 @@ class Rig:
         return str(comm.name)
 
     def bridge(self, world: tuple[int, ...], name: str) -> None:
-        self.all.bridge(world, FakeComm(name, self.freed))  # type: ignore[arg-type]
+        self.all.bridge(world, FakeComm(name, self.freed))  # type: ignore[arg-type]  # a stand-in
 
 
 def test_place_0_lets_one_world_after_another_in() -> None:

@@ -101,8 +101,8 @@ class Pair:
             transport.start(place, self.recorders[place])
 
     def adopt(self, place: int, number: int) -> None:
-        epoch = Epoch(number, self.comm, {0: 0, 1: 1})  # type: ignore[arg-type]
-        self.transports[place].communicators.adopt(epoch, self.comm)  # type: ignore[arg-type]
+        epoch = Epoch(number, self.comm, {0: 0, 1: 1})  # type: ignore[arg-type]  # a stand-in
+        self.transports[place].communicators.adopt(epoch, self.comm)  # type: ignore[arg-type]  # a stand-in
 
     def send(self, head: bytes, *buffers: bytes) -> None:
         self.transports[0].send(1, head, buffers)
@@ -258,8 +258,8 @@ def test_who_is_told_of_a_spawn_is_told_of_its_end(
     told: list[list[int]] = []
     monkeypatch.setattr(pair.transports[0], "_tell", lambda places, _words: told.append(list(places)))
     with pair.transports[0].aside():
-        epoch = Epoch(1, pair.comm, {0: 0, 2: 1})  # type: ignore[arg-type]
-        pair.transports[0].communicators.adopt(epoch, pair.comm)  # type: ignore[arg-type]
+        epoch = Epoch(1, pair.comm, {0: 0, 2: 1})  # type: ignore[arg-type]  # a stand-in
+        pair.transports[0].communicators.adopt(epoch, pair.comm)  # type: ignore[arg-type]  # a stand-in
     monkeypatch.undo()
     assert told == [[0, 1], [0, 1]]
 

@@ -161,7 +161,7 @@ def test_a_frame_for_which_there_is_no_memory_ends_its_connection() -> None:
 
     def new_decoder(_: object) -> Decoder:
         decoder = Decoder(7)
-        decoder.buffer_updated = fail  # type: ignore[method-assign, assignment]
+        decoder.buffer_updated = fail  # type: ignore[method-assign, assignment]  # a stand-in
         return decoder
 
     def fail(_received_bytes: int) -> list[Frame]:
@@ -191,7 +191,7 @@ def test_memory_is_returned_although_the_connection_is_full_at_the_moment(loop: 
         incoming = Incoming(loop, ours, lambda _: Decoder(7), lambda _: None, lambda _: None)
         assert incoming._borrower is not None
         returns = iter([NUMBER.pack(3)])
-        incoming._borrower.returns = lambda: next(returns, b"")  # type: ignore[method-assign]
+        incoming._borrower.returns = lambda: next(returns, b"")  # type: ignore[method-assign]  # a stand-in
         incoming._give_back()
         made.append(incoming)
         done.set()

@@ -57,7 +57,7 @@ def test_the_bag_keeps_the_protocol(granularity: int) -> None:
 
 
 def test_a_full_stack_grows_between_calls_of_the_kernel() -> None:
-    bag = BinomialBag.of_tree(SAMPLES["T3"])  # type: ignore[arg-type]
+    bag = BinomialBag.of_tree(SAMPLES["T3"])  # type: ignore[arg-type]  # a binomial one
     room = bag._queue.data.shape[1]
     bag.process(100_000)
     assert bag._queue.data.shape[1] > room
@@ -78,7 +78,7 @@ def test_half_of_the_children_of_the_root_are_given_away() -> None:
 
 
 def test_a_supercritical_tree_can_be_split() -> None:
-    bag = BinomialBag.of_tree(SAMPLES["T3L"])  # type: ignore[arg-type]
+    bag = BinomialBag.of_tree(SAMPLES["T3L"])  # type: ignore[arg-type]  # a binomial one
     bag.process(100)
     part = bag.split(False)
     assert part is not None
@@ -98,5 +98,5 @@ def test_a_published_tree_is_chosen_by_name() -> None:
 )
 def test_unknown_and_mixed_trees_are_refused(arguments: dict[str, object], culprit: str) -> None:
     with pytest.raises(BadUsage) as caught:
-        command(**arguments)  # type: ignore[arg-type]
+        command(**arguments)  # type: ignore[arg-type]  # a binomial one
     assert caught.value.culprit == culprit

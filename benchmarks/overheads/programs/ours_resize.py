@@ -32,8 +32,8 @@ class _Handler(apgas.MalleableHandler):
 
     def postGrow(
         self,
-        nb_places: int,  # noqa: ARG002
-        continued_places: Sequence[apgas.Place],  # noqa: ARG002
+        nb_places: int,  # noqa: ARG002 - the published arguments
+        continued_places: Sequence[apgas.Place],  # noqa: ARG002 - the published arguments
         new_places: Sequence[apgas.Place],
     ) -> None:
         self.added = list(new_places)
@@ -41,8 +41,8 @@ class _Handler(apgas.MalleableHandler):
 
     def postShrink(
         self,
-        nb_places: int,  # noqa: ARG002
-        removed_places: Sequence[apgas.Place],  # noqa: ARG002
+        nb_places: int,  # noqa: ARG002 - the published arguments
+        removed_places: Sequence[apgas.Place],  # noqa: ARG002 - the published arguments
     ) -> None:
         self._note()
 

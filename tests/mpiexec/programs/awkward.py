@@ -79,7 +79,7 @@ def many_waits() -> int:
 def raised(action: object, *args: object) -> BaseException | None:
     try:
         with finish():
-            action(*args)  # type: ignore[operator]
+            action(*args)  # type: ignore[operator]  # of any kind
     except BaseException as error:  # noqa: BLE001 - that is what is tested
         return error
     return None

@@ -64,7 +64,7 @@ def main() -> None:
     handler = Handler()
     check("with a malleable handler" in refusal(apgas.request_grow, 1), "asked without a handler")
     check("finite" in refusal(apgas.progress, float("nan")), "progress that is no number")
-    apgas.progress(np.int64(3), np.float32(4))  # type: ignore[arg-type]
+    apgas.progress(np.int64(3), np.float32(4))  # type: ignore[arg-type]  # wrong on purpose
     apgas.define_malleable_handler(handler)
     apgas.schedule_orders("0:+1")
     wait_for(1)

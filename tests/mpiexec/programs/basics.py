@@ -98,7 +98,7 @@ def main() -> None:
         answer = at(places()[1], read_elsewhere, apgas.GlobalRef([1]))
         check("place(0)" in answer, answer)
     try:
-        async_at(places()[-1], square, (i for i in "x")) if k > 1 else fail(0)  # type: ignore[arg-type]
+        async_at(places()[-1], square, (i for i in "x")) if k > 1 else fail(0)  # type: ignore[arg-type]  # wrong on purpose
     except (TypeError, ValueError):
         print("fine", flush=True)
 

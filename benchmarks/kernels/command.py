@@ -11,7 +11,7 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from benchmarks.harness import measuring, provenance
+from benchmarks.harness import measuring, pictures, provenance
 from benchmarks.harness.display import Display
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.result_file import ResultFile
@@ -56,20 +56,9 @@ def _command(
     if rounds is not None and rounds < 1:
         raise BadUsage(f"--rounds {rounds}", "there must be at least 1 round", "give --rounds 1 or more")
     names = measuring.chosen("--measures", measures, tuple(MEASURES)) or tuple(MEASURES)
-    _check_figure(figure)
+    pictures.check(figure)
     chosen = tuple(MEASURES[name] for name in names)
     return partial(_run, chosen, rounds or (_QUICK_ROUNDS if quick else _ROUNDS), quick, json, figure, quiet)
-
-
-def _check_figure(path: Path | None) -> None:
-    if path is None:
-        return
-    if importlib.util.find_spec("matplotlib") is None:
-        raise BadUsage(f"--figure {path}", "matplotlib is not installed", 'pip install "malleable-apgas[report]"')
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise BadUsage(f"--figure {path}", "the picture is a PNG, SVG or PDF file", "give a name like kernels.png")
-    if not path.parent.is_dir():
-        raise BadUsage(f"--figure {path}", "there is no such folder", "give a file in a folder that exists")
 
 
 def _run(

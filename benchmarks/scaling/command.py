@@ -9,12 +9,12 @@ from typing import Annotated, Final
 
 import typer
 
-from benchmarks.harness import measuring, provenance
+from benchmarks.harness import measuring, pictures, provenance
 from benchmarks.harness.display import Display
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.result_file import ResultFile
 from benchmarks.scaling import figure as drawing
-from benchmarks.scaling import paper, pictures, table
+from benchmarks.scaling import paper, table
 from benchmarks.scaling.catalogue import LEAST_S, MOST_SHARE, NODES, PROGRAMS, QUICK_LEAST_S, QUICK_NODES
 from benchmarks.scaling.runner import Plan, Runner
 

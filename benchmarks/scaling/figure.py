@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.scaling import paper, pictures
+from benchmarks.harness import pictures
+from benchmarks.scaling import paper
 from benchmarks.scaling.table import emulation
 
 if TYPE_CHECKING:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-import typer.main
 
+from benchmarks.harness import measuring
 from benchmarks.harness.errors import BadUsage, show_error
 from benchmarks.harness.progress import Meter, scaled
 from benchmarks.uts import checkpoint
 from benchmarks.uts.checkpoint import CheckpointError, Count
-from benchmarks.uts.command import tree_of
+from benchmarks.uts.command import Branching, Depth, Seed, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from benchmarks.uts.samples import AnyTree
 
 _PROGRAM: Final = "python -m benchmarks.uts.count"
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
-"""click's UsageError, whichever click typer brings along."""
 PIECE_NODES: Final = 100_000_000
 """Nodes between two looks at the clock: some tenths of a second."""
 
@@ -72,38 +71,25 @@ def main(arguments: list[str]) -> int:
         The exit code: 0 counted, 1 the count differs from the recorded one or the file cannot be written, 2 bad usage,
         128 + N stopped by signal N, with everything saved.
     """
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    app.command()(_command)
-    try:
-        asked = typer.main.get_command(app).main(arguments, prog_name=_PROGRAM, standalone_mode=False)
-        return _run(*asked) if isinstance(asked, tuple) else 0  # after --help, click returns 0
-    except BadUsage as error:
-        show_error(error.culprit, error.why, error.remedy)
-    except _USAGE_ERROR as error:
-        show_error(" ".join(cast("Any", error).format_message().split()), "cannot read it", f"see {_PROGRAM} --help")
-    return 2
+    return measuring.main(_PROGRAM, _command, arguments)
 
 
 def _command(
     checkpoint: Annotated[Path, typer.Option(help="The file that holds the state; made if it is not there.")],
-    depth: Annotated[
-        int | None, typer.Option("--depth", "-d", help="Depth of the tree; the root has depth 0.", show_default="13")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the tree.", show_default="19")] = None,
-    branching: Annotated[
-        int | None, typer.Option("--branching", "-b", help="Mean number of children.", show_default="4")
-    ] = None,
+    depth: Depth = None,
+    seed: Seed = None,
+    branching: Branching = None,
     sample: Annotated[str | None, typer.Option(help="A published tree instead, as for benchmarks.uts.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-) -> tuple[Any, Path, float, bool]:
+) -> measuring.Run:
     """Count a large tree on one core, in as many runs as you like.
 
     Example: python -m benchmarks.uts.count --depth 18 --checkpoint uts18.json
     """
     if not every > 0:
         raise BadUsage(f"--every {every:g}", "the time between checkpoints must be positive", "give --every 10")
-    return tree_of(depth, seed, branching, sample), checkpoint, every, quiet
+    return partial(_run, tree_of(depth, seed, branching, sample), checkpoint, every, quiet)
 
 
 def _run(tree: AnyTree, path: Path, every_s: float, quiet: bool) -> int:

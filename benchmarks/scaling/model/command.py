@@ -10,11 +10,10 @@ from typing import Annotated, Final
 
 import typer
 
-from benchmarks.harness import measuring, provenance
+from benchmarks.harness import measuring, pictures, provenance
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.progress import Meter
 from benchmarks.harness.result_file import ResultFile
-from benchmarks.scaling import pictures
 from benchmarks.scaling.model import figure as drawing
 from benchmarks.scaling.model import table
 from benchmarks.scaling.model.machine import Job, Machine

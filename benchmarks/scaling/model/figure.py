@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.scaling import pictures
+from benchmarks.harness import pictures
 from benchmarks.scaling.model.table import conditions, graph_name
 
 if TYPE_CHECKING:

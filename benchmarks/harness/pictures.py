@@ -1,4 +1,4 @@
-"""What the pictures of this package share."""
+"""What the pictures of the commands that measure share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.harness.errors import BadUsage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -32,19 +33,21 @@ def check(path: Path | None) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise BadUsage(f"--figure {path}", "matplotlib is not installed", 'pip install "malleable-apgas[report]"')
     if path.suffix not in (".png", ".svg", ".pdf"):
-        raise BadUsage(f"--figure {path}", "the picture is a PNG, SVG or PDF file", "give a name like scaling.png")
+        raise BadUsage(f"--figure {path}", "the picture is a PNG, SVG or PDF file", "give a name like figure.png")
     if not path.parent.is_dir():
         raise BadUsage(f"--figure {path}", "there is no such folder", "give a file in a folder that exists")
 
 
-def new(width: float, height: float, rows: int, columns: int) -> tuple[Figure, Any]:
+def new(
+    width: float, height: float, rows: int, columns: int, *, height_ratios: Sequence[float] | None = None
+) -> tuple[Figure, Any]:
     """Return an empty picture, in inches, and its panels by row and column."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False, height_ratios=height_ratios)
 
 
 def dress(axes: Axes, title: str, across: str, upwards: str = "") -> None:

@@ -1,0 +1,80 @@
+"""What readers and cleaners found: counts by reason, with the first lines, so that nothing is lost in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_EXAMPLES = 3
+
+
+class TraceError(ValueError):
+    """A file that is refused as a whole.
+
+    Args:
+        what: Names the file and what is wrong.
+        why: The rule.
+        hint: What to do.
+    """
+
+    def __init__(self, what: str, why: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.why = why
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class Finding:
+    """How often one thing was found, in which lines first, and what it cost.
+
+    Attributes:
+        count: Records.
+        lines: The first line numbers; empty where the input has no lines.
+        node_hours: Nodes times runtime of the records, where they were known.
+    """
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+    node_hours: float = 0.0
+
+
+@dataclass(slots=True)
+class Findings:
+    """An account of what became of the records of a file.
+
+    Attributes:
+        records: Records that were read.
+        skipped: Records that were left out, by reason.
+        noted: Records that were kept, mended or not, by what is odd about them.
+    """
+
+    records: int = 0
+    skipped: dict[str, Finding] = field(default_factory=dict)
+    noted: dict[str, Finding] = field(default_factory=dict)
+
+    def skip(self, reason: str, line: int | None = None, node_hours: float = 0.0) -> None:
+        """Count a record that is left out."""
+        _count(self.skipped, reason, line, node_hours)
+
+    def note(self, what: str, line: int | None = None, node_hours: float = 0.0) -> None:
+        """Count a record that is kept."""
+        _count(self.noted, what, line, node_hours)
+
+    @property
+    def total_skipped(self) -> int:
+        """Records that were left out."""
+        return sum(finding.count for finding in self.skipped.values())
+
+    def rows(self) -> Iterator[tuple[str, str, Finding]]:
+        """("skipped" or "kept", reason, finding), most frequent first."""
+        for kind, findings in (("skipped", self.skipped), ("kept", self.noted)):
+            for reason, finding in sorted(findings.items(), key=lambda item: (-item[1].count, item[0])):
+                yield kind, reason, finding
+
+
+def _count(findings: dict[str, Finding], reason: str, line: int | None, node_hours: float) -> None:
+    finding = findings.setdefault(reason, Finding())
+    finding.count += 1
+    finding.node_hours += node_hours
+    if line is not None and len(finding.lines) < _EXAMPLES:
+        finding.lines.append(line)

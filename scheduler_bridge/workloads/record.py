@@ -1,0 +1,165 @@
+"""A job of a workload: what was submitted, and what is known of how it ran."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from scheduler_bridge.model import InvalidJobError, JobClass, JobSpec
+from scheduler_bridge.workloads.findings import Findings
+
+Status: TypeAlias = Literal["completed", "failed", "cancelled", "unknown"]
+"""How a job ended where the trace comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of a trace, of a generator or of a history. Times in seconds.
+
+    Attributes:
+        job_id: Unique in its workload, not negative.
+        submit_s: When it was submitted, since the workload's beginning.
+        runtime_s: How long it ran on ``nodes`` nodes.
+        walltime_s: The user's bound on the runtime, at ``nodes`` nodes. A job may have run longer than that.
+        nodes: The size that was asked for; what a malleable job prefers.
+        min_nodes: Fewest nodes; equals ``nodes`` for a rigid job. 0 in the constructor means ``nodes``.
+        max_nodes: Most nodes; equals ``nodes`` for a rigid job. 0 in the constructor means ``nodes``.
+        job_class: Rigid or malleable.
+        user: Who submitted it; empty where it is not known.
+        name: For people; may be empty.
+        wait_s: How long it waited where the trace comes from; None: not known.
+        status: How it ended there.
+        rho: How far its speedup stays behind its nodes, as the scheduler believes: n nodes are n^(1 - rho) times as
+            fast as one [MEBF, section 2.2].
+        speedup: How it really scales: ``linear``; ``amdahl:P`` with the parallel share P; ``power:RHO``;
+            ``downey:A:SIGMA``; ``table:N=S,N=S,...``, seconds on N nodes.
+        steps: Progress, in equal parts of the work, at whose ends it can be resized; 0: at any time.
+        group: The user's group or project.
+        queue: Where it waited.
+        partition: Which part of the machine it ran on.
+        processors: Processors that were asked for; 0: not known.
+        allotments: (time since its start, nodes) from which on it had them, where the trace comes from; empty: it
+            kept its size, or it is not known.
+
+    Raises:
+        InvalidJobError: A field is out of range or contradicts another one.
+    """
+
+    job_id: int
+    submit_s: float
+    runtime_s: float
+    walltime_s: float
+    nodes: int
+    min_nodes: int = 0
+    max_nodes: int = 0
+    job_class: JobClass = "rigid"
+    user: str = ""
+    name: str = ""
+    wait_s: float | None = None
+    status: Status = "completed"
+    rho: float = 0.0
+    speedup: str = "linear"
+    steps: int = 0
+    group: str = ""
+    queue: str = ""
+    partition: str = ""
+    processors: int = 0
+    allotments: tuple[tuple[float, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.min_nodes:
+            object.__setattr__(self, "min_nodes", self.nodes)
+        if not self.max_nodes:
+            object.__setattr__(self, "max_nodes", self.nodes)
+        if self.job_id < 0:
+            raise InvalidJobError(f"job {self.job_id}: job_id must not be negative")
+        if not 1 <= self.min_nodes <= self.nodes <= self.max_nodes:
+            raise InvalidJobError(
+                f"job {self.job_id}: nodes is {self.nodes}, must be at least 1, and from min_nodes {self.min_nodes} "
+                f"to max_nodes {self.max_nodes}"
+            )
+        if self.job_class == "rigid" and self.min_nodes != self.max_nodes:
+            raise InvalidJobError(
+                f"job {self.job_id}: a rigid job has one size, but may have {self.min_nodes} to {self.max_nodes} nodes"
+            )
+        for what in ("runtime_s", "walltime_s"):
+            value = getattr(self, what)
+            if not (value > 0 and math.isfinite(value)):
+                raise InvalidJobError(f"job {self.job_id}: {what} is {value}, must be positive and finite")
+        if not (self.submit_s >= 0 and math.isfinite(self.submit_s)):
+            raise InvalidJobError(f"job {self.job_id}: submit_s is {self.submit_s}, must not be negative, and finite")
+
+    @property
+    def is_malleable(self) -> bool:
+        """Whether the scheduler may resize it while it runs."""
+        return self.job_class == "malleable"
+
+    @property
+    def node_hours(self) -> float:
+        """Nodes times runtime, in hours."""
+        return self.nodes * self.runtime_s / 3600
+
+    def spec(self) -> JobSpec:
+        """What a user would submit: the job without what only the trace knows."""
+        return JobSpec(
+            job_id=self.job_id,
+            name=self.name or f"job {self.job_id}",
+            user=self.user or "unknown",
+            job_class=self.job_class,
+            nodes=self.nodes,
+            min_nodes=self.min_nodes,
+            max_nodes=self.max_nodes,
+            walltime_s=self.walltime_s,
+            submit_s=self.submit_s,
+            rho=self.rho,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs in the order of submission, and the machine that they are meant for.
+
+    Attributes:
+        name: For people, in reports and pictures.
+        nodes: The machine's nodes; no job asks for more.
+        jobs: By submission, then by id.
+        synthetic: Drawn by a generator; reports say so.
+        source: Where it comes from: a file, or a generator with its parameters and seed.
+        start_unix_s: When it began, in seconds since 1970; None: not known.
+        header: What else the file said of itself.
+        findings: What its reader skipped, mended and noted.
+    """
+
+    name: str
+    nodes: int
+    jobs: tuple[TraceJob, ...]
+    synthetic: bool = False
+    source: str = ""
+    start_unix_s: float | None = None
+    header: Mapping[str, str] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    @property
+    def label(self) -> str:
+        """The name, marked where the workload is synthetic."""
+        return f"{self.name} (synthetic)" if self.synthetic else self.name
+
+    def with_jobs(self, jobs: Iterable[TraceJob]) -> Workload:
+        """The workload with other jobs, put in order."""
+        return replace(self, jobs=in_order(jobs))
+
+    def window(self, from_s: float, to_s: float) -> Workload:
+        """The jobs that are submitted from ``from_s`` on, before ``to_s``; times count from ``from_s``."""
+        start = None if self.start_unix_s is None else self.start_unix_s + from_s
+        jobs = (replace(job, submit_s=job.submit_s - from_s) for job in self.jobs if from_s <= job.submit_s < to_s)
+        return replace(self, jobs=tuple(jobs), start_unix_s=start)
+
+
+def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
+    """The jobs by submission, then by id, whatever order they came in."""
+    return tuple(sorted(jobs, key=lambda job: (job.submit_s, job.job_id)))

@@ -1,0 +1,282 @@
+"""Reads the Standard Workload Format of the Parallel Workloads Archive, plain or compressed.
+
+Rules for broken records (counted in the workload's findings):
+
+* left out: a line that is not UTF-8 or has fewer than 18 numbers; a negative or unknown submission time; a runtime that
+  is negative, unknown or zero (the job never ran); an unknown number of processors; more nodes than the machine has; an
+  id that an earlier record has.
+* kept: submissions in seconds since 1970, against the format (``UnixStartTime`` is taken off); more than 18 fields (the
+  others are not read); a record that is out of order (jobs are sorted); a missing estimate (1.25 times the runtime, as
+  in the 2025 paper); a runtime beyond the estimate (as it is).
+* refused: a compressed file that is cut off (unless asked for), and a file without any usable record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from scheduler_bridge.workloads.findings import Findings, TraceError
+from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
+from scheduler_bridge.workloads.source import read_lines
+
+FIELDS: Final = 18
+MISSING_WALLTIME_FACTOR: Final = 1.25
+"""Estimates that are missing are this many times the runtime [2025, section 2.2]."""
+_STATUS: Final[dict[int, Status]] = {0: "failed", 1: "completed", 5: "cancelled"}
+_MAX_NUMBER: Final = 2.0**53
+
+
+class SwfRecord(NamedTuple):
+    """The 18 fields of a line, as the format defines them; -1: not known."""
+
+    job_number: int
+    submit_s: float
+    wait_s: float
+    run_s: float
+    allocated_processors: int
+    cpu_s: float
+    used_memory_kb: float
+    requested_processors: int
+    requested_s: float
+    requested_memory_kb: float
+    status: int
+    user: int
+    group: int
+    executable: int
+    queue: int
+    partition: int
+    preceding_job: int
+    think_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SwfOptions:
+    """How records become jobs.
+
+    Attributes:
+        nodes: The machine's nodes; None: ``MaxNodes`` of the header, else ``MaxProcs`` by ``processors_per_node``,
+            else the largest job.
+        processors_per_node: None: ``MaxProcs / MaxNodes`` of the header, else 1. A job gets the nodes that its
+            processors need, rounded up.
+        size: Whether a job's size is what it requested or what was allocated to it; the other one where that is not
+            known.
+        partitions: Only jobs of these; empty: all.
+        queues: Only jobs of these; empty: all.
+        statuses: Only jobs that ended so, as the numbers of the format; empty: all.
+        keep_cut_off: Use the beginning of a compressed file that is cut off.
+    """
+
+    nodes: int | None = None
+    processors_per_node: int | None = None
+    size: Literal["requested", "allocated"] = "requested"
+    partitions: frozenset[int] = frozenset()
+    queues: frozenset[int] = frozenset()
+    statuses: frozenset[int] = frozenset()
+    keep_cut_off: bool = False
+
+
+@dataclass(slots=True)
+class SwfFile:
+    """The records of a file as they are, and its header.
+
+    Attributes:
+        header: Labels of the header comments; those that come several times, joined by newlines.
+        records: (line number, record).
+    """
+
+    header: dict[str, str] = field(default_factory=dict)
+    records: list[tuple[int, SwfRecord]] = field(default_factory=list)
+
+
+def read_swf(path: Path | str, options: SwfOptions | None = None) -> Workload:
+    """Read a file of the Standard Workload Format.
+
+    Raises:
+        TraceError: The file is refused: see the rules above.
+        OSError: It cannot be read.
+    """
+    path, options = Path(path), options or SwfOptions()
+    findings = Findings()
+    file = read_records(path, findings, keep_cut_off=options.keep_cut_off)
+    machine = _Machine.of(file, options)
+    start_unix_s = _number(file.header.get("UnixStartTime", ""))
+    jobs = in_order(_jobs(_from_zero(file.records, start_unix_s, findings), machine, options, findings))
+    if not jobs:
+        raise TraceError(
+            f"{path}: no usable job",
+            f"{findings.records} records were read: "
+            + (", ".join(f"{found.count} {why}" for _, why, found in findings.rows()) or "it is empty"),
+            "is it a file of the Standard Workload Format, and do the filters fit?",
+        )
+    note = file.header.get("Note", "")
+    return Workload(
+        name=path.name.removesuffix(".gz").removesuffix(".swf"),
+        nodes=machine.nodes,
+        jobs=jobs,
+        synthetic=note.startswith("SYNTHETIC") or "\nSYNTHETIC" in note,
+        source=path.name,
+        start_unix_s=start_unix_s,
+        header=file.header,
+        findings=findings,
+    )
+
+
+def read_records(path: Path, findings: Findings, *, keep_cut_off: bool = False) -> SwfFile:
+    """Read header and records of a file without judging their values.
+
+    Raises:
+        TraceError: A compressed file is cut off, and ``keep_cut_off`` is not set.
+        OSError: It cannot be read.
+    """
+    file = SwfFile()
+    for number, line in read_lines(path, findings, keep_cut_off=keep_cut_off):
+        if line is None:
+            findings.records += 1
+            findings.skip("not UTF-8", number)
+        elif line.startswith(";"):
+            _read_header(line, file.header)
+        elif line and not line.isspace():
+            findings.records += 1
+            words = line.split(maxsplit=FIELDS)
+            record = _record(words[:FIELDS])
+            if record is None:
+                findings.skip(f"not {FIELDS} numbers", number)
+                continue
+            if len(words) > FIELDS:
+                findings.note(f"more than {FIELDS} fields", number)
+            file.records.append((number, record))
+    return file
+
+
+def _record(words: list[str]) -> SwfRecord | None:
+    try:
+        values = [float(word) for word in words]
+    except ValueError:
+        return None
+    # a comparison with NaN is False, so that this refuses it, too
+    if len(values) < FIELDS or not all(-_MAX_NUMBER < value < _MAX_NUMBER for value in values):
+        return None
+    return SwfRecord._make(int(value) if whole else value for value, whole in zip(values, _WHOLE, strict=True))
+
+
+_WHOLE: Final = tuple("int" in str(kind) for kind in SwfRecord.__annotations__.values())
+"""Which fields hold whole numbers."""
+
+
+def _read_header(line: str, header: dict[str, str]) -> None:
+    label, colon, value = line.lstrip("; \t").partition(":")
+    label, value = label.strip(), value.strip()
+    if colon and label and " " not in label:
+        header[label] = f"{header[label]}\n{value}" if label in header else value
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text.split(maxsplit=1)[0])
+    except (ValueError, IndexError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    nodes: int
+    processors_per_node: int
+
+    @classmethod
+    def of(cls, file: SwfFile, options: SwfOptions) -> _Machine:
+        nodes, processors = (int(_number(file.header.get(label, "")) or 0) for label in ("MaxNodes", "MaxProcs"))
+        per_node = options.processors_per_node or (max(1, round(processors / nodes)) if nodes and processors else 1)
+        if options.nodes:
+            return cls(options.nodes, per_node)
+        if nodes and not options.processors_per_node:
+            return cls(nodes, per_node)
+        if not processors:
+            processors = max((_size(record, options) for _, record in file.records), default=1)
+        return cls(max(1, -(-processors // per_node)), per_node)
+
+
+def _size(record: SwfRecord, options: SwfOptions) -> int:
+    first, second = record.requested_processors, record.allocated_processors
+    if options.size == "allocated":
+        first, second = second, first
+    return first if first > 0 else second
+
+
+def _from_zero(
+    records: list[tuple[int, SwfRecord]], start_unix_s: float | None, findings: Findings
+) -> list[tuple[int, SwfRecord]]:
+    """Some files, though the format says otherwise, give submissions since 1970."""
+    if not start_unix_s or not records or min(record.submit_s for _, record in records) < start_unix_s:
+        return records
+    for line, _ in records:
+        findings.note("submitted in seconds since 1970: now since UnixStartTime", line)
+    return [(line, record._replace(submit_s=record.submit_s - start_unix_s)) for line, record in records]
+
+
+def _jobs(
+    records: list[tuple[int, SwfRecord]], machine: _Machine, options: SwfOptions, findings: Findings
+) -> Iterator[TraceJob]:
+    seen: set[int] = set()
+    last_s = -math.inf
+    for line, record in records:
+        processors = _size(record, options)
+        nodes = -(-processors // machine.processors_per_node)
+        hours = max(0.0, nodes * record.run_s / 3600)
+        reason = _why_not(record, nodes, machine.nodes, options)
+        if reason is None and record.job_number in seen:
+            reason = "an id that an earlier record has"
+        if reason is not None:
+            findings.skip(reason, line, hours)
+            continue
+        seen.add(record.job_number)
+        if record.submit_s < last_s:
+            findings.note("out of order", line, hours)
+        last_s = max(last_s, record.submit_s)
+        walltime_s = record.requested_s
+        if walltime_s <= 0:
+            walltime_s = MISSING_WALLTIME_FACTOR * record.run_s
+            findings.note(f"no estimate: {MISSING_WALLTIME_FACTOR} times the runtime", line, hours)
+        elif record.run_s > walltime_s:
+            findings.note("ran longer than its estimate", line, hours)
+        yield TraceJob(
+            job_id=record.job_number,
+            submit_s=record.submit_s,
+            runtime_s=record.run_s,
+            walltime_s=walltime_s,
+            nodes=nodes,
+            user=_label(record.user),
+            wait_s=record.wait_s if record.wait_s >= 0 else None,
+            status=_STATUS.get(record.status, "unknown"),
+            group=_label(record.group),
+            queue=_label(record.queue),
+            partition=_label(record.partition),
+            processors=processors,
+        )
+
+
+def _why_not(record: SwfRecord, nodes: int, machine_nodes: int, options: SwfOptions) -> str | None:
+    for wanted, value, what in (
+        (options.partitions, record.partition, "partition"),
+        (options.queues, record.queue, "queue"),
+        (options.statuses, record.status, "status"),
+    ):
+        if wanted and value not in wanted:
+            return f"another {what} than asked for"
+    if record.job_number < 0:
+        return "no id"
+    if record.submit_s < 0:
+        return "submission time negative or unknown"
+    if record.run_s <= 0:
+        return "runtime zero: it never ran" if record.run_s == 0 else "runtime negative or unknown"
+    if nodes <= 0:
+        return "number of processors unknown"
+    return f"larger than the machine ({machine_nodes} nodes)" if nodes > machine_nodes else None
+
+
+def _label(number: int) -> str:
+    return str(number) if number >= 0 else ""

@@ -35,6 +35,8 @@ def policies(
                     "description": info.description,
                     "source": info.source,
                     "parameters": {key: repr(value) for key, value in info.parameters.items()},
+                    "pass_interval_s": info.pass_interval_s,
+                    "cooldown_s": info.cooldown_s,
                 }
                 for info in infos
             ]

@@ -6,6 +6,7 @@ from scheduler_bridge.core.invariants import InvariantError
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.orders import InfeasibleDecisionError
+from scheduler_bridge.core.presets import settings_for
 from scheduler_bridge.core.scheduler import SchedulerCore
 from scheduler_bridge.core.snapshot import JobRow, NodeRow, Snapshot
 from scheduler_bridge.core.state import Settings
@@ -20,4 +21,5 @@ __all__ = [
     "SchedulerCore",
     "Settings",
     "Snapshot",
+    "settings_for",
 ]

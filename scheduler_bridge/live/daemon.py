@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import SchedulerCore, Settings
+from scheduler_bridge.core import SchedulerCore, settings_for
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver
@@ -59,7 +59,7 @@ class Daemon:
         policy = policies.get(self.config.policy, **self.config.parameters)
         self._folder = StateFolder(self.config.state_dir)
         try:
-            await self._start(self._folder, SchedulerCore(self.config.nodes, policy, Settings()))
+            await self._start(self._folder, SchedulerCore(self.config.nodes, policy, settings_for(self.config.policy)))
         except BaseException:
             await self._stop_servers()
             self._folder.close()

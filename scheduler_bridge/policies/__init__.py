@@ -9,9 +9,11 @@ from scheduler_bridge.policies import average as _average
 from scheduler_bridge.policies import backfilling as _backfilling
 from scheduler_bridge.policies import conservative as _conservative
 from scheduler_bridge.policies import easy as _easy
+from scheduler_bridge.policies import easy_compat as _easy_compat
 from scheduler_bridge.policies import fcfs as _fcfs
 from scheduler_bridge.policies import keep_preferred as _keep_preferred
 from scheduler_bridge.policies import malleable as _malleable
+from scheduler_bridge.policies import malleable_compat as _malleable_compat
 from scheduler_bridge.policies import mebf as _mebf
 from scheduler_bridge.policies import minimum as _minimum
 from scheduler_bridge.policies import penalty as _penalty
@@ -58,4 +60,6 @@ _REGISTERED = (
     _keep_preferred,
     _mebf,
     _penalty,
+    _easy_compat,
+    _malleable_compat,
 )

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias, overload
 
 from scheduler_bridge.policies.base import Policy
 
@@ -20,32 +21,75 @@ class InvalidParameterError(UnknownPolicyError):
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """What a policy is: its name, one line, the whole description, its source, and its parameters' defaults."""
+    """What a policy is.
+
+    Attributes:
+        name: The name it is registered by.
+        summary: One line.
+        description: The whole description.
+        source: Where it is from.
+        parameters: The defaults of its parameters.
+        pass_interval_s: How often it is meant to decide, besides at events; None: at events only.
+        cooldown_s: How long it is meant to leave a job alone after a resize.
+    """
 
     name: str
     summary: str
     description: str
     source: str
     parameters: dict[str, object]
+    pass_interval_s: float | None = None
+    cooldown_s: float = 0.0
 
 
-_FACTORIES: dict[str, Callable[..., Policy]] = {}
+Factory: TypeAlias = Callable[..., Policy]
 
 
-def register(factory: Callable[..., Policy]) -> Callable[..., Policy]:
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    make: Factory
+    pass_interval_s: float | None
+    cooldown_s: float
+
+
+_FACTORIES: dict[str, _Entry] = {}
+
+
+@overload
+def register(factory: Factory) -> Factory: ...
+
+
+@overload
+def register(*, pass_interval_s: float | None = None, cooldown_s: float = 0.0) -> Callable[[Factory], Factory]: ...
+
+
+def register(
+    factory: Factory | None = None, *, pass_interval_s: float | None = None, cooldown_s: float = 0.0
+) -> Factory | Callable[[Factory], Factory]:
     """Register a function that makes a policy under the function's name (``keep_pref`` as keep-pref, ``min_`` as min).
 
     Its docstring describes the policy and cites its source; its keyword parameters are the policy's.
 
+    Args:
+        factory: The function.
+        pass_interval_s: How often the policy is meant to decide, besides at events.
+        cooldown_s: How long it is meant to leave a job alone after a resize.
+
     Raises:
         ValueError: The name is taken, or the function has no docstring.
     """
+    if factory is None:
+        return lambda factory: _register(factory, pass_interval_s, cooldown_s)
+    return _register(factory, pass_interval_s, cooldown_s)
+
+
+def _register(factory: Factory, pass_interval_s: float | None, cooldown_s: float) -> Factory:
     name = factory.__name__.rstrip("_").replace("_", "-")
     if name in _FACTORIES:
         raise ValueError(f"policy {name!r} is registered twice")
     if not inspect.getdoc(factory):
         raise ValueError(f"policy {name!r} has no description")
-    _FACTORIES[name] = factory
+    _FACTORIES[name] = _Entry(factory, pass_interval_s, cooldown_s)
     return factory
 
 
@@ -64,7 +108,7 @@ def get(name: str, **parameters: object) -> Policy:
     if unknown := sorted(set(parameters).difference(known)):
         there = ", ".join(known) or "none"
         raise UnknownPolicyError(f"policy {name!r} has no parameter {', '.join(unknown)}; its parameters: {there}")
-    return _FACTORIES[name](**parameters)
+    return _FACTORIES[name].make(**parameters)
 
 
 def describe(name: str) -> PolicyInfo:
@@ -75,11 +119,13 @@ def describe(name: str) -> PolicyInfo:
     """
     if name not in _FACTORIES:
         raise UnknownPolicyError(f"no policy {name!r}; there are {', '.join(names())}")
-    description = inspect.getdoc(_FACTORIES[name]) or ""
-    parameters = {key: value.default for key, value in inspect.signature(_FACTORIES[name]).parameters.items()}
+    entry = _FACTORIES[name]
+    description = inspect.getdoc(entry.make) or ""
+    parameters = {key: value.default for key, value in inspect.signature(entry.make).parameters.items()}
     found = re.search(r"^Source: (.*?)(?=^\[D\]|\n\n|\Z)", description, flags=re.MULTILINE | re.DOTALL)
     source = " ".join(found[1].split()) if found else ""
-    return PolicyInfo(name, description.splitlines()[0], description, source, parameters)
+    summary = description.splitlines()[0]
+    return PolicyInfo(name, summary, description, source, parameters, entry.pass_interval_s, entry.cooldown_s)
 
 
 def parse(name: str, words: Iterable[str]) -> dict[str, object]:

@@ -24,6 +24,7 @@ NEED = {"keep-pref": at_preferred}
 PROTECTS: dict[str, Literal["nothing", "promises", "head"]] = {
     "backfilling": "nothing",
     "conservative": "promises",
+    "malleable-compat": "nothing",
     "penalty": "nothing",
 }
 END_S = 400  # all disturbances are over by then

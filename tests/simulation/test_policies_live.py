@@ -167,4 +167,4 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
             assert replayed.handle_batch(events, now) == effects, f"seed {seed}, at {now} s"
         assert replayed.snapshot() == core.snapshot()
         resizes += len(jobs.orders)
-    assert (resizes > 0) == (policy not in ("fcfs", "backfilling", "easy", "conservative", "penalty"))
+    assert (resizes > 0) == (policy not in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty"))

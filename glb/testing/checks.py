@@ -89,12 +89,13 @@ class Checks:
             return
         away = self._job.lost | self._job.gone | self._job.control.leaving
         for place in self._job.scenario.lifelines.thieves(core.me, core.members):
-            thief = self._job.cores[place]
-            if thief.alive or place in away or thief.members is not core.members:
+            thief = self._job.cores.get(place)
+            if thief is None or thief.alive or place in away or thief.members is not core.members:
                 continue
             waits = thief.phase is Phase.WAITING
             new = thief.phase is Phase.JOINING and place >= self._job.initial and not thief.statistics.received
-            if not (waits or new):
+            # one that was called back asks by itself once it may begin
+            if not (waits or (new and place not in self._job.control.called_back)):
                 continue
             sent = [*self._between(place, core.me), *self._between(core.me, place)]
             if not any(isinstance(each, Request | Loot | Give) for each in sent):

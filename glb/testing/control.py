@@ -12,7 +12,7 @@ from glb.core.ledger import Ledger
 from glb.core.place import Phase
 from glb.statistics import Statistics
 from glb.testing.bags import Total
-from glb.testing.events import Abort, Ask, Begin, Evacuate, Members, Readmit, Wire, Workers
+from glb.testing.events import Abort, Ask, Begin, Evacuate, Join, Members, Readmit, Wire, Workers
 
 if TYPE_CHECKING:
     from glb.testing.simulation import Simulation
@@ -39,6 +39,7 @@ class Control:
         self.result = Total()
         self.statistics = Statistics()
         self.leaving: set[int] = set()
+        self.called_back: set[int] = set()
         self.done: Counter[str] = Counter()
         self.idle = True
         self.aborted = False
@@ -46,6 +47,7 @@ class Control:
         self._rng = job.rng
         self._awaited: set[int] = set()
         self._answers: dict[int, tuple[Load, Statistics]] = {}
+        self._next = len(members)
         self._orders = self._all_orders()
 
     def advance(self) -> bool:
@@ -122,12 +124,13 @@ class Control:
 
     def _grow(self, count: int) -> Iterator[None]:
         old = self.members
-        new = tuple(range(len(self._job.cores), len(self._job.cores) + count))
+        new = tuple(range(self._next, self._next + count))
+        self._next += count
         self.members = old + new
-        for place in new:
-            self._job.add(place, self.members, self.workers, before=old)
-            self._job.send(0, place, Begin())
+        yield from self._tell(new, Join(self.members, old, self.workers))
         self.ledger.joined(new)
+        for place in new:
+            self._job.send(0, place, Begin())
         yield from self._tell(old, Members(self.members))
         self._wave()
         self.done["grow"] += 1
@@ -162,6 +165,7 @@ class Control:
 
     def _call_back(self, members: tuple[int, ...], leavers: Sequence[int]) -> Iterator[None]:
         self.leaving = set()
+        self.called_back.update(leavers)
         self.members = members
         if not self._job.lost.isdisjoint(leavers):
             raise _PlaceLostError

@@ -46,6 +46,15 @@ class Evacuate:
 
 
 @dataclass(frozen=True)
+class Join:
+    """Place 0 tells a newcomer to take part; whoever was a member ``before`` hears of it later."""
+
+    members: tuple[int, ...]
+    before: tuple[int, ...]
+    workers: int
+
+
+@dataclass(frozen=True)
 class Readmit:
     """Place 0 calls a leaver back."""
 
@@ -54,7 +63,7 @@ class Readmit:
 
 @dataclass(frozen=True)
 class Begin:
-    """A newcomer has warmed up, or everyone knows a place that was called back."""
+    """All newcomers have joined and are warm, or everyone knows a place that was called back."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class Abort:
     """Place 0 gives the computation up."""
 
 
-Wire: TypeAlias = Request | Refuse | Loot | Ask | Members | Workers | Evacuate | Readmit | Begin | Abort
+Wire: TypeAlias = Request | Refuse | Loot | Ask | Members | Workers | Evacuate | Join | Readmit | Begin | Abort
 
 
 @dataclass(eq=False)

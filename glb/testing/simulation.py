@@ -25,7 +25,7 @@ from glb.statistics import Statistics
 from glb.testing.bags import Carrying, Numbers, Total, numbers
 from glb.testing.checks import Checks, SimulationError
 from glb.testing.control import Control
-from glb.testing.events import Abort, Ask, Begin, Evacuate, Loot, Members, Readmit, Wire, Worker, Workers
+from glb.testing.events import Abort, Ask, Begin, Evacuate, Join, Loot, Members, Readmit, Wire, Worker, Workers
 from glb.testing.network import Network
 from glb.testing.scenario import Scenario
 
@@ -159,11 +159,6 @@ class Simulation:
 
     # places ---------------------------------------------------------------------------------------------------------
 
-    def add(self, place: int, members: tuple[int, ...], workers: int, before: tuple[int, ...]) -> None:
-        """Let a newcomer take part, which has to warm up first."""
-        self._add(place, members, workers, before=before)
-        self.cold.add(place)
-
     def works(self, place: int) -> bool:
         """Return whether an activity of the computation is at work on ``place``."""
         return bool(self.at[place])
@@ -274,14 +269,19 @@ class Simulation:
             if isinstance(message, Loot):
                 raise self.wrong(f"a bag arrives at place {to}, which is gone")
             return
-        core = self.cores[to]
+        if isinstance(message, Join):
+            self._add(to, message.members, message.workers, before=message.before)
+            self.cold.add(to)  # until it may begin
+        core = self.cores.get(to)
+        if core is None:
+            raise self.wrong(f"{type(message).__name__} from place {sender} finds place {to} taking no part yet")
         if isinstance(message, Loot):
             self.counted -= 1
             self._loot(to, core.receive(message.bag, message.nonce))
             return
         for answer in self._answers(sender, core, message):
             self._say(to, answer)
-        if isinstance(message, Ask | Members | Workers | Readmit):
+        if isinstance(message, Ask | Members | Workers | Join | Readmit):
             self.control.answered(to, self._load(core), core.statistics)
 
     def _answers(self, sender: int, core: PlaceCore[Total], message: Wire) -> list[Message]:
@@ -306,7 +306,7 @@ class Simulation:
             case Abort():
                 self.stopped.add(core.me)
                 return core.abort()
-            case Ask():
+            case Ask() | Join():
                 return []
             case Loot():
                 raise AssertionError("bags are taken elsewhere")

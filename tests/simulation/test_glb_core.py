@@ -95,6 +95,7 @@ DEFECTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (planted.count_what_is_passed_on, "received"),
     (planted.let_thieves_wait_for_a_cold_place, "until it is warm"),
     (planted.go_on_after_the_end, "after the end"),
+    (planted.let_newcomers_begin_before_all_have_joined, "taking no part yet"),
 ]
 
 

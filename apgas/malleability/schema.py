@@ -1,0 +1,41 @@
+"""The wire protocol as a JSON schema, made from the types that both sides decode with.
+
+``python -m apgas.malleability.schema`` prints it; ``docs/protocol/v2.schema.json`` is that output, which a test checks.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from apgas.malleability import orders as wire
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema: ``#/$defs/ToJob`` and ``#/$defs/ToScheduler`` describe one line of each direction."""
+    (to_job, to_scheduler), messages = msgspec.json.schema_components(
+        [wire.ToJob, wire.ToScheduler], ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": DIALECT,
+        "title": f"Malleable jobs: wire protocol v{wire.PROTOCOL_VERSION}",
+        "description": (
+            "One message is one JSON object on one line, UTF-8, ended by a newline, at most "
+            f"{wire.MAX_LINE_BYTES} bytes. ToJob: what a scheduler says; ToScheduler: what a job says."
+        ),
+        "anyOf": [{"$ref": "#/$defs/ToJob"}, {"$ref": "#/$defs/ToScheduler"}],
+        "$defs": {"ToJob": to_job, "ToScheduler": to_scheduler, **messages},
+    }
+
+
+def text() -> str:
+    """Return the schema as it is written to files."""
+    return msgspec.json.format(msgspec.json.encode(schema(), order="deterministic"), indent=1).decode() + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

@@ -34,6 +34,9 @@ class Limits:
     messages_per_s: float = 100.0
     strikes: int = 20
     """Messages of one connection that may be refused before it is closed."""
+    burst_requests: int = 2000
+    """Of one connection of a user, like the following."""
+    requests_per_s: float = 1000.0
 
 
 @dataclass(frozen=True, slots=True)

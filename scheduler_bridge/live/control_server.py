@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
+import struct
 from pathlib import Path
 from typing import Final, Protocol, assert_never
 
 import msgspec
 
+from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.client import bind_in
+from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.requests import (
     CONTROL_VERSION,
     REQUESTS,
@@ -38,6 +42,8 @@ _logger = logging.getLogger(__name__)
 MAX_REQUEST_BYTES: Final = 256 * 1024
 _IDLE_S = 30.0
 _CONNECTIONS = 256
+_LINGER_S = 1.0
+_CREDENTIALS = struct.Struct("3i")  # ucred: pid, uid, gid
 
 
 class Controlled(Protocol):
@@ -67,10 +73,12 @@ class ControlServer:
 
     Args:
         target: Whom the requests concern.
+        limits: What one connection may cost.
     """
 
-    def __init__(self, target: Controlled) -> None:
+    def __init__(self, target: Controlled, limits: Limits) -> None:
         self._target = target
+        self._limits = limits
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -102,7 +110,10 @@ class ControlServer:
             return
         self._tasks.add(task)
         try:
-            await self._converse(reader, writer)
+            if _user_of(writer) not in (os.getuid(), 0):  # The folder keeps others out; this holds if it is opened.
+                await _finish(reader, writer, Failure(reason="this scheduler belongs to another user"))
+            else:
+                await self._converse(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             _logger.debug("a user's connection ended: %r", error)
         except asyncio.CancelledError:
@@ -113,14 +124,18 @@ class ControlServer:
                 writer.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        allowance = Allowance(self._limits.burst_requests, self._limits.requests_per_s, loop.time())
         while True:
             try:
                 async with asyncio.timeout(_IDLE_S):
                     line = await reader.readuntil(b"\n")
             except asyncio.LimitOverrunError:
-                writer.write(_encode(Failure(reason=f"a request may have at most {MAX_REQUEST_BYTES} bytes")))
-                await writer.drain()
-                return
+                too_long = Failure(reason=f"a request may have at most {MAX_REQUEST_BYTES} bytes")
+                return await _finish(reader, writer, too_long)
+            if not allowance.take(loop.time()):
+                flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
+                return await _finish(reader, writer, flood)
             writer.write(_encode(self._reply(line)))
             async with asyncio.timeout(_IDLE_S):
                 await writer.drain()
@@ -171,3 +186,22 @@ class ControlServer:
 
 def _encode(reply: AnyReply) -> bytes:
     return msgspec.json.encode(reply) + b"\n"
+
+
+async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, last: Failure) -> None:
+    """Say ``last`` such that the peer can read it: closing with unread input would destroy it."""
+    writer.write(_encode(last))
+    async with asyncio.timeout(_IDLE_S):
+        await writer.drain()
+    writer.write_eof()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_S):
+            while await reader.read(MAX_REQUEST_BYTES):
+                pass
+
+
+def _user_of(writer: asyncio.StreamWriter) -> int:
+    """Return the user id of the peer, as the kernel noted it when it connected."""
+    peer = writer.get_extra_info("socket")
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[1])

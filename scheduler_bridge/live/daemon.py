@@ -41,7 +41,7 @@ class Daemon:
         self._folder: StateFolder | None = None
         self._driver: Driver | None = None
         self._recorder: Recorder | None = None
-        self._control = ControlServer(self)
+        self._control = ControlServer(self, config.limits)
 
     @staticmethod
     def start_in_thread(config: DaemonConfig) -> DaemonThread:

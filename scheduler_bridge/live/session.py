@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
 
 from apgas.malleability import orders as wire
+from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.model import wording
 
@@ -128,8 +129,7 @@ class Session:
     def __init__(self, links: Mapping[int, JobLink], limits: Limits, now: float) -> None:
         self._links = links
         self._limits = limits
-        self._allowance = float(limits.burst_messages)
-        self._at_s = now
+        self._allowance = Allowance(limits.burst_messages, limits.messages_per_s, now)
         self._strikes = 0
         self._fresh = False
         self.job_id: int | None = None
@@ -139,7 +139,7 @@ class Session:
         """Take one line in and say what is to be done."""
         if self.closed:
             return []
-        if not self._within_rate(now):
+        if not self._allowance.take(now):
             return self.end(f"more than {self._limits.messages_per_s:g} messages a second")
         try:
             message = wire.decode_to_scheduler(line)
@@ -164,15 +164,6 @@ class Session:
         if self.job_id is None or self._strikes > self._limits.strikes:
             return self.end(reason)
         return [Send(wire.Refused(reason=reason[:4000]))]
-
-    def _within_rate(self, now: float) -> bool:
-        elapsed_s = max(0.0, now - self._at_s)
-        self._at_s = max(now, self._at_s)
-        self._allowance = min(
-            float(self._limits.burst_messages), self._allowance + elapsed_s * self._limits.messages_per_s
-        )
-        self._allowance -= 1.0
-        return self._allowance >= 0.0
 
     def _greet(self, message: wire.ToScheduler) -> list[Action]:
         if not isinstance(message, wire.Hello):

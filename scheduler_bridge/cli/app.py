@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from scheduler_bridge.cli import cancel, doctor, nodes, policies, queue, report, resize, serve, shutdown, submit
+from scheduler_bridge.cli import (
+    cancel,
+    doctor,
+    explain,
+    nodes,
+    policies,
+    queue,
+    report,
+    resize,
+    serve,
+    shutdown,
+    submit,
+)
 from scheduler_bridge.cli.errors import CliError, show
 from scheduler_bridge.live import ControlError, DaemonError, SubmitError
 from scheduler_bridge.policies import UnknownPolicyError
@@ -18,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (serve, submit, queue, nodes, cancel, resize, report, policies, doctor, shutdown):
+for command in (serve, submit, queue, explain, nodes, cancel, resize, report, policies, doctor, shutdown):
     command.register(app)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler_bridge.core.history import Claim, Explanation, Moment, Remembered
 from scheduler_bridge.core.invariants import InvariantError
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
@@ -12,12 +13,16 @@ from scheduler_bridge.core.snapshot import JobRow, NodeRow, Snapshot
 from scheduler_bridge.core.state import Settings
 
 __all__ = [
+    "Claim",
+    "Explanation",
     "InfeasibleDecisionError",
     "InvariantError",
     "JobRow",
     "JobState",
+    "Moment",
     "NodeRow",
     "NodeState",
+    "Remembered",
     "SchedulerCore",
     "Settings",
     "Snapshot",

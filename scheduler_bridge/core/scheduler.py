@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from scheduler_bridge.core import alarms, invariants, on_jobs, on_nodes, on_resizes, orders, snapshot
+from scheduler_bridge.core import alarms, history, invariants, on_jobs, on_nodes, on_resizes, orders, snapshot
 from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import (
     CancelJob,
@@ -26,6 +26,7 @@ from scheduler_bridge.core.events import (
     WakeUp,
     batch_rank,
 )
+from scheduler_bridge.core.history import Explanation, Histories, Remembered
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.snapshot import Snapshot
@@ -44,11 +45,20 @@ class SchedulerCore:
         nodes: All nodes of the cluster, in the order in which they are to be used.
         policy: What decides.
         settings: Intervals and pauses.
+        remember: The jobs whose histories are kept, for ``explanation``; it costs time and memory.
     """
 
-    def __init__(self, nodes: Sequence[str], policy: Policy, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        policy: Policy,
+        settings: Settings | None = None,
+        *,
+        remember: Remembered = frozenset(),
+    ) -> None:
         self._state = SchedulerState(settings or Settings(), NodePool(nodes))
         self._policy = policy
+        self._histories = Histories(remember)
         self._now = float("-inf")
 
     @property
@@ -84,11 +94,16 @@ class SchedulerCore:
         for event in sorted(events, key=batch_rank):
             effects += self._apply(event, now)
         effects += alarms.ring(state, now)
+        if remembers := bool(self._histories.remembered):
+            self._histories.note(state, now)
         if state.changed:
             state.changed = False
             effects += orders.carry_out(state, self._policy.decide(state.view(), now), now)
             effects += orders.grant_wishes(state, now)
             alarms.passed(state, now)
+            if remembers:
+                self._histories.note(state, now)
+                self._histories.note_waits(state, self._policy, now)
         effects += alarms.arm(state)
         invariants.check_touched(state)
         return effects
@@ -134,3 +149,11 @@ class SchedulerCore:
         if job.state is JobState.QUEUED:
             text = self._policy.why_waiting(self._state.view(), job.spec, self._state.reservation_of(job_id))
         return f"job {job_id} is {job.state}: {text}"
+
+    def explanation(self, job_id: int) -> Explanation:
+        """Why the job is where it is, and how that came about if its history is remembered.
+
+        Raises:
+            KeyError: No such job.
+        """
+        return history.explain(self._state, self._policy, self._histories, job_id, self._now)

@@ -10,12 +10,15 @@ from typing import TypeVar
 
 import msgspec
 
+from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.requests import (
     REPLIES,
     AnyReply,
     AnyRequest,
     Cancel,
     Done,
+    Explain,
+    Explained,
     Failure,
     JobRequest,
     Recorded,
@@ -88,6 +91,14 @@ class ControlClient:
             ControlError: It cannot be resized so, no such job, no daemon, or no answer.
         """
         return self._ask(Resize(job=job_id, delta=delta), Done).text
+
+    def explain(self, job_id: int) -> Explanation:
+        """Return why a job is where it is, and how that came about.
+
+        Raises:
+            ControlError: No such job, no daemon, or no answer.
+        """
+        return self._ask(Explain(job=job_id), Explained).explanation
 
     def record(self) -> RunRecord:
         """Return the record of the run so far.

@@ -13,6 +13,7 @@ from typing import Final, Protocol, assert_never
 
 import msgspec
 
+from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.client import bind_in
 from scheduler_bridge.live.config import Limits
@@ -23,6 +24,8 @@ from scheduler_bridge.live.requests import (
     AnyRequest,
     Cancel,
     Done,
+    Explain,
+    Explained,
     Failure,
     JobRequest,
     Recorded,
@@ -57,6 +60,9 @@ class Controlled(Protocol):
 
     def resize(self, job_id: int, delta: int) -> int:
         """Have a job resized; return the change ordered; raises ``KeyError`` or ``ValueError``."""
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is; raises ``KeyError``."""
 
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
@@ -161,8 +167,8 @@ class ControlServer:
                     return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
             case Status():
                 return self._target.snapshot()
-            case Cancel() | Resize():
-                return self._change(request)
+            case Cancel() | Resize() | Explain():
+                return self._concern(request)
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
             case Shutdown():
@@ -171,8 +177,11 @@ class ControlServer:
             case _:
                 assert_never(request)
 
-    def _change(self, request: Cancel | Resize) -> AnyReply:
+    def _concern(self, request: Cancel | Resize | Explain) -> AnyReply:
+        """Carry out what is about one job."""
         try:
+            if isinstance(request, Explain):
+                return Explained(explanation=self._target.explain(request.job))
             if isinstance(request, Cancel):
                 self._target.cancel(request.job)
                 return Done(text=f"job {request.job} is being ended")

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import SchedulerCore, settings_for
+from scheduler_bridge.core import Explanation, SchedulerCore, settings_for
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver
@@ -59,7 +59,8 @@ class Daemon:
         policy = policies.get(self.config.policy, **self.config.parameters)
         self._folder = StateFolder(self.config.state_dir)
         try:
-            await self._start(self._folder, SchedulerCore(self.config.nodes, policy, settings_for(self.config.policy)))
+            settings = settings_for(self.config.policy)
+            await self._start(self._folder, SchedulerCore(self.config.nodes, policy, settings, remember="all"))
         except BaseException:
             await self._stop_servers()
             self._folder.close()
@@ -145,6 +146,14 @@ class Daemon:
             ValueError: It cannot be resized so now.
         """
         return self._serving().resize(job_id, delta)
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        return self._serving().explain(job_id)
 
     def snapshot(self) -> Snapshot:
         """Return nodes and jobs at this moment."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
-from scheduler_bridge.core import SchedulerCore
+from scheduler_bridge.core import Explanation, SchedulerCore
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live.config import DaemonConfig
@@ -132,6 +133,14 @@ class Driver:
         if not ordered:
             raise ValueError(f"job {job_id} is not resized: {reason}")
         return ordered
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        return replace(self._core.explanation(job_id), now_s=self.now_s())
 
     def _require_open(self, job_id: int) -> None:
         if job_id not in self._requests:

@@ -7,6 +7,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from scheduler_bridge.core import Explanation
+
 CONTROL_VERSION: Final = 1
 
 JobClass: TypeAlias = Literal["rigid", "malleable"]
@@ -108,6 +110,12 @@ class Resize(Request, frozen=True, tag="resize", kw_only=True):
     delta: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 
 
+class Explain(Request, frozen=True, tag="explain", kw_only=True):
+    """Say why a job waits or was resized, and how that came about; answered by ``Explained``."""
+
+    job: Annotated[int, Meta(ge=0)]
+
+
 class Report(Request, frozen=True, tag="report"):
     """Give the record of the run so far; answered by ``Recorded``."""
 
@@ -189,6 +197,12 @@ class Done(msgspec.Struct, frozen=True, tag_field="type", tag="done"):
     text: str = ""
 
 
+class Explained(msgspec.Struct, frozen=True, tag_field="type", tag="explained"):
+    """Why the job is where it is."""
+
+    explanation: Explanation
+
+
 class Recorded(msgspec.Struct, frozen=True, tag_field="type", tag="recorded"):
     """The record of the run (``scheduler_bridge.record.RunRecord``) as JSON."""
 
@@ -204,8 +218,8 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
     hint: str = ""
 
 
-AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Report | Shutdown
-AnyReply: TypeAlias = Submitted | Snapshot | Done | Recorded | Failure
+AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Explain | Report | Shutdown
+AnyReply: TypeAlias = Submitted | Snapshot | Done | Explained | Recorded | Failure
 
 REQUESTS: Final = msgspec.json.Decoder(AnyRequest)
 REPLIES: Final = msgspec.json.Decoder(AnyReply)

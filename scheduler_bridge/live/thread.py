@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.daemon import Daemon
 from scheduler_bridge.live.requests import JobRequest, Snapshot
@@ -67,6 +68,14 @@ class DaemonThread:
             ValueError: It has ended.
         """
         self._call(lambda daemon: daemon.cancel(job_id))
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        return self._call(lambda daemon: daemon.explain(job_id))
 
     def resize(self, job_id: int, delta: int) -> int:
         """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.

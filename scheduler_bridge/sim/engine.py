@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from scheduler_bridge.core import SchedulerCore, Settings
+from scheduler_bridge.core import Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import (
     Event,
@@ -62,6 +62,7 @@ class Engine:
         settings: The core's parameters.
         observer: Sees every batch.
         check: Check the core's whole state after every batch.
+        remember: The jobs whose histories are kept, for ``SimResult.core.explanation``.
     """
 
     def __init__(
@@ -72,9 +73,10 @@ class Engine:
         *,
         observer: Observer | None = None,
         check: bool = False,
+        remember: Remembered = frozenset(),
     ) -> None:
         names = [f"n{index:04d}" for index in range(nodes)] if isinstance(nodes, int) else nodes
-        self._core = SchedulerCore(names, policy, settings)
+        self._core = SchedulerCore(names, policy, settings, remember=remember)
         self._observer = observer
         self._check = check
         self._now = 0.0

@@ -17,7 +17,7 @@ from scheduler_bridge.cli.app import run
 from scheduler_bridge.record import decode_record
 
 PATIENCE_S = 60.0
-COMMANDS = ["serve", "submit", "queue", "nodes", "cancel", "resize", "report", "policies", "doctor", "shutdown"]
+COMMANDS = ["serve", "submit", "queue", "explain", "nodes", "cancel", "resize", "report", "policies", "doctor"]
 
 
 class Serving:
@@ -224,6 +224,16 @@ def test_resizing_by_hand(serving: Serving, malleable: Malleable) -> None:
     assert "not resized" in malleable("resize", job, "--grow", "1", code=1)
     assert malleable("resize", job, "--shrink", "1") == f"job {job} is told to shrink by 1\n"
     assert await_state(malleable, job, "completed")["shrinks"] == 1
+    assert f"job {job} (fake_job) is over: completed" in malleable("explain", job)
+    told = [moment["text"] for moment in json.loads(malleable("explain", job, "--json"))["moments"]]
+    assert told == [
+        "submitted",
+        "started on 3 nodes: first in the queue; larger because nodes are idle",
+        "told to shrink by 1 node: the job offered them back",
+        "shrank by 1 to 2 nodes",
+        "completed",
+    ]
+    assert "no job 77" in malleable("explain", "77", code=1)
     assert "ended already" in malleable("resize", job, "--shrink", "1", code=1)
     assert "no job 77" in malleable("resize", "77", "--grow", "1", code=1)
     assert malleable("resize", job, code=2).startswith("resize needs a direction\n")
@@ -242,7 +252,7 @@ def test_bad_usage_of_serve(state: Path, malleable: Malleable, tmp_path: Path) -
     malleable("unknown-command", code=2)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "shutdown"])
 def test_help_begins_with_a_sentence_and_has_an_example(command: str, malleable: Malleable) -> None:
     lines = [line.strip() for line in malleable(command, "--help").splitlines() if line.strip()]
     assert lines[0].startswith(f"Usage: malleable {command}")

@@ -32,7 +32,20 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
-TYPES = ["hello", "ready", "outcome", "progress", "grow", "submit", "status", "cancel", "resize", "report", "x"]
+TYPES = [
+    "hello",
+    "ready",
+    "outcome",
+    "progress",
+    "grow",
+    "submit",
+    "status",
+    "cancel",
+    "resize",
+    "explain",
+    "report",
+    "x",
+]
 almost = st.dictionaries(st.sampled_from(["version", "job", "token", "nodes", "order", "kind", "delta"]), values).map(
     lambda fields: fields
 )

@@ -1,0 +1,163 @@
+"""What was decided about a job, when and why: the history that ``malleable explain`` shows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from scheduler_bridge.core.lifecycle import JobState
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.model import Reservation
+from scheduler_bridge.policies import Policy
+
+Remembered: TypeAlias = frozenset[int] | Literal["all"]
+"""The jobs whose histories are kept."""
+
+_MOMENTS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Nodes that a waiting job counts on.
+
+    Attributes:
+        job_id: The job that holds them.
+        nodes: How many they are.
+        until_s: When they come free at the latest, if walltimes hold; None: they are being released.
+    """
+
+    job_id: int
+    nodes: int
+    until_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something was decided about a job or happened to it, or it waits for another reason than before.
+
+    Attributes:
+        time_s: When.
+        nodes: The nodes that the job holds from then on; those on order to arrive included.
+        text: What and why.
+        counts_on: What a waiting job waits for.
+    """
+
+    time_s: float
+    nodes: int
+    text: str
+    counts_on: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a job is where it is. Times in seconds of the scheduler's clock.
+
+    Attributes:
+        job_id: Which job.
+        name: Its name.
+        state: Where it is in its life.
+        now_s: When this was said.
+        text: Why it waits, what was decided last about it and why, or how it ended.
+        nodes: The nodes that it holds.
+        expected_start_s: A waiting job's start at the latest, if all walltimes hold and it holds a reservation.
+        counts_on: What a waiting job waits for.
+        moments: How it came about, the latest last; the beginning is missing if there were very many.
+    """
+
+    job_id: int
+    name: str
+    state: JobState
+    now_s: float
+    text: str
+    nodes: tuple[str, ...]
+    expected_start_s: float | None
+    counts_on: tuple[Claim, ...]
+    moments: tuple[Moment, ...]
+
+
+@dataclass(slots=True)
+class Histories:
+    """Keeps histories by looking at the state after the events of an instant, and again after the pass.
+
+    Attributes:
+        remembered: Whose.
+    """
+
+    remembered: Remembered
+    _moments: dict[int, deque[Moment]] = field(default_factory=dict)
+    _notes: dict[int, str] = field(default_factory=dict)
+    _waits: dict[int, object] = field(default_factory=dict)
+
+    def of(self, job_id: int) -> tuple[Moment, ...]:
+        """The history of a job; empty if it is not remembered."""
+        return tuple(self._moments.get(job_id, ()))
+
+    def note(self, state: SchedulerState, now: float) -> None:
+        """Take down what has become of the jobs touched in this batch."""
+        for job_id in self._among(state.touched):
+            job = state.jobs[job_id]
+            if self._notes.get(job_id) != job.note:
+                self._notes[job_id] = job.note
+                self._add(job_id, Moment(now, len(job.allotment), job.note))
+
+    def note_waits(self, state: SchedulerState, policy: Policy, now: float) -> None:
+        """Take down why jobs wait after a pass, where that is not what it was.
+
+        It is the same as long as the same job's reservation at the same time stands in the way, and there are enough
+        free nodes, or not, as before: the text, in which the number of free nodes may change, is made only then.
+        """
+        view, claims = None, dict[int, tuple[Claim, ...]]()
+        for job_id in self._among(state.queue):
+            spec, reservation = state.jobs[job_id].spec, state.reservation_of(job_id)
+            due = None if reservation is None else (reservation.job_id, reservation.start_s)
+            why = (due, spec.min_nodes <= state.pool.free)
+            if self._waits.get(job_id) == why:
+                continue
+            self._waits[job_id] = why
+            view = view or state.view()
+            if reservation is not None and reservation.job_id not in claims:
+                claims[reservation.job_id] = counts_on(state, reservation)
+            found = claims[reservation.job_id] if reservation is not None else ()
+            self._add(job_id, Moment(now, 0, f"waits: {policy.why_waiting(view, spec, reservation)}", found))
+
+    def _among(self, job_ids: Iterable[int]) -> Iterable[int]:
+        """Those of ``job_ids`` that are remembered."""
+        if self.remembered == "all":
+            return job_ids
+        if not self.remembered:
+            return ()
+        return self.remembered.intersection(job_ids)
+
+    def _add(self, job_id: int, moment: Moment) -> None:
+        self._moments.setdefault(job_id, deque(maxlen=_MOMENTS)).append(moment)
+
+
+def counts_on(state: SchedulerState, reservation: Reservation) -> tuple[Claim, ...]:
+    """The nodes that come free until the reservation begins: those being released first, then by time."""
+    found: list[Claim] = []
+    for job in [job.view() for job in state.active.values()]:
+        if job.releasing_nodes:
+            found.append(Claim(job.spec.job_id, job.releasing_nodes, None))
+        if job.expected_end_s <= reservation.start_s and job.nodes > job.releasing_nodes:
+            found.append(Claim(job.spec.job_id, job.nodes - job.releasing_nodes, job.expected_end_s))
+    return tuple(sorted(found, key=lambda claim: (claim.until_s is not None, claim.until_s or 0.0, claim.job_id)))
+
+
+def explain(state: SchedulerState, policy: Policy, histories: Histories, job_id: int, now: float) -> Explanation:
+    """Explain where a job is.
+
+    Raises:
+        KeyError: No such job.
+    """
+    job = state.jobs[job_id]
+    text, reservation, claims = job.note, None, tuple[Claim, ...]()
+    if job.state is JobState.QUEUED:
+        reservation = state.reservation_of(job_id)
+        text = policy.why_waiting(state.view(), job.spec, reservation)
+        claims = counts_on(state, reservation) if reservation is not None else ()
+    own = reservation is not None and reservation.job_id == job_id
+    start_s = reservation.start_s if reservation is not None and own else None
+    nodes = tuple(job.allotment)
+    return Explanation(job_id, job.spec.name, job.state, now, text, nodes, start_s, claims, histories.of(job_id))

@@ -90,6 +90,10 @@ class TraceJob:
                 raise InvalidJobError(f"job {self.job_id}: {what} is {value}, must be positive and finite")
         if not (self.submit_s >= 0 and math.isfinite(self.submit_s)):
             raise InvalidJobError(f"job {self.job_id}: submit_s is {self.submit_s}, must not be negative, and finite")
+        if not 0 <= self.rho <= 1 or self.steps < 0:
+            raise InvalidJobError(
+                f"job {self.job_id}: rho is {self.rho}, must be from 0 to 1; steps is {self.steps}, not negative"
+            )
 
     @property
     def is_malleable(self) -> bool:

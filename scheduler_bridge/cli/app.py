@@ -16,6 +16,7 @@ from scheduler_bridge.cli import (
     serve,
     shutdown,
     submit,
+    workload,
 )
 from scheduler_bridge.cli.errors import CliError, show
 from scheduler_bridge.live import ControlError, DaemonError, SubmitError
@@ -30,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (serve, submit, queue, explain, nodes, cancel, resize, report, policies, doctor, shutdown):
+for command in (serve, submit, queue, explain, nodes, cancel, resize, report, policies, workload, doctor, shutdown):
     command.register(app)
 
 

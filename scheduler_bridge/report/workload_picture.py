@@ -1,0 +1,123 @@
+"""Pictures of workloads: sizes and runtimes as the papers draw them, submissions and use over time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from scheduler_bridge.report.palette import OKABE_ITO
+from scheduler_bridge.workloads.statistics import busy_nodes, describe_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from scheduler_bridge.workloads import Workload
+
+_HOUR_S = 3600
+_DAY_S = 86_400
+_GREY = "#6b6b6b"
+_BLUE, _ORANGE = OKABE_ITO[4], OKABE_ITO[1]
+
+
+def draw_workload(workload: Workload) -> Figure:
+    """Draw four panels: sizes, runtimes, submissions and nodes in use.
+
+    Raises:
+        ValueError: The workload has no jobs.
+    """
+    numbers = describe_workload(workload)
+    figure = Figure(figsize=(11.0, 6.6), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{numbers.name}: {numbers.jobs:,} jobs, {numbers.nodes:,} nodes", fontsize=13, fontweight="bold")
+    (sizes, runtimes), (submissions, use) = figure.subplots(2, 2)
+    jobs = workload.jobs
+    _shares(sizes, [job.nodes for job in jobs], "nodes", 2)
+    _shares(runtimes, [job.runtime_s / _HOUR_S for job in jobs], "runtime in hours", 10)
+    _submissions(submissions, workload)
+    _use(use, workload)
+    if numbers.synthetic:
+        figure.text(0.995, 0.985, "SYNTHETIC", ha="right", va="top", color="#D55E00", fontweight="bold", fontsize=11)
+    return figure
+
+
+def write_workload_png(workload: Workload, path: Path) -> None:
+    """Write the picture.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    draw_workload(workload).savefig(path, format="png", metadata={"Software": None})
+
+
+def _shares(axes: Axes, values: Sequence[float], label: str, base: int) -> None:
+    """The cumulative share of the jobs; the axis of values is logarithmic."""
+    ordered = sorted(values)
+    count = len(ordered)
+    axes.step(ordered, [100 * (index + 1) / count for index in range(count)], where="post", color=_BLUE, lw=1.5)
+    axes.set_xscale("log", base=base)
+    if base == 2:
+        axes.xaxis.set_major_locator(LogLocator(base=4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set(xlabel=label, ylabel="jobs, cumulative, in %", ylim=(0, 102))
+    _plain(axes)
+
+
+def _submissions(axes: Axes, workload: Workload) -> None:
+    first_s = workload.jobs[0].submit_s
+    span_s = max(workload.jobs[-1].submit_s - first_s, 1.0)
+    unit_s, unit = (_DAY_S, "days") if span_s > 2 * _DAY_S else (_HOUR_S, "hours") if span_s > _HOUR_S else (1, "s")
+    slot_s = _HOUR_S if span_s > 2 * _HOUR_S else span_s / 30
+    counts = Counter(int((job.submit_s - first_s) // slot_s) for job in workload.jobs)
+    slots = range(max(counts) + 1)
+    axes.fill_between(
+        [slot * slot_s / unit_s for slot in slots],
+        [counts[slot] * _HOUR_S / slot_s for slot in slots],
+        step="post",
+        color=_ORANGE,
+        lw=0,
+    )
+    axes.set(xlabel=f"{unit} since the first submission", ylabel="submissions per hour", xlim=(0, span_s / unit_s))
+    axes.set_ylim(bottom=0)
+    _plain(axes)
+
+
+def _use(axes: Axes, workload: Workload) -> None:
+    known = any(job.wait_s is not None for job in workload.jobs)
+    first_s = workload.jobs[0].submit_s
+    steps = busy_nodes(workload.jobs)
+    span_s = max(workload.jobs[-1].submit_s - first_s, 1.0)
+    unit_s, unit = (_DAY_S, "days") if span_s > 2 * _DAY_S else (_HOUR_S, "hours") if span_s > _HOUR_S else (1, "s")
+    axes.fill_between(
+        [(time_s - first_s) / unit_s for time_s, _ in steps],
+        [busy for _, busy in steps],
+        step="post",
+        color=_BLUE,
+        alpha=0.75,
+        lw=0,
+    )
+    axes.axhline(workload.nodes, color="#D55E00", lw=1.2)
+    axes.annotate(
+        "the machine", (1, workload.nodes), xycoords=("axes fraction", "data"), xytext=(-3, 3),
+        textcoords="offset points", ha="right", color="#D55E00", fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8},
+    )  # fmt: skip
+    what = "nodes in use, as recorded" if known else "nodes wanted, if all started at once"
+    axes.set(xlabel=f"{unit} since the first submission", ylabel=what, xlim=(0, span_s / unit_s))
+    axes.set_ylim(bottom=0, top=max(workload.nodes * 1.12, axes.get_ylim()[1]))
+    _plain(axes)
+
+
+def _plain(axes: Axes) -> None:
+    axes.grid(visible=True, color="#e4e4e4", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=9, colors=_GREY)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

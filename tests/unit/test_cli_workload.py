@@ -1,0 +1,96 @@
+"""``malleable workload``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.cli.app import run
+from scheduler_bridge.workloads import read_swf
+
+HEADER = "; MaxNodes: 4\n; UnixStartTime: 86400\n"
+
+
+def swf(path: Path, jobs: int = 10) -> Path:
+    lines = (f"{job} {job * 3600} 5 100 {1 + job % 4} -1 -1 -1 200 -1 1 3 4 -1 2 1 -1 -1\n" for job in range(jobs))
+    path.write_text(HEADER + "".join(lines) + "broken\n")
+    return path
+
+
+def out(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    code = run(["workload", *map(str, words)])
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert run(["workload", *map(str, words)]) == 2
+    return capsys.readouterr().err
+
+
+def test_stats_tell_numbers_and_broken_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, png = swf(tmp_path / "w.swf"), tmp_path / "w.png"
+    text = out(capsys, "stats", file, "--png", png)
+    assert "w: 10 jobs for 4 nodes" in text
+    assert "not 18 numbers" in text
+    assert struct.unpack(">II", png.read_bytes()[16:24]) == (1320, 792)
+    numbers = json.loads(out(capsys, "stats", file, "--json"))
+    assert (numbers["jobs"], numbers["synthetic"], numbers["sizes"]["largest"]) == (10, False, 4)
+    assert numbers["findings"]["skipped"]["not 18 numbers"]["count"] == 1
+
+
+def test_a_window_by_date_or_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = swf(tmp_path / "w.swf")
+    for begin in ("1970-01-02T05:00:00", "18000"):
+        numbers = json.loads(out(capsys, "stats", file, "--from", begin, "--days", "0.125", "--json"))
+        assert numbers["jobs"] == 3
+    assert "neither a date nor seconds" in refused(capsys, "stats", file, "--from", "soon")
+    assert "no job in this time" in refused(capsys, "stats", file, "--from", "9999999")
+
+
+def test_convert_writes_malleable_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "m.swf.gz"
+    text = out(capsys, "convert", swf(tmp_path / "w.swf"), "--malleable", "0.5", "--seed", "3", "-o", target)
+    assert "5 malleable jobs" in text
+    assert sum(job.is_malleable for job in read_swf(target).jobs) == 5
+    assert "rules are" in refused(capsys, "convert", tmp_path / "w.swf", "--rule", "x", "-o", target)
+
+
+def test_clean_tells_the_node_hours_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cori.csv"
+    path.write_text(
+        "Job,Submit,Start,End,Elapsed Secs,Nodes Allocated,Raw Hours,Host Name\n"
+        "1,2022-11-06 20:00:00,2022-11-06 21:00:00,2022-11-06 22:00:00,3600,3,3.0,cori knl\n"
+        "2,2022-11-06 20:00:00,2022-11-06 21:00:00,2022-11-06 22:00:00,3600,1,0.1,cori knl\n"
+    )
+    text = out(capsys, "clean", path, "-o", tmp_path / "c.swf")
+    assert "shared its nodes" in text
+    assert "1 node-hours lost: 25.000 %" in text
+    assert len(read_swf(tmp_path / "c.swf")) == 1
+
+
+def test_generate_lists_draws_and_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Lublin and Feitelson" in out(capsys, "generate")
+    assert "lublin" in json.loads(out(capsys, "generate", "--json"))
+    target = tmp_path / "g.swf"
+    text = out(capsys, "generate", "lublin", "--seed", "1", "--set", "jobs=50", "--set", "load=0.7", "-o", target)
+    assert "SYNTHETIC" in text
+    assert len(read_swf(target)) == 50
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("generate", "nothing"), "unknown generator"),
+        (("generate", "lublin", "--set", "jobs"), "no value"),
+        (("generate", "lublin", "--set", "jobs=many"), "not a whole number"),
+        (("generate", "lublin", "--set", "size=1"), "no option 'size'"),
+        (("stats", "README.xyz"), "unknown form"),
+    ],
+)
+def test_mistakes_are_explained(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], what: str) -> None:
+    assert what in refused(capsys, *words)

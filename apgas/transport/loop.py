@@ -29,6 +29,7 @@ from functools import partial
 from typing import Final
 
 from apgas.transport import forks
+from apgas.transport.poller import Poller
 from apgas.transport.timers import Timer, Timers
 from apgas.transport.watch import Watch
 
@@ -79,6 +80,7 @@ class EventLoop:
         self.abandoned = False
         self.on_broken: Callable[[BaseException], None] = _ignore
         self._epoll = select.epoll()
+        self._poller = Poller(self._epoll.poll)
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._wake_fd, READ)
         self._handlers: dict[int, Callable[[int], None]] = {self._wake_fd: self._woken}
@@ -358,7 +360,7 @@ class EventLoop:
         timeout_s = 0.0 if busy else self._timers.seconds_left()
         if limit_s is not None:
             timeout_s = limit_s if timeout_s is None else min(timeout_s, limit_s)
-        events = self._epoll.poll(timeout_s)
+        events = self._poller.poll(timeout_s)
         self._sleeping = False
         self.wakeups += 1
         for fd, what in events:

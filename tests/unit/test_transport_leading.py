@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from support.loops import pass_through
 
 from apgas.transport.loop import EventLoop
+from apgas.transport.poller import Events, Poller
 
 
 @pytest.fixture
@@ -62,16 +63,13 @@ def test_a_leader_does_not_sleep_on_what_came_about_before_it_said_so(loop: Even
     """What it waits for comes about, and is told, between its look and its sleep."""
     came: list[bool] = []
     sleeps: list[float | None] = []
-    poll = loop._epoll.poll
+    poll = loop._poller.poll
 
-    class Epoll:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(loop_epoll, name)
-
-        def poll(self, timeout: float | None) -> Any:
+    class Recording(Poller):
+        def poll(self, timeout_s: float | None) -> Events:
             if threading.current_thread() is threading.main_thread():
-                sleeps.append(timeout)
-            return poll(timeout)
+                sleeps.append(timeout_s)
+            return poll(timeout_s)
 
     def done() -> bool:
         before = bool(came)
@@ -81,10 +79,9 @@ def test_a_leader_does_not_sleep_on_what_came_about_before_it_said_so(loop: Even
         return before
 
     pass_through(loop)
-    loop_epoll, loop._epoll = loop._epoll, cast(Any, Epoll())
+    loop._poller = Recording(loop._epoll.poll)
     for _ in range(10):
         came.clear()
         loop.lead(done, 0.05)
-    loop._epoll = loop_epoll
     assert sleeps
     assert set(sleeps) == {0.0}

@@ -9,10 +9,9 @@ where the line would fall, and where all samples have one size, it is level at t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
-
-import msgspec
 
 from apgas.core.resize import Kind, ResizeRecord
 
@@ -23,7 +22,8 @@ MOST: Final = 64
 _AFTER_THE_END: Final = "post"
 
 
-class Sample(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Sample:
     """A resize that was carried out: its kind, how many places came or went, and the seconds of its phases."""
 
     kind: Kind
@@ -31,7 +31,8 @@ class Sample(msgspec.Struct, frozen=True):
     phases: dict[str, float]
 
 
-class Estimate(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Estimate:
     """How long an order is expected to take.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -17,7 +18,8 @@ OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
 Method: TypeAlias = Literal["preGrow", "postGrow", "preShrink", "postShrink", "shrinkAborted"]
 
 
-class Deadlines(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Deadlines:
     """How long each step of an order may take, in seconds.
 
     Attributes:
@@ -40,10 +42,10 @@ class Deadlines(msgspec.Struct, frozen=True):
     deferred_s: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise UsageError(f"deadline {name} must be a positive number of seconds, not {value!r}")
+                raise UsageError(f"deadline {each.name} must be a positive number of seconds, not {value!r}")
 
     @property
     def after_pre_s(self) -> float:
@@ -51,7 +53,8 @@ class Deadlines(msgspec.Struct, frozen=True):
         return max(self.spawn_s, self.drain_s + self.release_s) + self.post_s
 
 
-class Bounds(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Bounds:
     """How many nodes the program can run on: at least ``min_nodes``, at most ``max_nodes`` (None: any number).
 
     Raises:
@@ -82,7 +85,8 @@ class ResizeOrder(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
-class ResizeRecord(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ResizeRecord:
     """How an order ended.
 
     Attributes:
@@ -110,17 +114,18 @@ class ResizeRecord(msgspec.Struct, frozen=True):
     places: tuple[int, ...] = ()
 
 
-class Current(msgspec.Struct):
+@dataclass(slots=True)
+class Current:
     """The order that is being carried out."""
 
     order: ResizeOrder
     began_s: float
     phase_began_s: float
-    phases: dict[str, float] = msgspec.field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
     places: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
-    pending: set[int] = msgspec.field(default_factory=set)
-    died: set[int] = msgspec.field(default_factory=set)
+    pending: set[int] = field(default_factory=set)
+    died: set[int] = field(default_factory=set)
     seconds: float | None = None
     note: str = ""
 

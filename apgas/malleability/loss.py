@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
-
-import msgspec
 
 from apgas.errors import UsageError
 
@@ -17,7 +16,8 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
 
-class OnLoss(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OnLoss:
     """Keep trying to reconnect for ``reconnect_s`` seconds; 0: end at once."""
 
     reconnect_s: float = 0.0

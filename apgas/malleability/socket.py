@@ -1,9 +1,9 @@
 """The socket communicator: a job's side of the wire protocol v2, over TCP.
 
 Two daemon threads: one blocks in reading, one blocks until there is something to send. After a lost connection the
-job says hello again, then (if it is ready for orders) ready, then the last outcomes and losses, which may have been
-under way, then the requests that were not answered, then what was kept. The scheduler repeats an open order; an order
-that was delivered before is dropped here.
+job says hello again, then ready (or disable, if it is not any more), then the last outcomes and losses, which may have
+been under way, then the requests that were not answered, then what was kept. The scheduler repeats an open order; an
+order that was delivered before is dropped here.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class SocketCommunicator:
         self._outcomes: deque[wire.Outcome | wire.Lost] = deque(maxlen=_REMEMBERED_OUTCOMES)
         self._asked: dict[int, wire.Evolving] = {}
         self._ready_nodes: tuple[wire.NodeName, ...] | None = None
+        self._disabled = False
         self._seen_orders: set[int] = set()
         self._socket: socket.socket | None = None
         self._closed = False
@@ -67,7 +68,7 @@ class SocketCommunicator:
         self._threads: list[threading.Thread] = []
 
     def start(self, listener: OrderListener) -> None:
-        """Connect and begin to deliver orders to ``listener``.
+        """Connect and begin to deliver orders to ``listener``; a scheduler that may come back need not be there yet.
 
         Raises:
             ApgasError: The scheduler cannot be reached or refuses this job; the text says why.
@@ -76,13 +77,18 @@ class SocketCommunicator:
         if self._listener is not None:
             raise UsageError("the communicator was started already")
         self._listener = listener
+        lines: BinaryIO | None = None
+        failure = ""
         try:
             connection, lines = self._connect()
         except OSError as error:
-            raise ApgasError(f"cannot reach the scheduler at {self._where()}: {error}") from None
-        with self._changed:
-            self._socket = connection
-        for run, name in ((lambda: self._read(lines), "orders"), (self._write, "reports")):
+            if not self._on_loss.reconnect_s:
+                raise ApgasError(f"cannot reach the scheduler at {self._where()}: {error}") from None
+            failure = str(error)
+        else:
+            with self._changed:
+                self._socket = connection
+        for run, name in ((lambda: self._read(lines, failure), "orders"), (self._write, "reports")):
             thread = threading.Thread(target=run, name=f"apgas-scheduler-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -146,8 +152,8 @@ class SocketCommunicator:
 
     # reading thread -------------------------------------------------------------------------------------------------
 
-    def _read(self, lines: BinaryIO) -> None:
-        current: BinaryIO | None = lines
+    def _read(self, lines: BinaryIO | None, failure: str) -> None:
+        current = lines if lines is not None else self._reconnect(failure)
         while current is not None:
             reason = self._deliver_until_lost(current)
             current.close()
@@ -229,6 +235,8 @@ class SocketCommunicator:
         again: list[wire.Message] = []
         if self._ready_nodes is not None:
             again.append(wire.Ready(nodes=self._ready_nodes))
+        elif self._disabled:
+            again.append(wire.Disable())
         unanswered = [request for request in self._asked.values() if request not in self._pending]
         self._pending.extendleft(reversed([*again, *self._outcomes, *unanswered]))
         self._outcomes.clear()
@@ -265,6 +273,7 @@ class SocketCommunicator:
                 self._ready_nodes = message.nodes
             case wire.Disable():
                 self._ready_nodes = None
+                self._disabled = True
                 self._asked.clear()
             case wire.Outcome():
                 self._outcomes.append(message)

@@ -19,9 +19,8 @@ import time
 from array import array
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
-
-import msgspec
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
@@ -54,7 +53,8 @@ wards = orphans.Wards()
 """Processes of this machine that end with this one."""
 
 
-class Identity(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Identity:
     """What a place knows when it starts: its id, all members in the order of their ids, the epoch.
 
     ``beginning``: what the mpi plane begins with; None on the tcp plane.
@@ -66,7 +66,8 @@ class Identity(msgspec.Struct, frozen=True):
     beginning: Beginning | None = None
 
 
-class Start(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Start:
     """A place that is about to begin: who it is, the job's secret, and where it listens."""
 
     identity: Identity
@@ -74,7 +75,8 @@ class Start(msgspec.Struct, frozen=True):
     listening: Listening
 
 
-class Admission(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Admission:
     """What place 0 tells newcomers over MPI; ``places`` are the ids of one spawned world, in the order of its ranks."""
 
     places: tuple[int, ...]

@@ -15,11 +15,10 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from apgas.errors import ApgasError
 from apgas.runtime import environment
@@ -40,7 +39,8 @@ if proxy and not os.access(proxy, os.X_OK): raise SystemExit("MPI is not install
 """
 
 
-class Launcher(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Launcher:
     """How mpiexec starts processes on other hosts.
 
     Attributes:

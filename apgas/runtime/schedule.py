@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from typing import Final
-
-import msgspec
 
 from apgas.core.resize import RecordKind, ResizeRecord
 from apgas.errors import UsageError
@@ -21,7 +20,8 @@ _FIRST: Final = 1 << 40
 """Scheduled orders get numbers that no scheduler uses."""
 
 
-class ScheduledOrder(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ScheduledOrder:
     """An order that falls due ``at_s`` seconds after the schedule was set."""
 
     at_s: float

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
+from dataclasses import dataclass
 
 from apgas.runtime import current
 
 
-class Statistics(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Statistics:
     """Counts of one place since the program began there.
 
     Attributes:

@@ -20,6 +20,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -52,7 +53,8 @@ class Build(msgspec.Struct, frozen=True, array_like=True):
     worlds: tuple[tuple[int, ...], ...]
 
 
-class Epoch(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Epoch:
     """One epoch's communicator for the transport: ``ranks`` are those of the places."""
 
     number: int
@@ -60,13 +62,15 @@ class Epoch(msgspec.Struct, frozen=True):
     ranks: Mapping[int, int]
 
 
-class _ForProgram(msgspec.Struct):
+@dataclass(slots=True)
+class _ForProgram:
     number: int
     comm: Intracomm
     fetched: bool = False
 
 
-class Beginning(msgspec.Struct):
+@dataclass(slots=True)
+class Beginning:
     """What a place starts with.
 
     Attributes:
@@ -78,11 +82,12 @@ class Beginning(msgspec.Struct):
     bridge: Intracomm | None = None
 
 
-class _State(msgspec.Struct):
+@dataclass(slots=True)
+class _State:
     newest: Epoch | None = None
     previous: Epoch | None = None
-    for_program: dict[tuple[int, ...], _ForProgram] = msgspec.field(default_factory=dict)
-    waiting: deque[Build] = msgspec.field(default_factory=deque)
+    for_program: dict[tuple[int, ...], _ForProgram] = field(default_factory=dict)
+    waiting: deque[Build] = field(default_factory=deque)
     building: bool = False
     failure: str = ""
 

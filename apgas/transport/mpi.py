@@ -19,6 +19,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -48,7 +49,8 @@ _LOST_S: Final = 5.0
 """How long sends to a lost place are kept, and receives from a forgotten one: it may have ended one direction only."""
 
 
-class MpiConfig(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MpiConfig:
     """Bounds of an MPI transport. ``bulk_bytes``: from this length on a buffer travels by MPI."""
 
     bulk_bytes: int = 256 * 1024

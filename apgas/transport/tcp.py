@@ -6,10 +6,9 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
-
-import msgspec
 
 from apgas.errors import UsageError
 from apgas.transport import near
@@ -28,7 +27,8 @@ from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decod
 _logger = logging.getLogger(__name__)
 
 
-class TcpConfig(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TcpConfig:
     """Bounds of a TCP transport."""
 
     connect_deadline_s: float = 10.0

@@ -9,7 +9,8 @@ message    greeting        attached, silent     attached, ready            attac
 hello      attach          refuse               refuse                     refuse
 ready      refuse, close   report, -> ready     repeated: ignore;          refuse
                                                 again: refuse
-disable    refuse, close   refuse               report, -> disabled        refuse
+disable    refuse, close   refuse               report, -> disabled        repeated: ignore;
+                                                                           again: refuse
 progress   refuse, close   report               report                     report
 deferred   refuse, close   refuse               report if the order is     the same
                                                 open, else refuse
@@ -186,8 +187,10 @@ class Session:
 
     def _attached(self, link: JobLink, message: wire.ToScheduler) -> list[Action]:
         fresh, self._fresh = self._fresh, False
-        if isinstance(message, wire.Ready) and link.phase == "ready" and fresh:
+        if fresh and (isinstance(message, wire.Ready) and link.phase == "ready"):
             return []  # A reconnected job says again what holds.
+        if fresh and (isinstance(message, wire.Disable) and link.phase == "disabled"):
+            return []
         if isinstance(message, wire.Outcome) and message.outcome == "done" and message.order in link.abandoned:
             reason = f"it grew on {', '.join(message.nodes)} after order {message.order} had failed"
             return [Trespassed(link.job_id, reason)]

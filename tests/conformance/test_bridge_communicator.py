@@ -162,9 +162,26 @@ def test_a_refused_job_is_told_why(scheduler: Scheduler, listener: Listener) -> 
 
 def test_nobody_there_is_an_error(scheduler: Scheduler, listener: Listener) -> None:
     scheduler.close()
-    communicator = SocketCommunicator(f"127.0.0.1:{scheduler.port}", 3, TOKEN, "reconnect:60")
+    communicator = SocketCommunicator(f"127.0.0.1:{scheduler.port}", 3, TOKEN)
     with pytest.raises(ApgasError, match=f"127.0.0.1:{scheduler.port}"):
         communicator.start(listener)
+
+
+def test_a_job_may_start_before_its_scheduler_is_back(listener: Listener) -> None:
+    reserved = socket.socket()
+    reserved.bind(("127.0.0.1", 0))  # Not listening: whoever connects is refused.
+    port = reserved.getsockname()[1]
+    communicator = SocketCommunicator(f"127.0.0.1:{port}", 3, TOKEN, "reconnect:60")
+    communicator.start(listener)
+    communicator.send(wire.Ready(nodes=("n1",)))
+    reserved.listen()
+    connection, _ = reserved.accept()
+    with connection, connection.makefile("rb") as lines:
+        assert isinstance(wire.decode_to_scheduler(lines.readline()), wire.Hello)
+        connection.sendall(wire.encode(wire.Welcome(version=wire.PROTOCOL_VERSION)))
+        assert wire.decode_to_scheduler(lines.readline()) == wire.Ready(nodes=("n1",))
+        communicator.close()
+    reserved.close()
 
 
 @pytest.mark.parametrize("last_words", [b"", b"{half a message", b"x" * (wire.MAX_LINE_BYTES + 10) + b"\n", b"{}\n"])
@@ -252,13 +269,14 @@ def test_messages_of_a_lost_connection_are_kept(scheduler: Scheduler, listener: 
     assert listener.told.empty()
 
 
-def test_a_disabled_job_does_not_say_ready_again(scheduler: Scheduler, listener: Listener) -> None:
+def test_a_disabled_job_says_disable_again_and_not_ready(scheduler: Scheduler, listener: Listener) -> None:
     with Connected(scheduler, listener, "reconnect:60") as job:
         for message in (wire.Ready(nodes=("n1",)), wire.Disable()):
             job.communicator.send(message)
             assert job.peer.read() == message
         job.peer.close()
         again = scheduler.accept()
+        assert again.read() == wire.Disable()
         job.communicator.send(wire.Progress(done=1.0))
         assert again.read() == wire.Progress(done=1.0)
 

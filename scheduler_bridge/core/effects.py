@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-import msgspec
 
-
-class StartJob(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class StartJob:
     """Start the job on ``nodes``, place 0 on the first; answered by ``JobStarted`` or ``JobEnded``."""
 
     job_id: int
     nodes: tuple[str, ...]
 
 
-class SendOrder(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class SendOrder:
     """Tell the job to resize; answered by completed, failed, or deferred and then one of the two.
 
     Attributes:
@@ -33,20 +34,23 @@ class SendOrder(msgspec.Struct, frozen=True, tag=True):
     count: int
 
 
-class KillJob(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class KillJob:
     """End the job, whatever it does; answered by ``JobEnded``."""
 
     job_id: int
     reason: str
 
 
-class WakeAt(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class WakeAt:
     """Report ``WakeUp`` at ``time_s`` of the scheduler's clock. A later one does not replace an earlier one."""
 
     time_s: float
 
 
-class Refuse(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class Refuse:
     """Nothing comes of a submission (the job stays unknown), or of the evolving request of a job that holds nodes."""
 
     job_id: int

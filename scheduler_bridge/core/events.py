@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
-
-import msgspec
 
 from scheduler_bridge.model import JobSpec
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "timeout", "lost"]
 
 
-class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
     """A user submitted a job."""
 
     job: JobSpec
 
 
-class JobStarted(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class JobStarted:
     """The processes of a job run; its walltime begins."""
 
     job_id: int
 
 
-class JobEnded(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class JobEnded:
     """Nothing of the job is left; its nodes are free. ``outcome`` is what the processes' end looked like."""
 
     job_id: int
@@ -31,19 +33,22 @@ class JobEnded(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
-class MalleableReady(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class MalleableReady:
     """The job registered a malleable handler: it takes orders from now on."""
 
     job_id: int
 
 
-class MalleableEnded(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class MalleableEnded:
     """The job gave its handler up: no further orders."""
 
     job_id: int
 
 
-class GrowCompleted(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class GrowCompleted:
     """The job runs on ``nodes`` as well. Ordered nodes that are not among them go back to the scheduler."""
 
     job_id: int
@@ -51,7 +56,8 @@ class GrowCompleted(msgspec.Struct, frozen=True, tag=True):
     nodes: tuple[str, ...]
 
 
-class ShrinkCompleted(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class ShrinkCompleted:
     """The job released ``nodes``, which it chose itself; nothing of it is left there."""
 
     job_id: int
@@ -59,7 +65,8 @@ class ShrinkCompleted(msgspec.Struct, frozen=True, tag=True):
     nodes: tuple[str, ...]
 
 
-class ResizeFailed(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class ResizeFailed:
     """The job refused or aborted the order and goes on at its old size."""
 
     job_id: int
@@ -67,7 +74,8 @@ class ResizeFailed(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
-class ResizeDeferred(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class ResizeDeferred:
     """The job will carry the order out in a later phase; completed or failed follows."""
 
     job_id: int
@@ -75,14 +83,16 @@ class ResizeDeferred(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
-class EvolvingRequest(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class EvolvingRequest:
     """The job asks for ``delta`` nodes more (positive) or offers nodes back (negative)."""
 
     job_id: int
     delta: int
 
 
-class NodesLost(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class NodesLost:
     """The job's processes on ``nodes`` died, and it goes on without them."""
 
     job_id: int
@@ -90,25 +100,29 @@ class NodesLost(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
-class NodeUp(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class NodeUp:
     """The node is (back) in service; it may be a new one."""
 
     node: str
 
 
-class NodeDown(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class NodeDown:
     """The node is out of service."""
 
     node: str
 
 
-class CancelJob(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class CancelJob:
     """The user or the operator wants the job gone."""
 
     job_id: int
 
 
-class WakeUp(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class WakeUp:
     """A time named by ``WakeAt`` has come. More of them than asked for do no harm."""
 
 

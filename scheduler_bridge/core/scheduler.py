@@ -20,6 +20,7 @@ from scheduler_bridge.core.events import (
     NodeDown,
     NodesLost,
     NodeUp,
+    Outcome,
     ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
@@ -66,6 +67,45 @@ class SchedulerCore:
         """What decides."""
         return self._policy
 
+    def use(self, policy: Policy, settings: Settings) -> None:
+        """Let another policy decide from the next event on, whatever that is."""
+        self._policy = policy
+        self._state.settings = settings
+        self._state.changed = True
+
+    def save(self) -> tuple[SchedulerState, Histories, float]:
+        """Return the whole state, to be pickled at once: it changes with the next event."""
+        return self._state, self._histories, self._now
+
+    @classmethod
+    def resume(cls, saved: tuple[SchedulerState, Histories, float], policy: Policy) -> SchedulerCore:
+        """Return a core that goes on where another one was saved."""
+        core = cls((), policy)
+        core._state, core._histories, core._now = saved
+        return core
+
+    @property
+    def held_nodes(self) -> int:
+        """How many nodes jobs hold."""
+        return self._state.pool.held
+
+    def state(self, job_id: int) -> JobState:
+        """Where a job is in its life.
+
+        Raises:
+            KeyError: No such job.
+        """
+        return self._state.jobs[job_id].state
+
+    def ended(self, job_id: int) -> tuple[Outcome, str] | None:
+        """How a job ended and why; None if it has not.
+
+        Raises:
+            KeyError: No such job.
+        """
+        job = self._state.jobs[job_id]
+        return (job.outcome, job.reason) if job.outcome is not None else None
+
     @property
     def anomalies(self) -> tuple[str, ...]:
         """The last reports that contradicted what the core knew."""
@@ -91,8 +131,7 @@ class SchedulerCore:
         state = self._state
         state.touched.clear()
         effects: list[Effect] = []
-        batch = sorted(events, key=batch_rank)
-        for event in batch:
+        for event in sorted(events, key=batch_rank):
             effects += self._apply(event, now)
         effects += alarms.ring(state, now)
         if remembers := bool(self._histories.remembered):
@@ -146,7 +185,7 @@ class SchedulerCore:
             KeyError: No such job.
         """
         job = self._state.jobs[job_id]
-        text = str(job.note)
+        text = job.note
         if job.state is JobState.QUEUED:
             text = self._policy.why_waiting(self._state.view(), job.spec, self._state.reservation_of(job_id))
         return f"job {job_id} is {job.state}: {text}"

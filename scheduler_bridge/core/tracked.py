@@ -7,17 +7,16 @@ from typing import Literal
 
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, InvalidTransitionError, JobState, Step
-from scheduler_bridge.model import Allotment, JobSpec, Reason, RunningJob
+from scheduler_bridge.model import Allotment, JobSpec, RunningJob
 
 
 @dataclass(frozen=True, slots=True)
 class PendingOrder:
-    """An order that the job has not answered yet. ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs."""
+    """An order that the job has not answered yet. ``nodes``: to arrive, or (shrink) wished back."""
 
     order: int
     kind: Literal["grow", "shrink"]
     nodes: tuple[str, ...]
-    ranks: int
     count: int
     deferred: bool = False
 
@@ -39,15 +38,13 @@ class TrackedJob:
     kill: tuple[Outcome, str] | None = None
     outcome: Outcome | None = None
     reason: str = ""
-    note: Reason = "submitted"
+    note: str = "submitted"
     starts: int = 0
     grows: int = 0
     shrinks: int = 0
     last_resize: Literal["grow", "shrink"] | None = None
     losses: int = 0
     """Nodes that it went on without; it may hold less than its minimum then."""
-    counted: int = 0
-    """Nodes that the invariants have counted it with."""
     _view: RunningJob | None = None
 
     def __post_init__(self) -> None:

@@ -70,6 +70,9 @@ class Controlled(Protocol):
     def record(self) -> RunRecord:
         """Give the record of the run so far."""
 
+    async def durable(self) -> None:
+        """Wait until everything so far outlasts the daemon."""
+
     def request_stop(self) -> None:
         """Begin to end."""
 
@@ -142,7 +145,9 @@ class ControlServer:
             if not allowance.take(loop.time()):
                 flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
                 return await _finish(reader, writer, flood)
-            writer.write(_encode(self._reply(line)))
+            reply = self._reply(line)
+            await self._target.durable()  # What is answered holds, whatever happens next.
+            writer.write(_encode(reply))
             async with asyncio.timeout(_IDLE_S):
                 await writer.drain()
 

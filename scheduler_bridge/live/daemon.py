@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import Explanation, SchedulerCore, settings_for
+from scheduler_bridge.core import Explanation
+from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver
+from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.live.restore import Restored, restore
 from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.record import Recorder, RunRecord
+from scheduler_bridge.live.store import Store, StoreError
+from scheduler_bridge.record import RunRecord
 
 if TYPE_CHECKING:
     from scheduler_bridge.live.thread import DaemonThread
+
+_logger = logging.getLogger(__name__)
 
 
 class Daemon:
@@ -40,7 +46,8 @@ class Daemon:
         self._error: Exception | None = None
         self._folder: StateFolder | None = None
         self._driver: Driver | None = None
-        self._recorder: Recorder | None = None
+        self._store: Store | None = None
+        self._restored: Restored | None = None
         self._control = ControlServer(self, config.limits)
 
     @staticmethod
@@ -56,13 +63,15 @@ class Daemon:
         return DaemonThread(config)
 
     async def __aenter__(self) -> Self:
-        policy = policies.get(self.config.policy, **self.config.parameters)
+        policies.get(self.config.policy, **self.config.parameters)
         self._folder = StateFolder(self.config.state_dir)
         try:
-            settings = settings_for(self.config.policy)
-            await self._start(self._folder, SchedulerCore(self.config.nodes, policy, settings, remember="all"))
+            self._store = Store(self._folder.path)
+            await self._start(self._folder, self._store)
         except BaseException:
             await self._stop_servers()
+            if self._store is not None:
+                self._store.close()
             self._folder.close()
             raise
         return self
@@ -74,16 +83,19 @@ class Daemon:
         if self._error is not None and error is None:
             raise self._error
 
-    async def _start(self, folder: StateFolder, core: SchedulerCore) -> None:
-        started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._recorder = Recorder(self.config.nodes, self.config.policy, started_at=started_at)
-        self._driver = Driver(self.config, core, self._recorder, folder, self._broke)
-        folder.begin(started_at=started_at, policy=self.config.policy, nodes=self.config.nodes)
-        await self._driver.dialogue.server.start(self.config.host)
+    async def _start(self, folder: StateFolder, store: Store) -> None:
+        self._restored = restored = restore(store, self.config, folder.next_job_id())
+        journal = Journal(store, restored.number, restored.next_seq, self._broke)
+        self._driver = Driver(self.config, restored.ledger, journal, folder, restored.origin_s, self._broke)
+        await self._driver.dialogue.server.start(self.config.host, folder.last_port())
+        if restored.rows is None:
+            self._driver.end_strangers(())
+        else:
+            self._driver.resume(self.config, restored.rows)
         await self._control.start(folder.path)
         folder.publish(
             jobs=self.endpoint, control=str(folder.control_socket), pid=os.getpid(), policy=self.config.policy,
-            nodes=self.config.nodes, started_at=started_at,
+            nodes=self.config.nodes, started_at=restored.ledger.recorder.record().started_at,
         )  # fmt: skip
 
     async def stop(self) -> None:
@@ -96,10 +108,21 @@ class Daemon:
             if self._driver is not None:
                 await self._driver.close()
             await self._stop_servers()
-            if self._recorder is not None:
-                folder.write_history(self._recorder.record())
+            if self._driver is not None and self._store is not None and self._restored is not None:
+                self._end_era(self._store, self._driver, self._restored)
+            folder.write_history(self.record())
         finally:
+            if self._store is not None:
+                self._store.close()
             folder.close()
+
+    def _end_era(self, store: Store, driver: Driver, restored: Restored) -> None:
+        """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
+        if driver.is_idle() and driver.is_written():
+            try:
+                store.end_era(restored.number, restored.ledger.next_job_id)
+            except StoreError as error:
+                _logger.error("%s: %s", store.path, error.strerror)
 
     async def _stop_servers(self) -> None:
         await self._control.stop()
@@ -161,19 +184,30 @@ class Daemon:
 
     def record(self) -> RunRecord:
         """Return the record of the run so far; also after the end."""
-        if self._recorder is None:
+        if self._restored is None:
             raise DaemonError("the daemon was never started")
-        return self._recorder.record()
+        return self._restored.ledger.recorder.record()
+
+    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            UnknownPolicyError: There is none of this name.
+            ValueError: A parameter is wrong.
+        """
+        self._serving().use(policy, parameters)
+
+    async def durable(self) -> None:
+        """Wait until everything so far outlasts the daemon (or the disk is known to take nothing)."""
+        await self._serving().durable()
 
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run."""
-        if self._recorder is not None:
-            self._recorder.note(text)
+        self._serving().note(entries.Noted(text))
 
     def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
         """Add the JSON document that a job wrote to the record."""
-        if self._recorder is not None:
-            self._recorder.note_result(job_id, result)
+        self._serving().note(entries.Result(job_id, dict(result)))
 
     def output(self, job_id: int) -> Path:
         """Return the file with a job's standard output."""

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, assert_never
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.job_server import JobServer
-from scheduler_bridge.live.session import Heard, OpenOrder, Trespassed
-from scheduler_bridge.record import Recorder
+from scheduler_bridge.live.ledger import Held, JobFacts
+from scheduler_bridge.live.session import Heard, JobLink, OpenOrder, Trespassed
 
 _logger = logging.getLogger(__name__)
 
 
 class Handle(Protocol):
-    """Reports events to the core."""
+    """Reports events to the core, and facts about them to the log."""
 
-    def __call__(self, *events: ev.Event) -> list[fx.Effect]:
-        """Return what the core wants done; it is being done already."""
+    def __call__(
+        self, *events: ev.Event, facts: Sequence[entries.AnyFact] = (), then: Callable[[], None] | None = None
+    ) -> list[fx.Effect]:
+        """Return what the core wants done; it is done, and ``then``, once the log has it."""
 
 
 class Dialogue:
@@ -30,8 +33,8 @@ class Dialogue:
 
     Args:
         config: Deadlines and limits.
-        recorder: Told what jobs measured of their resizes.
-        handle: Reports an event.
+        jobs: What is known of the jobs that have not ended.
+        handle: Reports events.
         up: Called when a job says that it is ready or has grown: its processes are up.
         doom: Called with a job that runs on nodes that it does not have, and the story.
     """
@@ -39,13 +42,13 @@ class Dialogue:
     def __init__(
         self,
         config: DaemonConfig,
-        recorder: Recorder,
+        jobs: Mapping[int, JobFacts],
         handle: Handle,
         up: Callable[[int], None],
         doom: Callable[[int, str], None],
     ) -> None:
         self._config = config
-        self._recorder = recorder
+        self._jobs = jobs
         self._handle = handle
         self._up = up
         self._doom = doom
@@ -54,11 +57,23 @@ class Dialogue:
         self.server = JobServer(self._heard, config.limits)
         self.progress: dict[int, wire.Progress] = {}
 
-    def expect(self, job_id: int, nodes: tuple[str, ...], *, malleable: bool) -> str:
-        """Let a job that is about to start on ``nodes`` connect; return its token."""
+    def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
+        """Let a job that is about to start on ``nodes`` connect with ``token``."""
         if malleable:
             self._malleable.add(job_id)
-        return self.server.admit(job_id, nodes)
+        self.server.admit(JobLink(job_id, token, frozenset(nodes)))
+
+    def resume(self, held: Held, token: str) -> None:
+        """Let a job of an earlier daemon reconnect; an order that it has not answered is said again then."""
+        row, facts = held.row, held.facts
+        job_id = row.spec.job_id
+        link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses)
+        link.phase = "ready" if row.ready else "disabled" if facts.was_ready else "silent"
+        if row.spec.is_malleable:
+            self._malleable.add(job_id)
+        self.server.admit(link)
+        if row.order is not None:
+            self.order(fx.SendOrder(job_id, row.order.order, row.order.kind, row.order.nodes, row.order.count))
 
     def dismiss(self, job_id: int) -> None:
         """The job has ended."""
@@ -101,7 +116,10 @@ class Dialogue:
         if claimed:  # Told first, so that its nodes are free only when nothing of it is left.
             self._doom(effect.job_id, f"it grew on other nodes than {', '.join(effect.nodes)}")
             return
-        self._handle(ev.ResizeFailed(effect.job_id, effect.order, reason), ev.MalleableEnded(effect.job_id))
+        facts = [entries.Abandoned(effect.job_id, effect.order)] if effect.kind == "grow" else []
+        self._handle(
+            ev.ResizeFailed(effect.job_id, effect.order, reason), ev.MalleableEnded(effect.job_id), facts=facts
+        )
 
     # messages -------------------------------------------------------------------------------------------------------
 
@@ -135,31 +153,41 @@ class Dialogue:
     def _outcome(self, job_id: int, message: wire.Outcome) -> None:
         self._settle(job_id)
         link = self.server.link(job_id)
+        seconds = message.seconds if message.outcome == "done" else None
+        facts = [
+            entries.Reported(job_id, message.order, message.outcome, message.reason, seconds, dict(message.phases))
+        ]
         if message.outcome != "done":
             reason = f"{message.outcome}: {message.reason}" if message.reason else message.outcome
-            self._handle(ev.ResizeFailed(job_id, message.order, reason))
+            self._handle(ev.ResizeFailed(job_id, message.order, reason), facts=facts)
         elif message.kind == "grow":
             if link is not None:
                 link.held |= set(message.nodes)
             self._up(job_id)
-            self._handle(ev.GrowCompleted(job_id, message.order, message.nodes))
+            self._handle(ev.GrowCompleted(job_id, message.order, message.nodes), facts=facts)
         else:
             if link is not None:
                 link.held -= set(message.nodes)
-            self._handle(ev.ShrinkCompleted(job_id, message.order, message.nodes))
-        self._recorder.note_outcome(job_id, message.order, message.outcome, message.reason)
-        if message.outcome == "done":
-            self._recorder.note_measured(job_id, message.order, message.seconds, message.phases)
+            self._handle(ev.ShrinkCompleted(job_id, message.order, message.nodes), facts=facts)
 
     def _lost(self, job_id: int, message: wire.Lost) -> None:
         link = self.server.link(job_id)
         if link is not None:
             link.held -= set(message.nodes)
-        self._handle(ev.NodesLost(job_id, message.nodes, message.reason))
+        self._handle(ev.NodesLost(job_id, message.nodes, message.reason), facts=[entries.Loss(job_id, message.loss)])
 
     def _evolving(self, job_id: int, message: wire.Evolving) -> None:
+        job = self._jobs.get(job_id)
+        if job is not None and message.request in job.answers:  # It lost the answer with a connection.
+            granted, reason = job.answers[message.request]
+            self.server.tell(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
+            return
         granted, reason = self.request(job_id, message.delta)
-        self.server.tell(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
+        answer = wire.Answer(request=message.request, granted=granted, reason=reason)
+        self._handle(
+            facts=[entries.Answered(job_id, message.request, granted, reason)],
+            then=lambda: self.server.tell(job_id, answer),
+        )
 
     def request(self, job_id: int, delta: int) -> tuple[int, str]:
         """Ask the core to resize a job by ``delta``; return the change that was ordered, or 0 and why not."""

@@ -1,32 +1,43 @@
 """Interprets the scheduler core: reports what happens as events, and carries its effects out.
 
-Everything runs on the event loop, so events are handled one at a time and in order. Whatever an effect sets off
-(processes that start, orders that are answered) reports back later, as an event of its own.
+Everything runs on the event loop, so events are handled one at a time and in order. What is decided is carried out when
+the log has it. Whatever an effect sets off (processes that start, orders that are answered) reports back later, as an
+event of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never
+from functools import partial
+from typing import Any, Final, assert_never
 
-from scheduler_bridge.core import Explanation, SchedulerCore
+from scheduler_bridge import policies
+from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.dialogue import Dialogue
+from scheduler_bridge.live.entries import Entry
 from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.journal import Journal
+from scheduler_bridge.live.ledger import VERSION, Held, Ledger
 from scheduler_bridge.live.requests import JobRequest, Snapshot, SubmitError
-from scheduler_bridge.live.runner import Ending
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import snapshot
 from scheduler_bridge.live.template import check_command, find_mpiexec
 from scheduler_bridge.model import InvalidJobError, JobSpec, wording
-from scheduler_bridge.record import Recorder, busy_node_s
 
 _logger = logging.getLogger(__name__)
+
+_FREEZE_EVERY_ROWS: Final = 5000
+"""How many rows a restarted daemon reads at most, while states are small."""
+_ROWS_PER_S: Final = 50_000
+"""So many rows more for each second that it takes to freeze a large state, lest that be all that is done."""
 
 
 class Driver:
@@ -34,44 +45,43 @@ class Driver:
 
     Args:
         config: Settings.
-        core: What decides.
-        recorder: What remembers.
-        folder: Where logs and output go.
+        ledger: What decides and remembers.
+        journal: Where that is written.
+        folder: Where notes and output go.
+        origin_s: Where the scheduler's clock began, on the event loop's.
         broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
     """
 
     def __init__(
         self,
         config: DaemonConfig,
-        core: SchedulerCore,
-        recorder: Recorder,
+        ledger: Ledger,
+        journal: Journal,
         folder: StateFolder,
+        origin_s: float,
         broke: Callable[[Exception], None],
     ) -> None:
-        self._core = core
-        self._recorder = recorder
+        self._ledger = ledger
+        self._journal = journal
         self._folder = folder
         self._broke = broke
         self._loop = asyncio.get_running_loop()
-        self._origin_s = self._loop.time()
-        self._at_s = 0.0
-        self._nodes = len(config.nodes)
-        self._open: set[int] = set()
-        self._requests: dict[int, JobRequest] = {}
+        self._origin_s = origin_s
+        self._thaw_rows = 0
+        self._freeze_rows = _FREEZE_EVERY_ROWS
         self._doomed: dict[int, str] = {}
         self._timers: set[asyncio.TimerHandle] = set()
-        self._next_job_id = folder.next_job_id()
         self._closing = False
         self._broken = False
         self._change = asyncio.Event()
-        self.dialogue = Dialogue(config, recorder, self.handle, self._up, self._doom)
+        self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom)
         self.executor = Executor(folder, find_mpiexec(config.mpiexec), config.grace_s, self._started, self._ended)
 
     # what users ask for ---------------------------------------------------------------------------------------------
 
     def now_s(self) -> float:
         """Seconds since this driver began; never goes back."""
-        return max(self._at_s, self._loop.time() - self._origin_s)
+        return max(self._ledger.at_s, self._loop.time() - self._origin_s)
 
     def submit(self, request: JobRequest) -> int:
         """Queue a job; return its id.
@@ -83,7 +93,7 @@ class Driver:
             raise SubmitError("the scheduler is ending")
         low, wanted, high = request.bounds()
         check_command(request)
-        job_id = self._next_job_id
+        job_id = self._ledger.next_job_id
         try:
             spec = JobSpec(
                 job_id=job_id,
@@ -100,13 +110,8 @@ class Driver:
             )
         except InvalidJobError as error:
             raise SubmitError(str(error)) from None
-        self._next_job_id += 1
-        self._requests[job_id] = request
-        self._open.add(job_id)
-        for effect in self.handle(ev.JobSubmitted(spec)):
+        for effect in self.handle(ev.JobSubmitted(spec), facts=[entries.Requested(job_id, request)]):
             if isinstance(effect, fx.Refuse) and effect.job_id == job_id:
-                del self._requests[job_id]
-                self._open.discard(job_id)
                 field = "min_nodes" if request.job_class == "malleable" else "nodes"
                 raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
         return job_id
@@ -140,23 +145,39 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return replace(self._core.explanation(job_id), now_s=self.now_s())
+        return replace(self._ledger.core.explanation(job_id), now_s=self.now_s())
 
     def _require_open(self, job_id: int) -> None:
-        if job_id not in self._requests:
-            raise KeyError(job_id)
-        if job_id not in self._open:
-            raise ValueError(f"job {job_id} has ended already ({self.snapshot().job(job_id).state})")
+        if (ended := self._ledger.core.ended(job_id)) is not None:
+            raise ValueError(f"job {job_id} has ended already ({ended[0]})")
+
+    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            UnknownPolicyError: There is none of this name.
+            ValueError: A parameter is wrong.
+        """
+        policies.get(policy, **parameters)
+        text = f"{policy} decides from {self.now_s():.0f} s on"
+        self.handle(ev.WakeUp(), facts=[entries.Policy(policy, dict(parameters)), entries.Noted(text)])
+
+    def note(self, *facts: entries.AnyFact) -> None:
+        """Add what is no event to the log and the record."""
+        self.handle(facts=facts)
 
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
         now_s = self.now_s()
-        picture = self._core.snapshot()
-        record = self._recorder.record()
-        held = sum(len(job.nodes) for job in picture.jobs)
-        held_node_s = busy_node_s(record.jobs) + held * (now_s - record.end_s)
-        utilization = held_node_s / (now_s * self._nodes) if now_s > 0 else 0.0
+        ledger = self._ledger
+        picture = ledger.core.snapshot()
+        busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
+        utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
         return snapshot(picture, now_s, utilization, self.dialogue.progress)
+
+    async def durable(self) -> None:
+        """Wait until the log has everything so far on disk (or the disk is known to take nothing)."""
+        await self._journal.settled()
 
     async def changed(self) -> None:
         """Wait for the next event."""
@@ -164,7 +185,11 @@ class Driver:
 
     def is_idle(self) -> bool:
         """Whether no job waits or runs."""
-        return not self._open
+        return not self._ledger.jobs
+
+    def is_written(self) -> bool:
+        """Whether the log has everything on disk."""
+        return self._journal.complete
 
     def is_open(self, job_id: int) -> bool:
         """Whether a job waits or runs.
@@ -172,80 +197,116 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        if job_id not in self._requests:
-            raise KeyError(job_id)
-        return job_id in self._open
+        return self._ledger.core.ended(job_id) is None
 
     async def close(self) -> None:
         """Cancel every job and wait for the ends of the running ones."""
         self._closing = True
         # In one batch, so that no waiting job is started on nodes that a running one gives up.
-        events = [ev.CancelJob(job_id) for job_id in sorted(self._open)]
+        events = [ev.CancelJob(job_id) for job_id in sorted(self._ledger.jobs)]
         if events and not self._broken:
             self.handle(*events)
-        for job_id in sorted(self._open):  # The core asked for it already, unless it is broken.
+        await self._journal.settled()
+        for job_id in sorted(self._ledger.jobs):  # The core asked for it already, unless it is broken.
             self.executor.end(job_id)
         await self.executor.finish()
         for timer in self._timers:
             timer.cancel()
         self.dialogue.close()
+        await self._journal.close()
+        if self._journal.complete:
+            self.executor.close()
+
+    # the life before --------------------------------------------------------------------------------------------------
+
+    def resume(self, config: DaemonConfig, thaw_rows: int) -> None:
+        """Take up what an earlier daemon left: find its runners, await its jobs, decide what is due by now.
+
+        Args:
+            config: Settings, which may be others than before.
+            thaw_rows: How many rows of the log were read.
+        """
+        self._thaw_rows = thaw_rows
+        held = self._ledger.held()
+        self.end_strangers([_key(job) for job in held])
+        for job in held:
+            self._take_up(job)
+        self.handle(*self._reconfigured(config), ev.WakeUp(), facts=self._settings(config))
+
+    def end_strangers(self, known: Iterable[str]) -> None:
+        """End what runs of attempts that the log does not have."""
+        for key in self._folder.end_strangers(known):
+            self.executor.retire(key)
+
+    def _take_up(self, job: Held) -> None:
+        spec = job.row.spec
+        key = _key(job)
+        _logger.info("job %d, %s, is taken up again", spec.job_id, job.row.state)
+        self.dialogue.resume(job, self._folder.token(key))
+        endpoint = self.dialogue.server.endpoint
+        self.executor.start(spec.job_id, job.facts.attempt, job.facts.request, job.nodes, endpoint)
+        if job.row.state is JobState.ENDING:
+            self.executor.end(spec.job_id)
+
+    def _reconfigured(self, config: DaemonConfig) -> list[ev.Event]:
+        before = self._ledger.configured.nodes
+        gone = [ev.NodeDown(node) for node in before if node not in config.nodes]
+        return [*gone, *(ev.NodeUp(node) for node in config.nodes if node not in before)]
+
+    def _settings(self, config: DaemonConfig) -> list[entries.AnyFact]:
+        before = self._ledger.configured
+        now = entries.Configured(config.nodes, config.policy, dict(config.parameters))
+        if now == before:
+            return []
+        if (now.policy, now.parameters) == (before.policy, before.parameters):
+            return [now]  # Whatever policy decides was chosen at run time.
+        return [now, entries.Policy(now.policy, now.parameters)]
 
     # events and effects ---------------------------------------------------------------------------------------------
 
-    def handle(self, *events: ev.Event, not_before_s: float = 0.0) -> list[fx.Effect]:
-        """Let the core take ``events`` of this instant, and carry out what it wants."""
+    def handle(
+        self,
+        *events: ev.Event,
+        facts: Sequence[entries.AnyFact] = (),
+        then: Callable[[], None] | None = None,
+        after: Callable[[], None] | None = None,
+        not_before_s: float = 0.0,
+    ) -> list[fx.Effect]:
+        """Let the core take ``events`` of this instant; what it wants is done, and ``then``, once that is written.
+
+        ``after`` is called only if it could be written.
+        """
         if self._broken:
             return []
-        now_s = max(self.now_s(), not_before_s)
+        entry = Entry(max(self.now_s(), not_before_s), events, tuple(facts))
         try:
-            effects = self._core.handle_batch(events, now_s)
+            effects = self._ledger.take(entry)
         except Exception as error:
             self._broken = True
             self._broke(error)
             raise
-        self._at_s = now_s
-        self._remember(sorted(events, key=ev.batch_rank), effects, now_s)
-        for effect in effects:
-            self._carry_out(effect)
+        actions = [partial(self._carry_out, effect) for effect in effects]
+        self._journal.add(entry, effects, actions if then is None else [*actions, then], after)
+        self._freeze()
         self._change.set()
         self._change = asyncio.Event()
         return effects
 
-    def _remember(self, events: list[ev.Event], effects: list[fx.Effect], now_s: float) -> None:
-        """Log and record ``events``; the effects belong to the last one, for decisions are made once per instant."""
-        judged: dict[int, ev.JobEnded] = {}
-        if any(isinstance(event, ev.JobEnded | ev.CancelJob) for event in events):
-            judged = self._judged()
-        for number, event in enumerate(events, start=1):
-            had = effects if number == len(events) else []
-            self._folder.log(now_s, event, had)
-            if isinstance(event, ev.JobEnded):
-                self._recorder.observe(now_s, judged.get(event.job_id, event), had)
-                self._open.discard(event.job_id)
-                continue
-            self._recorder.observe(now_s, event, had)
-            if isinstance(event, ev.CancelJob) and event.job_id in judged:
-                # A waiting job ends at once; no other event says so.
-                self._recorder.observe(now_s, judged[event.job_id], [])
-                self._open.discard(event.job_id)
-
-    def _judged(self) -> dict[int, ev.JobEnded]:
-        """The ends of jobs as the core judges them: what a job was killed for counts more than its exit status."""
-        return {
-            row.spec.job_id: ev.JobEnded(
-                row.spec.job_id, row.outcome, row.reason.removeprefix(row.outcome).removeprefix(": ")
-            )
-            for row in self._core.snapshot().jobs
-            if row.outcome is not None
-        }
+    def _freeze(self) -> None:
+        """Now and then write the whole state, so that a restart need not begin at the first row."""
+        self._thaw_rows += 1
+        if self._thaw_rows < self._freeze_rows:
+            return
+        self._thaw_rows = 0
+        began_s = self._loop.time()
+        self._journal.freeze(VERSION, self._ledger.freeze())
+        self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
 
     def _carry_out(self, effect: fx.Effect) -> None:
         match effect:
             case fx.StartJob(job_id=job_id, nodes=nodes):
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
-                request = self._requests[job_id]
-                token = self.dialogue.expect(job_id, nodes, malleable=request.job_class == "malleable")
-                self.executor.start(job_id, request, nodes, self.dialogue.server.endpoint, token)
+                self._start(job_id, nodes)
             case fx.SendOrder():
                 _logger.info("job %d is told to %s by %s", effect.job_id, effect.kind, wording.nodes(effect.count))
                 self.dialogue.order(effect)
@@ -259,6 +320,12 @@ class Driver:
             case _:
                 assert_never(effect)
 
+    def _start(self, job_id: int, nodes: tuple[str, ...]) -> None:
+        facts = self._ledger.jobs[job_id]
+        token = self._folder.token(f"{job_id}.{facts.attempt}")
+        self.dialogue.expect(job_id, nodes, token, malleable=facts.request.job_class == "malleable")
+        self.executor.start(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint)
+
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:
             self._timers.discard(timer)
@@ -271,7 +338,8 @@ class Driver:
     # what the processes do ------------------------------------------------------------------------------------------
 
     def _started(self, job_id: int) -> None:
-        self.handle(ev.JobStarted(job_id))
+        if self._ledger.core.state(job_id) is JobState.STARTING:  # An earlier daemon may have said so.
+            self.handle(ev.JobStarted(job_id))
 
     def _ended(self, job_id: int, ending: Ending) -> None:
         self.dialogue.dismiss(job_id)
@@ -282,8 +350,9 @@ class Driver:
             event = ev.JobEnded(job_id, "completed")
         else:
             event = ev.JobEnded(job_id, "failed", ending.reason)
-        self.handle(event)
-        _logger.info("%s", self._core.explain(job_id))
+        key = f"{job_id}.{self._ledger.jobs[job_id].attempt}"
+        self.handle(event, after=lambda: self.executor.retire(key))
+        _logger.info("%s", self._ledger.core.explain(job_id))
 
     def _up(self, job_id: int) -> None:
         self.executor.note_segments(job_id)
@@ -292,3 +361,7 @@ class Driver:
         """End a job that runs where it must not."""
         self._doomed[job_id] = f"ended by the scheduler: {reason}"
         self.executor.end(job_id)
+
+
+def _key(job: Held) -> str:
+    return f"{job.row.spec.job_id}.{job.facts.attempt}"

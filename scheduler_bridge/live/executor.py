@@ -1,30 +1,44 @@
-"""Starts and ends the processes of the jobs."""
+"""Starts and ends the jobs' processes by runners of their own, and finds the runners of an earlier daemon again."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Final
 
+from apgas.malleability import loss
 from apgas.malleability import orders as wire
-from scheduler_bridge.live import marks
+from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.jobrunner.run import Launch
+from scheduler_bridge.live import faults
 from scheduler_bridge.live.requests import JobRequest
-from scheduler_bridge.live.runner import Ending, JobRun, Launch
 from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.live.template import launch_command, starts_launcher
 
 _logger = logging.getLogger(__name__)
+
+_RECONNECT: Final = "reconnect:60"
+"""What jobs do when the scheduler is lost, unless they say otherwise: it may be back soon."""
+_LIMIT_MARGIN_S: Final = 60.0
+_CLAIM_S: Final = 60.0
+"""Time for a runner to take its attempt; the attempt's claim outlives it by as long."""
+_LOOK_AGAIN_S: Final = 0.05
+_TAIL_BYTES: Final = 2000
 
 
 class Executor:
     """The running jobs' processes.
 
     Args:
-        folder: Where output goes and marks are noted.
+        folder: Where output and notes go.
         mpiexec: The MPI launcher.
         grace_s: Time between TERM and KILL.
         started: Called with the job's id when its processes run.
@@ -44,26 +58,37 @@ class Executor:
         self._grace_s = grace_s
         self._started = started
         self._ended = ended
-        self._runs: dict[int, JobRun] = {}
+        self._runs: dict[int, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._retired: dict[str, asyncio.TimerHandle] = {}
 
-    def start(self, job_id: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, token: str) -> None:
-        """Start a job on ``nodes``; ``started`` or ``ended`` follows."""
-        mark = marks.new_mark()
+    def start(self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str) -> None:
+        """See to it that an attempt to run a job runs on ``nodes``; ``started`` and ``ended`` follow.
+
+        If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
+        """
+        key = f"{job_id}.{attempt}"
+        mark = self._folder.mark(key)
         launch = Launch(
-            job_id=job_id,
+            notes=str(self._folder.runs),
+            key=key,
             command=launch_command(request, nodes, self._mpiexec),
-            cwd=request.cwd,
-            environment=_environment(request, job_id, endpoint, token, mark),
+            cwd=request.cwd or str(Path.cwd()),
+            environment=_environment(request, job_id, endpoint, self._folder.token(key), mark),
             mark=mark,
-            output=self._folder.output(job_id),
-            errors=self._folder.errors(job_id),
-            scratch=scratch_folder(mark),
+            output=str(self._folder.output(job_id)),
+            errors=str(self._folder.errors(job_id)),
+            scratch=str(scratch_folder(mark)),
             launcher=starts_launcher(request),
+            grace_s=self._grace_s,
+            limit_s=request.walltime_s + _LIMIT_MARGIN_S,
+            until_s=time.monotonic() + _CLAIM_S,
         )
-        run = JobRun(launch, self._grace_s)
+        run = _Run(self._folder, launch, lambda: self._started(job_id))
         self._runs[job_id] = run
-        self._spawn(self._execute(run))
+        task = asyncio.get_running_loop().create_task(self._execute(job_id, run))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def end(self, job_id: int) -> None:
         """Have a job's processes ended; ``ended`` follows."""
@@ -75,24 +100,31 @@ class Executor:
         """The job is up or has new processes: see which shared memory it uses, to remove it if it is leaked."""
         run = self._runs.get(job_id)
         if run is not None:
-            self._spawn(run.note_segments())
+            run.send(signal.SIGUSR1)
+
+    def retire(self, key: str) -> None:
+        """The end of an attempt is in the log: its notes are not needed any more, soon not even its claim."""
+        notes = self._folder.notes(key)
+        notes.retire()
+        self._retired[key] = asyncio.get_running_loop().call_later(_CLAIM_S, self._forget, key)
+
+    def _forget(self, key: str) -> None:
+        self._retired.pop(key).cancel()
+        self._folder.notes(key).forget()
 
     async def finish(self) -> None:
         """Wait until everything that was told to end has ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def close(self) -> None:
+        """Forget what is left of attempts that are over."""
+        for key in tuple(self._retired):
+            self._forget(key)
 
-    async def _execute(self, run: JobRun) -> None:
-        job_id = run.launch.job_id
+    async def _execute(self, job_id: int, run: _Run) -> None:
         try:
-            self._folder.note_mark(run.launch.mark)
-            ending = await run.run(lambda: self._started(job_id))
-            self._folder.forget_mark(run.launch.mark)
+            ending = await run.run()
         except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
             _logger.exception("job %d could not be run", job_id)
             ending = Ending(None, f"{type(error).__name__}: {error}")
@@ -101,11 +133,126 @@ class Executor:
         self._ended(job_id, ending)
 
 
+class _Run:
+    """One attempt to run a job, as the daemon follows it.
+
+    Args:
+        folder: Where the notes are.
+        launch: What to run.
+        started: Called once when the job's processes run.
+    """
+
+    def __init__(self, folder: StateFolder, launch: Launch, started: Callable[[], None]) -> None:
+        self._folder = folder
+        self._launch = launch
+        self._notes = folder.notes(launch.key)
+        self._started = started
+        self._has_started = False
+        self._to_end = False
+
+    def end(self) -> None:
+        """Have the processes ended; ``run`` returns when nothing of them is left."""
+        self._to_end = True
+        self.send(signal.SIGTERM)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the runner a signal, if there is one."""
+        if who := self._notes.claimed:
+            processes.send(who, number)
+
+    async def run(self) -> Ending:
+        """Start a runner unless there is one, call ``started``, and wait for the end."""
+        failure = ""
+        if not self._notes.claimed:
+            failure = await self._launch_runner()
+        if who := self._notes.claimed:
+            if self._to_end:
+                self.send(signal.SIGTERM)
+            await self._follow(who)
+        ending = self._notes.ended
+        if ending is None:
+            return await self._without_end(failure)
+        if ending.status is not None:
+            self._note_started()
+        return self._explained(ending)
+
+    async def _launch_runner(self) -> str:
+        """Run a runner; return, when it has ended, why it did not get the attempt (empty if it did)."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "scheduler_bridge.jobrunner",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        faults.point()
+        failure = ""
+        with contextlib.suppress(OSError):  # It has ended; its status tells.
+            process.stdin.write(self._launch.encode())
+            await process.stdin.drain()
+            process.stdin.close()
+        while line := await process.stdout.readline():
+            word, _, rest = line.decode(errors="replace").strip().partition(" ")
+            faults.point()
+            if word == "claimed" and self._to_end:
+                self.send(signal.SIGTERM)
+            elif word == "started":
+                self._note_started()
+            elif word == "failed":
+                failure = rest
+        status = await process.wait()
+        return failure or f"its runner ended with status {status}"
+
+    async def _follow(self, who: str) -> None:
+        """Wait until the runner ``who`` has ended, watching for the job's start."""
+        handle = processes.open_process(who)
+        if handle is None:
+            return
+        gone = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(handle, gone.set)
+        try:
+            while not gone.is_set():
+                if not self._has_started and self._notes.started:
+                    self._note_started()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(gone.wait(), None if self._has_started else _LOOK_AGAIN_S)
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+
+    async def _without_end(self, failure: str) -> Ending:
+        """The runner left no word of the end: nobody else sees to what it may have left."""
+        left = await asyncio.to_thread(self._folder.end_remains, self._launch.key)
+        if left:
+            _logger.error("attempt %s: processes %s cannot be ended", self._launch.key, left)
+        if self._notes.claimed:
+            return Ending(None, "its runner was killed, or the machine went down")
+        return Ending(None, f"could not be started: {failure}")
+
+    def _note_started(self) -> None:
+        if not self._has_started:
+            self._has_started = True
+            self._started()
+
+    def _explained(self, ending: Ending) -> Ending:
+        if ending.status is None or ending.status == 0:
+            return ending
+        how = f"exit status {ending.status}" if ending.status > 0 else f"ended by {_signal_name(-ending.status)}"
+        parts = [how, ending.reason, _tail(Path(self._launch.errors))]
+        return Ending(ending.status, ": ".join(part for part in parts if part))
+
+
 def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, mark: str) -> dict[str, str]:
     """The daemon's variables without those of an MPI job that it may itself be in, the job's own, and the bridge's."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PMI_", "HYDI_", "HYDRA_"))}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PMI_", "HYDI_", "HYDRA_")) and name != faults.ENV_CRASH_AT
+    }
     path = request.environment.get("PATH") or inherited.get("PATH", os.defpath)
     return {
+        loss.ENV_ON_LOSS: _RECONNECT,
         **inherited,
         **request.environment,
         # The launcher beside this Python is the one that its mpi4py works with; places that grow look it up in PATH.
@@ -116,3 +263,19 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         wire.ENV_TOKEN: token,
         marks.ENV_MARK: mark,
     }
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").strip()
+    except OSError:
+        return ""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.live.config import Limits
@@ -37,9 +36,15 @@ class JobServer:
         self._server: asyncio.Server | None = None
         self.endpoint = ""
 
-    async def start(self, host: str) -> None:
-        """Listen on a free port of ``host``; ``endpoint`` says which."""
-        self._server = await asyncio.start_server(self._accepted, host, 0, limit=wire.MAX_LINE_BYTES)
+    async def start(self, host: str, port: int = 0) -> None:
+        """Listen on ``port`` of ``host`` (0: a free one); ``endpoint`` says where."""
+        try:
+            self._server = await asyncio.start_server(self._accepted, host, port, limit=wire.MAX_LINE_BYTES)
+        except OSError as error:
+            if port == 0:
+                raise
+            _logger.error("port %d is taken, jobs that knew it do not come back: %s", port, error.strerror)
+            self._server = await asyncio.start_server(self._accepted, host, 0, limit=wire.MAX_LINE_BYTES)
         port = self._server.sockets[0].getsockname()[1]
         self.endpoint = f"{host}:{port}"
 
@@ -53,11 +58,9 @@ class JobServer:
         if self._server is not None:
             await self._server.wait_closed()
 
-    def admit(self, job_id: int, nodes: Iterable[str]) -> str:
-        """Let a job that is about to start connect; return its token."""
-        token = secrets.token_hex(32)
-        self._links[job_id] = JobLink(job_id, token, frozenset(nodes))
-        return token
+    def admit(self, link: JobLink) -> None:
+        """Let a job connect."""
+        self._links[link.job_id] = link
 
     def dismiss(self, job_id: int) -> None:
         """Forget a job that ended and close its connection."""

@@ -1,38 +1,35 @@
-"""The state folder of a daemon: lock, endpoint, log of events and effects, marks of running jobs, history."""
+"""The state folder of a daemon: lock, endpoint, notes about running jobs, history. The log is ``store``'s."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hmac
 import json
-import logging
 import os
 import re
+import secrets
 import shutil
+import signal
 import stat
 import tempfile
 from collections.abc import Iterable
-from io import FileIO
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-import msgspec
-
-from scheduler_bridge.core.effects import Effect
-from scheduler_bridge.core.events import Event
-from scheduler_bridge.live import marks
+from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner.notes import Notes, keys
 from scheduler_bridge.live.config import DaemonError
 from scheduler_bridge.record import RunRecord, encode_record
 
 CONTROL_SOCKET: Final = "control.sock"
 ENDPOINT: Final = "endpoint.json"
-EVENTS: Final = "events.jsonl"
 HISTORY: Final = "history.json"
 LOCK: Final = "lock"
+RUNS: Final = "runs"
+SECRET: Final = "secret"
 
-_logger = logging.getLogger(__name__)
-
-_MARKS = "marks"
+_SECRET_BYTES = 32
 _OUTPUT_NAME = re.compile(r"job-(\d+)\.(?:out|err)")
 
 
@@ -48,18 +45,17 @@ class StateFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self._torn = self._incomplete = False
+        self.runs = self.path / RUNS
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_safe(self.path)
             self._lock = _lock(self.path / LOCK)
-            (self.path / _MARKS).mkdir(mode=0o700, exist_ok=True)
-            self._events = self._private(EVENTS)
+            self.runs.mkdir(mode=0o700, exist_ok=True)
+            self._secret = self._load_secret()
         except OSError as error:
             raise DaemonError(
                 f"cannot use the state folder {self.path}: {error.strerror}", "choose it with --state"
             ) from None
-        self._end_forgotten_jobs()
 
     @property
     def control_socket(self) -> Path:
@@ -79,26 +75,12 @@ class StateFolder:
         ids = [int(match[1]) for entry in self.path.iterdir() if (match := _OUTPUT_NAME.fullmatch(entry.name))]
         return max(ids, default=0) + 1
 
-    def log(self, now_s: float, event: Event, effects: Iterable[Effect]) -> None:
-        """Append one event and the effects that it had."""
-        entry = {"now_s": now_s, "event": _named(event), "effects": [_named(effect) for effect in effects]}
-        self._append(msgspec.json.encode(entry))
-
-    def begin(self, **about: Any) -> None:
-        """Append the line that separates the runs in the log."""
-        self._append(json.dumps({"began": about}).encode())
-
-    def _append(self, entry: bytes) -> None:
-        """Add a line to the log. It is there to be read later: that it cannot be written must not stop the jobs."""
-        line = b"\n" * self._torn + entry + b"\n"
+    def last_port(self) -> int:
+        """Return the port at which jobs reached a daemon that was killed, and still try to; 0 if there was none."""
         try:
-            self._torn = self._events.write(line) != len(line)
-            problem = "the disk is full" if self._torn else ""
-        except OSError as error:
-            problem = error.strerror or str(error)
-        if problem and not self._incomplete:
-            _logger.error("%s is incomplete from now on: %s", self.path / EVENTS, problem)
-        self._incomplete = self._incomplete or bool(problem)
+            return int(str(json.loads((self.path / ENDPOINT).read_bytes())["jobs"]).rpartition(":")[2])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
 
     def publish(self, **endpoint: Any) -> None:
         """Write where the daemon is reached."""
@@ -108,36 +90,59 @@ class StateFolder:
         """Write the record of the run."""
         _replace(self.path / HISTORY, encode_record(record))
 
-    def note_mark(self, mark: str) -> None:
-        """Remember that processes with ``mark`` may exist."""
-        (self.path / _MARKS / mark).touch(mode=0o600)
-
-    def forget_mark(self, mark: str) -> None:
-        """The processes with ``mark`` are gone."""
-        (self.path / _MARKS / mark).unlink(missing_ok=True)
-
     def close(self) -> None:
         """Remove what only a running daemon needs and release the lock."""
-        self._events.close()
         for name in (CONTROL_SOCKET, ENDPOINT):
             (self.path / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # Not empty: a job's processes could not be ended; the next daemon tries.
-            (self.path / _MARKS).rmdir()
+        with contextlib.suppress(OSError):  # Not empty: a job's end could not be logged; the next daemon does it.
+            self.runs.rmdir()
+            (self.path / SECRET).unlink(missing_ok=True)
         (self.path / LOCK).unlink(missing_ok=True)
         self._lock.close()
 
-    def _private(self, name: str) -> FileIO:
-        descriptor = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return FileIO(descriptor, "w")  # Unbuffered: what cannot be written is not tried again and again.
+    # attempts to run jobs -------------------------------------------------------------------------------------------
 
-    def _end_forgotten_jobs(self) -> None:
-        """End the jobs of a daemon that was killed: nobody else can, and nobody knows their nodes any more."""
-        for entry in (self.path / _MARKS).iterdir():
-            segments = marks.shared_segments(entry.name)
-            if not marks.end_marked(entry.name, patience_s=0.0):
-                marks.remove_segments(segments)
-                shutil.rmtree(scratch_folder(entry.name), ignore_errors=True)
-                entry.unlink(missing_ok=True)
+    def notes(self, key: str) -> Notes:
+        """The notes of the runner of an attempt."""
+        return Notes(self.runs, key)
+
+    def token(self, key: str) -> str:
+        """The secret that an attempt's processes prove themselves with."""
+        return self._derive("token", key)
+
+    def mark(self, key: str) -> str:
+        """What the processes of an attempt carry in their environment."""
+        return self._derive("mark", key)[:32]
+
+    def end_strangers(self, known: Iterable[str]) -> set[str]:
+        """End what runs of attempts other than the ``known`` ones, which the log does not have; return their keys."""
+        strangers = keys(self.runs) - set(known)
+        for key in strangers:
+            if who := self.notes(key).claimed:
+                processes.send(who, signal.SIGKILL)
+            self.end_remains(key)
+        return strangers
+
+    def end_remains(self, key: str) -> list[int]:
+        """End the processes of an attempt that has no runner; return those that could not be ended."""
+        mark = self.mark(key)
+        segments = marks.shared_segments(mark)
+        left = marks.end_marked(mark, patience_s=0.0)
+        marks.remove_segments(segments)
+        shutil.rmtree(scratch_folder(mark), ignore_errors=True)
+        return left
+
+    def _derive(self, purpose: str, key: str) -> str:
+        return hmac.digest(self._secret, f"{purpose} {key}".encode(), "sha256").hex()
+
+    def _load_secret(self) -> bytes:
+        path = self.path / SECRET
+        with contextlib.suppress(FileNotFoundError):
+            if len(secret := path.read_bytes()) == _SECRET_BYTES:
+                return secret
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        _replace(path, secret)
+        return secret
 
 
 def scratch_folder(mark: str) -> Path:
@@ -187,8 +192,3 @@ def _replace(path: Path, content: bytes) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from None  # Writing names no file.
-
-
-def _named(thing: Event | Effect) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(thing)
-    return {"type": type(thing).__name__, **fields}

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
-import msgspec
-
-from scheduler_bridge.model import Reason, Reservation
+from scheduler_bridge.model import Reservation
 
 
-class Start(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Start:
     """Start a waiting job on ``nodes`` nodes."""
 
     job_id: int
     nodes: int
-    reason: Reason
+    reason: str
 
 
-class Grow(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Grow:
     """Give ``nodes`` free nodes to a running malleable job."""
 
     job_id: int
     nodes: int
-    reason: Reason
+    reason: str
 
 
-class Shrink(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Shrink:
     """Take ``nodes`` nodes from a running malleable job."""
 
     job_id: int
     nodes: int
-    reason: Reason
+    reason: str
 
 
-class Reserve(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Reserve:
     """Nobody may start in a way that delays this reservation; it holds until the next pass."""
 
     reservation: Reservation

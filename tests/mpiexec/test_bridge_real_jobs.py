@@ -99,7 +99,8 @@ def test_every_policy_serves_a_small_batch(serving: Running, tmp_path: Path, lef
 
 
 def test_a_job_ends_with_its_scheduler(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
-    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *_pi(tmp_path / "pi.json"))
+    impatient = _pi(tmp_path / "pi.json", "--on-scheduler-loss", "end")
+    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *impatient)
     _until_it_computes(tmp_path)
     serving.process.kill()
     _until("the job has ended", lambda: not living(serving.mark))
@@ -110,9 +111,9 @@ def test_a_job_ends_with_its_scheduler(serving: Running, tmp_path: Path, leftove
 
 
 def test_a_job_that_may_wait_outlives_its_scheduler(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    """That is what jobs do unless they say otherwise."""
     result = tmp_path / "pi.json"
-    patient = _pi(result, "--on-scheduler-loss", "reconnect:60")
-    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *patient)
+    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *_pi(result))
     _until_it_computes(tmp_path)
     serving.process.kill()
     _until("the job has ended", lambda: not living(serving.mark))

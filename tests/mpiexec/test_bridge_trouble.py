@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,32 +19,39 @@ from support.daemons import (
     rigid,
 )
 
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, marks
-from scheduler_bridge.live.runner import Ending, JobRun, Launch
+from scheduler_bridge.jobrunner import marks
+from scheduler_bridge.jobrunner.notes import Ending, Notes
+from scheduler_bridge.jobrunner.run import Launch
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.live.restore import read_record
 from scheduler_bridge.live.state import StateFolder, scratch_folder
+from scheduler_bridge.live.store import Store
 
 
 def test_words_that_the_system_cannot_take_are_an_end(tmp_path: Path) -> None:
     launch = Launch(
-        1, ("/bin/echo", "a\0b"), "", {}, marks.new_mark(), tmp_path / "out", tmp_path / "err", tmp_path / "scratch"
-    )
-    ending = asyncio.run(JobRun(launch, 0.3).run(lambda: None))
-    assert ending == Ending(None, "could not be started: embedded null byte")
-    assert not launch.scratch.exists()
+        str(tmp_path), "1.1", ("/bin/echo", "a\0b"), "", {}, "mark", str(tmp_path / "out"), str(tmp_path / "err"),
+        str(tmp_path / "scratch"), launcher=False, grace_s=0.3, limit_s=10.0, until_s=time.monotonic() + PATIENCE_S,
+    )  # fmt: skip
+    runner = [sys.executable, "-m", "scheduler_bridge.jobrunner"]
+    done = subprocess.run(runner, input=launch.encode(), check=True, timeout=PATIENCE_S, stdout=subprocess.PIPE)
+    assert done.stdout == b"claimed\n"
+    assert Notes(tmp_path, "1.1").ended == Ending(None, "could not be started: embedded null byte")
+    assert not (tmp_path / "scratch").exists()
 
 
 def test_a_job_that_breaks_its_runner_gives_its_nodes_back(
     config: DaemonConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def note_mark(folder: StateFolder, mark: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     async def play(daemon: Daemon) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(StateFolder, "note_mark", note_mark)
-            job_id = daemon.submit(rigid(3, "/bin/true"))
-            job = (await daemon.ended(job_id)).job(job_id)
-        assert (job.state, job.reason) == ("failed", "OSError: [Errno 28] No space left on device")
+        config.state_dir.joinpath("runs").rmdir()
+        config.state_dir.joinpath("runs").touch()
+        job_id = daemon.submit(rigid(3, "/bin/true"))
+        job = (await daemon.ended(job_id)).job(job_id)
+        assert job.state == "failed"
+        assert job.reason.startswith("could not be started: [Errno 20] Not a directory")
+        config.state_dir.joinpath("runs").unlink()
+        config.state_dir.joinpath("runs").mkdir()
         other = daemon.submit(rigid(3, "/bin/true"))
         assert (await daemon.ended(other)).job(other).state == "completed"
 
@@ -52,17 +59,29 @@ def test_a_job_that_breaks_its_runner_gives_its_nodes_back(
 
 
 def test_a_full_disk_stops_no_job(config: DaemonConfig, caplog: pytest.LogCaptureFixture) -> None:
-    config.state_dir.mkdir(mode=0o700)
-    (config.state_dir / "events.jsonl").symlink_to("/dev/full")
+    """The log takes up again what it missed, once there is room."""
 
     async def play(daemon: Daemon) -> None:
-        for _ in range(2):
-            job_id = daemon.submit(rigid(3, "/bin/true"))
+        assert daemon._store is not None
+        base = daemon._store._base
+        (pages,) = base.execute("PRAGMA page_count").fetchone()
+        base.execute(f"PRAGMA max_page_count = {pages}")
+        for _ in range(8):
+            job_id = daemon.submit(rigid(3, sys.executable, "-c", "pass", "x" * 4000))
             assert (await daemon.ended(job_id)).job(job_id).state == "completed"
+        assert {entry.suffix for entry in (config.state_dir / "runs").iterdir()} >= {".end"}
+        base.execute("PRAGMA max_page_count = 1000000")
 
     perform(config, play)
-    told = [line for line in caplog.messages if "incomplete" in line]
-    assert told == [f"{config.state_dir}/events.jsonl is incomplete from now on: No space left on device"]
+    told = [line for line in caplog.messages if "complete" in line and "scheduler.db" in line]
+    assert told == [
+        f"{config.state_dir}/scheduler.db is incomplete from now on: database or disk is full",
+        f"{config.state_dir}/scheduler.db is complete again",
+    ]
+    store = Store(config.state_dir)
+    (era,) = store.eras()
+    assert [job.state for job in read_record(store, era.number, era.era).jobs] == ["completed"] * 8
+    store.close()
 
 
 def test_a_history_that_cannot_be_written_is_named(config: DaemonConfig) -> None:
@@ -101,7 +120,7 @@ def test_the_control_socket_is_the_owners(config: DaemonConfig) -> None:
 
     async def play(daemon: Daemon) -> None:
         assert (config.state_dir / "control.sock").stat().st_mode & 0o777 == 0o600
-        assert (config.state_dir / "events.jsonl").stat().st_mode & 0o777 == 0o600
+        assert (config.state_dir / "scheduler.db").stat().st_mode & 0o777 == 0o600
 
     perform(config, play)
 
@@ -112,17 +131,16 @@ def test_a_missing_launcher_is_named(config: DaemonConfig, tmp_path: Path) -> No
     assert not (config.state_dir / "lock").exists()
 
 
-def test_the_next_daemon_ends_what_a_killed_one_left(config: DaemonConfig) -> None:
-    mark = marks.new_mark()
+def test_a_daemon_ends_jobs_that_the_log_does_not_know(config: DaemonConfig) -> None:
+    folder = StateFolder(config.state_dir)
+    mark = folder.mark("7.1")
     orphan = subprocess.Popen(["/bin/sleep", "1000"], env={marks.ENV_MARK: mark}, start_new_session=True)
     bystander = subprocess.Popen(["/bin/sleep", "1000"], env={marks.ENV_MARK: marks.new_mark()})
     try:
-        folder = StateFolder(config.state_dir)
-        folder.note_mark(mark)
+        folder.notes("7.1").claim("1.1.another-boot")
         scratch_folder(mark).mkdir()
         folder._lock.close()
-        folder._events.close()
-        StateFolder(config.state_dir).close()
+        perform(config, lambda _: asyncio.sleep(0))
         assert orphan.wait(PATIENCE_S) == -signal.SIGKILL
         assert bystander.poll() is None
         assert_nothing_left(config)

@@ -149,7 +149,7 @@ def test_a_day_of_a_scheduler(serving: Serving, malleable: Malleable, tmp_path: 
     assert serving.end() == (0, "", "")
     assert not serving.family()
     left = {entry.name for entry in serving.state.iterdir()}
-    assert left == {"events.jsonl", "history.json"} | {f"job-{job}.{end}" for job in (1, 3) for end in ("out", "err")}
+    assert left == {"scheduler.db", "history.json"} | {f"job-{job}.{end}" for job in (1, 3) for end in ("out", "err")}
     assert not list((serving.state.parent / "tmp").iterdir())
     record = decode_record((serving.state / "history.json").read_bytes())
     assert [job.state for job in record.jobs] == ["cancelled"] * 3
@@ -182,14 +182,35 @@ def test_a_killed_scheduler_is_succeeded(serving: Serving, malleable: Malleable)
     serving.process.kill()
     serving.process.wait()
     assert serving.family()
-    successor = Serving(serving.state, "--node-names", "a,b")
+    successor = Serving(serving.state, "--nodes", "3")
     try:
-        assert successor.ready.startswith("ready: 2 nodes")
-        assert not serving.family()
+        assert successor.ready.startswith("ready: 3 nodes")
+        assert serving.family()
+        await_state(malleable, job, "running")
         assert malleable("submit", "--", "true").strip() == str(int(job) + 1)
+        await_state(malleable, str(int(job) + 1), "completed")
         code, _, errors = successor.end()
         assert code == 0
-        assert "job 2 starts on a" in errors
+        assert "job 1, running, is taken up again" in errors
+        assert "job 2 starts on node2" in errors
+        assert not serving.family()
+    finally:
+        successor.kill()
+
+
+def test_a_successor_with_other_nodes_ends_the_jobs_of_those_that_are_gone(
+    serving: Serving, malleable: Malleable
+) -> None:
+    job = malleable("submit", "--", "sleep", "1000").strip()
+    await_state(malleable, job, "running")
+    serving.process.kill()
+    serving.process.wait()
+    successor = Serving(serving.state, "--node-names", "a,b", "--policy", "easy")
+    try:
+        assert await_state(malleable, job, "lost")["reason"] == "node node1 is out of service"
+        nodes = {node["name"]: node["state"] for node in json.loads(malleable("nodes", "--json"))}
+        assert nodes == {"node1": "down", "node2": "down", "node3": "down", "a": "idle", "b": "idle"}
+        assert successor.end()[0] == 0
     finally:
         successor.kill()
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,10 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, stand_ins: Path, num
     ) as process:
         assert process.stdout is not None
         assert any("starts on" in line for line in process.stdout), "the first job started"
-        assert running(mark)
+        deadline = time.monotonic() + 20
+        while not running(mark):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         process.send_signal(number)
         said, _ = process.communicate(timeout=20)
     assert process.returncode == 130, said

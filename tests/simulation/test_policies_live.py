@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import SchedulerCore
-from scheduler_bridge.core.effects import Effect, SendOrder
+from scheduler_bridge.core.effects import SendOrder
 from scheduler_bridge.core.events import (
     Event,
     GrowCompleted,
@@ -24,31 +23,18 @@ from scheduler_bridge.core.events import (
     ResizeFailed,
     ShrinkCompleted,
 )
+from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import DaemonConfig, JobRequest
 from scheduler_bridge.live.driver import Driver
-from scheduler_bridge.live.runner import Ending
+from scheduler_bridge.live.journal import Journal
+from scheduler_bridge.live.ledger import Ledger
+from scheduler_bridge.live.restore import restore
 from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.policies import Policy
-from scheduler_bridge.record import Recorder
+from scheduler_bridge.live.store import Store
 
 NODES = tuple("abcdefgh")
 JOBS = 25
 SEEDS = range(4)
-
-
-class LoggedCore(SchedulerCore):
-    """Keeps what it was told and what it answered."""
-
-    def __init__(self, policy: Policy) -> None:
-        super().__init__(NODES, policy)
-        self.log: list[tuple[tuple[Event, ...], float, list[Effect]]] = []
-
-    def handle_batch(self, events: Iterable[Event], now: float) -> list[Effect]:
-        batch = tuple(events)
-        effects = super().handle_batch(batch, now)
-        self.log.append((batch, now, effects))
-        self.check()
-        return effects
 
 
 @dataclass
@@ -62,19 +48,19 @@ class PretendedJobs:
     held: dict[int, list[str]] = field(default_factory=dict)
     orders: list[SendOrder] = field(default_factory=list)
     progress: dict[int, Any] = field(default_factory=dict)
+    retired: list[str] = field(default_factory=list)
     server: Any = field(default_factory=lambda: SimpleNamespace(endpoint="nowhere"))
 
     def handle(self, event: Event) -> None:
         assert self.driver is not None
         self.driver.handle(event)
 
-    def expect(self, job_id: int, nodes: tuple[str, ...], *, malleable: bool) -> str:
+    def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
         self.held[job_id] = list(nodes)
         if malleable:
             self.malleable.add(job_id)
-        return "token"
 
-    def start(self, job_id: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, token: str) -> None:
+    def start(self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str) -> None:
         self.todo.append((job_id, lambda: self._run(job_id)))
 
     def _run(self, job_id: int) -> None:
@@ -112,6 +98,9 @@ class PretendedJobs:
     def dismiss(self, job_id: int) -> None:
         del self.held[job_id]
 
+    def retire(self, key: str) -> None:
+        self.retired.append(key)
+
     async def finish(self) -> None:
         assert not self.held
 
@@ -130,13 +119,17 @@ def request(rng: random.Random, number: int) -> JobRequest:
     )  # fmt: skip
 
 
-async def live_through(policy: str, seed: int, folder: Path) -> tuple[LoggedCore, PretendedJobs]:
+async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, PretendedJobs]:
     """Submit jobs and let them live, in an order that ``seed`` determines, until nothing is left."""
     rng = random.Random(seed)
-    core = LoggedCore(policies.get(policy))
     jobs = PretendedJobs(rng)
     state = StateFolder(folder)
-    driver = Driver(DaemonConfig(NODES, folder, policy), core, Recorder(NODES, policy), state, lambda error: None)
+    config = DaemonConfig(NODES, folder, policy)
+    store = Store(folder)
+    restored = restore(store, config, 1)
+    core = restored.ledger.core
+    journal = Journal(store, restored.number, restored.next_seq, _broke)
+    driver = Driver(config, restored.ledger, journal, state, restored.origin_s, _broke)
     driver.executor = driver.dialogue = jobs  # type: ignore[assignment]  # a stand-in
     jobs.driver = driver
     submitted = 0
@@ -145,26 +138,37 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[LoggedCore
             if submitted < JOBS and (not jobs.todo or rng.random() < 0.3):
                 driver.submit(request(rng, submitted))
                 submitted += 1
+                await driver.durable()
                 continue
             assert jobs.todo, f"jobs wait for ever: {[core.explain(row.spec.job_id) for row in core.snapshot().jobs]}"
             jobs.todo.pop(rng.randrange(len(jobs.todo)))[1]()
+            core.check()
+            await driver.durable()
         await driver.close()
     finally:
+        store.close()
         state.close()
-    return core, jobs
+    return restored.ledger, jobs
+
+
+def _broke(error: Exception) -> None:
+    raise error
 
 
 @pytest.mark.parametrize("policy", policies.names())
 def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effects(policy: str, tmp_path: Path) -> None:
     resizes = 0
     for seed in SEEDS:
-        core, jobs = asyncio.run(live_through(policy, seed, tmp_path / str(seed)))
-        rows = core.snapshot().jobs
+        ledger, jobs = asyncio.run(live_through(policy, seed, tmp_path / str(seed)))
+        rows = ledger.core.snapshot().jobs
         assert [row.outcome for row in rows] == ["completed"] * JOBS, f"seed {seed}"
-        assert not core.anomalies
-        replayed = SchedulerCore(NODES, policies.get(policy))
-        for events, now, effects in core.log:
-            assert replayed.handle_batch(events, now) == effects, f"seed {seed}, at {now} s"
-        assert replayed.snapshot() == core.snapshot()
+        assert sorted(jobs.retired) == sorted(f"{row.spec.job_id}.1" for row in rows)
+        assert not ledger.core.anomalies
+        store = Store(tmp_path / str(seed))
+        replayed = restore(store, DaemonConfig(NODES, tmp_path, policy), 1).ledger
+        store.close()
+        assert replayed.core.snapshot() == ledger.core.snapshot()
+        assert replayed.recorder.record() == ledger.recorder.record()
+        assert replayed.busy_node_s == ledger.busy_node_s
         resizes += len(jobs.orders)
     assert (resizes > 0) == (policy not in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty"))

@@ -36,7 +36,7 @@ def perform(config: DaemonConfig, play: Callable[[Daemon], Awaitable[None]]) -> 
 
 def assert_nothing_left(config: DaemonConfig) -> None:
     names = {entry.name for entry in config.state_dir.iterdir()}
-    assert not names & {"control.sock", "endpoint.json", "lock", "marks"}
+    assert not names & {"control.sock", "endpoint.json", "lock", "runs", "secret", "scheduler.db-wal"}
     assert not jobs_processes()
     assert not list(Path(tempfile.gettempdir()).iterdir())
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
-from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, EvolvingRequest, MalleableEnded, NodeDown, NodeUp
@@ -51,7 +50,7 @@ def start_all(view: ClusterView, now: float, decisions: list[Decision]) -> list[
 
 
 def start_small(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [structs.replace(d, nodes=1) if isinstance(d, Start) else d for d in decisions]
+    return [replace(d, nodes=1) if isinstance(d, Start) else d for d in decisions]
 
 
 def grow_rigid(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
@@ -69,11 +68,11 @@ def promise_what_is_given(view: ClusterView, now: float, decisions: list[Decisio
 
 
 def say_nothing(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [structs.replace(d, reason="") if isinstance(d, Start) else d for d in decisions]
+    return [replace(d, reason="") if isinstance(d, Start) else d for d in decisions]
 
 
 def start_twice(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [*decisions, *(structs.replace(d, nodes=1) for d in decisions if isinstance(d, Start) and d.job_id == 3)]
+    return [*decisions, *(replace(d, nodes=1) for d in decisions if isinstance(d, Start) and d.job_id == 3)]
 
 
 def prefer_even_ids(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:

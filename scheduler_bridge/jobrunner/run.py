@@ -1,0 +1,190 @@
+"""Runs one job: its processes, its output files, its temporary folder, and its end without remains."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner.notes import Ending, Notes
+
+_TERM_AGAIN_S = 0.25
+_LEFTOVER_S = 0.5
+"""Time for processes that outlive their launcher to end by themselves once told to."""
+_HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to run and where its traces go.
+
+    Attributes:
+        notes: Folder of the notes.
+        key: ``JOB.ATTEMPT``.
+        command: Program and arguments.
+        cwd: Folder in which it runs.
+        environment: All its variables.
+        mark: Stands in the environment of every process of the job.
+        output: File for standard output.
+        errors: File for standard error.
+        scratch: Temporary folder, made and removed.
+        launcher: Whether the command is an MPI launcher.
+        grace_s: Time between TERM and KILL.
+        limit_s: The job is ended after this time even if no scheduler says so.
+        until_s: A runner that has not taken the attempt by then (monotonic clock) gives up, for it may be over.
+    """
+
+    notes: str
+    key: str
+    command: tuple[str, ...]
+    cwd: str
+    environment: dict[str, str]
+    mark: str
+    output: str
+    errors: str
+    scratch: str
+    launcher: bool
+    grace_s: float
+    limit_s: float
+    until_s: float
+
+    def encode(self) -> bytes:
+        """Return it as one line of JSON."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, line: bytes) -> Launch:
+        """Read what ``encode`` wrote.
+
+        Raises:
+            ValueError: It is not complete.
+        """
+        if not line.endswith(b"\n"):
+            raise ValueError("the launch is incomplete")
+        values = json.loads(line)
+        return cls(**{**values, "command": tuple(values["command"])})
+
+
+class JobRun:
+    """One execution of a job, in a process that does nothing else.
+
+    Args:
+        launch: What to run.
+        tell: Called with "claimed" and "started".
+    """
+
+    def __init__(self, launch: Launch, tell: Callable[[str], None]) -> None:
+        self._launch = launch
+        self._tell = tell
+        self._notes = Notes(Path(launch.notes), launch.key)
+        self._segments: set[str] = set()
+        self._to_end = False
+        self._wake, self._awake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def run(self) -> bool:
+        """Run the job unless another runner does; returns whether it was run."""
+        for number in _HEARD:
+            # Handlers, other than what is ignored or blocked, are not passed on to the job.
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(self._awake, warn_on_full_buffer=False)
+        if not self._notes.claim(processes.identity(os.getpid())):
+            return False
+        if time.monotonic() > self._launch.until_s:  # Asked last: the claim of whoever ran it may be gone by now.
+            self._notes.forget()
+            return False
+        self._tell("claimed")
+        try:
+            ending = self._execute()
+        except Exception as error:  # noqa: BLE001 - whoever waits for the end is told, whatever it was
+            ending = Ending(None, f"{type(error).__name__}: {error}")
+        self._notes.end(ending)
+        return True
+
+    def _execute(self) -> Ending:
+        launch = self._launch
+        try:
+            Path(launch.scratch).mkdir(mode=0o700)
+            with _create(launch.output) as output, _create(launch.errors) as errors:
+                process = subprocess.Popen(
+                    launch.command,
+                    cwd=launch.cwd or None,
+                    env=launch.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=errors,
+                    start_new_session=True,
+                    # hydra passes the end of its input on to a node whose processes may have ended already, and would
+                    # die of SIGPIPE: it keeps this process's way of ignoring it. The job's own get the default again.
+                    restore_signals=not launch.launcher,
+                )
+        except (OSError, ValueError) as error:  # ValueError: words that the system cannot take
+            shutil.rmtree(launch.scratch, ignore_errors=True)
+            return Ending(None, f"could not be started: {error}")
+        try:
+            self._notes.start(processes.identity(process.pid) or f"{process.pid}.0.{processes.boot()}")
+            self._tell("started")
+            late = self._wait(process)
+        finally:
+            self._clean()
+        return Ending(process.returncode, late)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> str:
+        """Wait for the end, bringing it about if that is wanted; returns why the runner itself did."""
+        late = ""
+        limit = time.monotonic() + self._launch.limit_s
+        while process.poll() is None and not self._to_end:
+            self._sleep(limit)
+            if time.monotonic() >= limit:
+                late = f"over its time of {self._launch.limit_s:g} s, and no scheduler ended it"
+                self._to_end = True
+        if process.poll() is None:
+            self._note_segments()
+            deadline = time.monotonic() + self._launch.grace_s
+            while process.poll() is None and time.monotonic() < deadline:
+                # hydra loses a TERM that comes in the first milliseconds of mpiexec, so one is not enough.
+                _signal_group(process.pid, signal.SIGTERM)
+                again = min(time.monotonic() + _TERM_AGAIN_S, deadline)
+                while process.poll() is None and time.monotonic() < again:
+                    self._sleep(again)
+            if process.poll() is None:
+                _signal_group(process.pid, signal.SIGKILL)
+                process.wait()
+        return late
+
+    def _sleep(self, until: float) -> None:
+        """Wait for a signal, at most ``until`` (monotonic)."""
+        if not select.select([self._wake], [], [], max(0.0, min(until - time.monotonic(), 3600.0)))[0]:
+            return
+        for number in os.read(self._wake, 4096):
+            if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                self._to_end = True
+            elif number == signal.SIGUSR1:
+                self._note_segments()
+
+    def _note_segments(self) -> None:
+        """Remember which shared-memory files the job has mapped now, so that they can be removed if it leaks them."""
+        self._segments |= marks.shared_segments(self._launch.mark)
+
+    def _clean(self) -> None:
+        marks.end_marked(self._launch.mark, _LEFTOVER_S)
+        marks.remove_segments(self._segments)
+        shutil.rmtree(self._launch.scratch, ignore_errors=True)
+
+
+def _create(path: str) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

@@ -1,0 +1,151 @@
+"""The log's words: what happened at one instant, and what the core made of it, as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, get_args
+
+import msgspec
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.record.model import ResizeOutcome
+
+
+class Fact(msgspec.Struct, frozen=True, tag_field="type"):
+    """Base of what the core does not need to know, but a restarted scheduler does."""
+
+
+class Requested(Fact, frozen=True, tag="requested"):
+    """What the user asked for, beyond the core's ``JobSpec``."""
+
+    job_id: int
+    request: JobRequest
+
+
+class Answered(Fact, frozen=True, tag="answered"):
+    """A job's own request for nodes was answered so; a job that lost the answer asks again."""
+
+    job_id: int
+    request: int
+    granted: int
+    reason: str
+
+
+class Reported(Fact, frozen=True, tag="reported"):
+    """What a job said of an order, beyond the core's needs; ``seconds`` None: it measured nothing."""
+
+    job_id: int
+    order: int
+    outcome: ResizeOutcome
+    reason: str
+    seconds: float | None = None
+    phases: dict[str, float] = {}
+
+
+class Abandoned(Fact, frozen=True, tag="abandoned"):
+    """A grow order's outcome is not awaited any more: its nodes may be someone else's soon."""
+
+    job_id: int
+    order: int
+
+
+class Loss(Fact, frozen=True, tag="loss"):
+    """The number of a loss of nodes that the job reported."""
+
+    job_id: int
+    loss: int
+
+
+class Noted(Fact, frozen=True, tag="noted"):
+    """A remark for the record."""
+
+    text: str
+
+
+class Result(Fact, frozen=True, tag="result"):
+    """The JSON document that a job wrote."""
+
+    job_id: int
+    result: dict[str, Any]
+
+
+class Policy(Fact, frozen=True, tag="policy"):
+    """From now on this policy decides."""
+
+    policy: str
+    parameters: dict[str, Any]
+
+
+class Configured(Fact, frozen=True, tag="configured"):
+    """A restarted scheduler was given other settings than the one before."""
+
+    nodes: tuple[str, ...]
+    policy: str
+    parameters: dict[str, Any]
+
+
+AnyFact: TypeAlias = Requested | Answered | Reported | Abandoned | Loss | Noted | Result | Policy | Configured
+
+_EVENTS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in get_args(ev.Event)}
+_EFFECTS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in get_args(fx.Effect)}
+_FACTS: Final = msgspec.json.Decoder(list[AnyFact])
+_THINGS: Final = msgspec.json.Decoder(list[dict[str, Any]])
+
+
+class BadEntryError(ValueError):
+    """A row of the log is not what this version writes; the text says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Everything that was taken in at ``at_s`` of the scheduler's clock; events in the order of their handling."""
+
+    at_s: float
+    events: tuple[ev.Event, ...] = ()
+    facts: tuple[AnyFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An entry as it is stored: JSON texts, the effects beside what they are effects of."""
+
+    at_s: float
+    events: str
+    facts: str
+    effects: str
+
+
+def encode(entry: Entry, effects: list[fx.Effect]) -> Row:
+    """Return the entry as the log keeps it."""
+    facts = msgspec.json.encode(entry.facts).decode() if entry.facts else "[]"
+    return Row(entry.at_s, _encoded(entry.events), facts, _encoded(effects))
+
+
+def decode(row: Row) -> tuple[Entry, list[fx.Effect]]:
+    """Read what ``encode`` wrote.
+
+    Raises:
+        BadEntryError: It is not that.
+    """
+    try:
+        facts = tuple(_FACTS.decode(row.facts)) if row.facts != "[]" else ()
+        entry = Entry(row.at_s, tuple(_decoded(row.events, _EVENTS)), facts)
+        return entry, _decoded(row.effects, _EFFECTS)
+    except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
+        raise BadEntryError(f"{type(error).__name__}: {error}") from None
+
+
+def _encoded(things: tuple[ev.Event, ...] | list[fx.Effect]) -> str:
+    if not things:
+        return "[]"
+    return msgspec.json.encode(
+        [{"type": type(thing).__name__, **msgspec.to_builtins(thing)} for thing in things]
+    ).decode()
+
+
+def _decoded(text: str, kinds: dict[str, type[Any]]) -> list[Any]:
+    if text == "[]":
+        return []
+    return [msgspec.convert(thing, kinds[thing.pop("type")]) for thing in _THINGS.decode(text)]

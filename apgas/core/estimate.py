@@ -9,9 +9,10 @@ where the line would fall, and where all samples have one size, it is level at t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
+
+import msgspec
 
 from apgas.core.resize import Kind, ResizeRecord
 
@@ -22,8 +23,7 @@ MOST: Final = 64
 _AFTER_THE_END: Final = "post"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """A resize that was carried out: its kind, how many places came or went, and the seconds of its phases."""
 
     kind: Kind
@@ -31,8 +31,7 @@ class Sample:
     phases: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """How long an order is expected to take.
 
     Attributes:

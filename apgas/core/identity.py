@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Place:
-    """A process of the program.
+class Place(msgspec.Struct, frozen=True, eq=False):
+    """A process of the program; places are equal, and in order, by their ids.
 
     Attributes:
         id: Unique in the program and never reused.
@@ -15,7 +14,29 @@ class Place:
     """
 
     id: int
-    node: str = field(default="", compare=False)
+    node: str = ""
+
+    # all of them: a Struct brings its own of each, which look at every field
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, Place) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return self.id != other.id if isinstance(other, Place) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self.id < other.id if isinstance(other, Place) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return self.id <= other.id if isinstance(other, Place) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return self.id > other.id if isinstance(other, Place) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return self.id >= other.id if isinstance(other, Place) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     def __str__(self) -> str:
         return f"place({self.id})"

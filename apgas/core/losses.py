@@ -35,8 +35,9 @@ its end: a loss is never silent.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from apgas.core.finish import FinishTable, Fired, Flush, Share
 from apgas.core.messages import FinishId
@@ -46,8 +47,7 @@ Pair: TypeAlias = tuple[int, int]
 """Who sent, and to whom."""
 
 
-@dataclass(slots=True)
-class Pairs:
+class Pairs(msgspec.Struct):
     """What the home of a finish knows, since the beginning; ``open``: by how much each pair is uneven.
 
     ``arrived``: what a survivor has taken from a dead place, for ever. ``undelivered``: what a dead place had reported
@@ -56,11 +56,11 @@ class Pairs:
 
     sent: dict[Pair, int]
     open: dict[Pair, int]
-    completed: dict[Pair, int] = field(default_factory=dict)
-    errors: list[bytes] = field(default_factory=list)
-    arrived: dict[Pair, int] = field(default_factory=dict)
-    undelivered: dict[int, int] = field(default_factory=dict)
-    told: dict[int, int] = field(default_factory=dict)
+    completed: dict[Pair, int] = msgspec.field(default_factory=dict)
+    errors: list[bytes] = msgspec.field(default_factory=list)
+    arrived: dict[Pair, int] = msgspec.field(default_factory=dict)
+    undelivered: dict[int, int] = msgspec.field(default_factory=dict)
+    told: dict[int, int] = msgspec.field(default_factory=dict)
 
     def weigh(self, pair: Pair, settled: set[int]) -> None:
         """Look at a pair anew, after one of its counts has changed."""
@@ -100,8 +100,7 @@ class Pairs:
         return tuple((place, count) for place, count in sorted(counts.items()) if count > 0)
 
 
-@dataclass(slots=True)
-class Settling:
+class Settling(msgspec.Struct):
     """A dead place that is not settled: who has cut it off, and whose report is awaited."""
 
     awaited: set[int]

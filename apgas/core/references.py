@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from apgas.core.effects import Send
 from apgas.core.finish import FinishTable, Fired, Flush
 from apgas.core.messages import Carries, RefId, RefReport
 
 
-@dataclass(frozen=True, slots=True)
-class Unreferenced:
+class Unreferenced(msgspec.Struct, frozen=True):
     """No copy of a reference that was made here is left anywhere."""
 
     ref: RefId

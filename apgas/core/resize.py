@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -18,8 +17,7 @@ OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
 Method: TypeAlias = Literal["preGrow", "postGrow", "preShrink", "postShrink", "shrinkAborted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(msgspec.Struct, frozen=True):
     """How long each step of an order may take, in seconds.
 
     Attributes:
@@ -42,10 +40,10 @@ class Deadlines:
     deferred_s: float = 1.0
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise UsageError(f"deadline {each.name} must be a positive number of seconds, not {value!r}")
+                raise UsageError(f"deadline {name} must be a positive number of seconds, not {value!r}")
 
     @property
     def after_pre_s(self) -> float:
@@ -53,8 +51,7 @@ class Deadlines:
         return max(self.spawn_s, self.drain_s + self.release_s) + self.post_s
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """How many nodes the program can run on: at least ``min_nodes``, at most ``max_nodes`` (None: any number).
 
     Raises:
@@ -85,8 +82,7 @@ class ResizeOrder(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeRecord:
+class ResizeRecord(msgspec.Struct, frozen=True):
     """How an order ended.
 
     Attributes:
@@ -114,18 +110,17 @@ class ResizeRecord:
     places: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class Current:
+class Current(msgspec.Struct):
     """The order that is being carried out."""
 
     order: ResizeOrder
     began_s: float
     phase_began_s: float
-    phases: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, float] = msgspec.field(default_factory=dict)
     places: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
-    pending: set[int] = field(default_factory=set)
-    died: set[int] = field(default_factory=set)
+    pending: set[int] = msgspec.field(default_factory=set)
+    died: set[int] = msgspec.field(default_factory=set)
     seconds: float | None = None
     note: str = ""
 

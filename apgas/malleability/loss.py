@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from apgas.errors import UsageError
 
@@ -16,8 +17,7 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class OnLoss:
+class OnLoss(msgspec.Struct, frozen=True):
     """Keep trying to reconnect for ``reconnect_s`` seconds; 0: end at once."""
 
     reconnect_s: float = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
@@ -56,7 +55,7 @@ class MpiSpawner:
 
         def admit_reachably(newcomers: list[PlaceInfo]) -> Identity:
             identity = admit(newcomers)
-            return dataclasses.replace(identity, members=tuple(self._routes.reachable(identity.members)))
+            return replace(identity, members=tuple(self._routes.reachable(identity.members)))
 
         nodes, towards = self._routes.prepare(nodes)
         plane = process.mpi_plane()

@@ -19,8 +19,9 @@ import time
 from array import array
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import msgspec
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
@@ -53,8 +54,7 @@ wards = orphans.Wards()
 """Processes of this machine that end with this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """What a place knows when it starts: its id, all members in the order of their ids, the epoch.
 
     ``beginning``: what the mpi plane begins with; None on the tcp plane.
@@ -66,8 +66,7 @@ class Identity:
     beginning: Beginning | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """A place that is about to begin: who it is, the job's secret, and where it listens."""
 
     identity: Identity
@@ -75,8 +74,7 @@ class Start:
     listening: Listening
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """What place 0 tells newcomers over MPI; ``places`` are the ids of one spawned world, in the order of its ranks."""
 
     places: tuple[int, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
@@ -17,8 +18,7 @@ ENV_LEVEL: Final = "APGAS_LOG_LEVEL"
 FORMAT: Final = "%(asctime)s %(levelname)s [place %(place)s] %(activity)s %(name)s: %(message)s"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """How places log."""
 
     level: int

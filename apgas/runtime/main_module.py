@@ -11,16 +11,16 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from apgas.errors import UsageError
 
 RUN_NAME: Final = "__mp_main__"
 
 
-@dataclass(frozen=True, slots=True)
-class MainModule:
+class MainModule(msgspec.Struct, frozen=True):
     """Where the program's main module is: its name if it was started by ``-m``, else its path; neither if it has none.
 
     Attributes:

@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from apgas.errors import ApgasError
 from apgas.runtime import environment
@@ -39,8 +40,7 @@ if proxy and not os.access(proxy, os.X_OK): raise SystemExit("MPI is not install
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(msgspec.Struct, frozen=True):
     """How mpiexec starts processes on other hosts.
 
     Attributes:

@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from apgas.core import resize as r
 from apgas.core.effects import Effect

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from typing import Final
+
+import msgspec
 
 from apgas.core.resize import RecordKind, ResizeRecord
 from apgas.errors import UsageError
@@ -20,8 +21,7 @@ _FIRST: Final = 1 << 40
 """Scheduled orders get numbers that no scheduler uses."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledOrder:
+class ScheduledOrder(msgspec.Struct, frozen=True):
     """An order that falls due ``at_s`` seconds after the schedule was set."""
 
     at_s: float

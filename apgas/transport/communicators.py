@@ -20,7 +20,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -53,8 +52,7 @@ class Build(msgspec.Struct, frozen=True, array_like=True):
     worlds: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(msgspec.Struct, frozen=True):
     """One epoch's communicator for the transport: ``ranks`` are those of the places."""
 
     number: int
@@ -62,15 +60,13 @@ class Epoch:
     ranks: Mapping[int, int]
 
 
-@dataclass(slots=True)
-class _ForProgram:
+class _ForProgram(msgspec.Struct):
     number: int
     comm: Intracomm
     fetched: bool = False
 
 
-@dataclass(slots=True)
-class Beginning:
+class Beginning(msgspec.Struct):
     """What a place starts with.
 
     Attributes:
@@ -82,12 +78,11 @@ class Beginning:
     bridge: Intracomm | None = None
 
 
-@dataclass(slots=True)
-class _State:
+class _State(msgspec.Struct):
     newest: Epoch | None = None
     previous: Epoch | None = None
-    for_program: dict[tuple[int, ...], _ForProgram] = field(default_factory=dict)
-    waiting: deque[Build] = field(default_factory=deque)
+    for_program: dict[tuple[int, ...], _ForProgram] = msgspec.field(default_factory=dict)
+    waiting: deque[Build] = msgspec.field(default_factory=deque)
     building: bool = False
     failure: str = ""
 

@@ -19,7 +19,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -49,8 +48,7 @@ _LOST_S: Final = 5.0
 """How long sends to a lost place are kept, and receives from a forgotten one: it may have ended one direction only."""
 
 
-@dataclass(frozen=True, slots=True)
-class MpiConfig:
+class MpiConfig(msgspec.Struct, frozen=True):
     """Bounds of an MPI transport. ``bulk_bytes``: from this length on a buffer travels by MPI."""
 
     bulk_bytes: int = 256 * 1024

@@ -6,9 +6,10 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
+
+import msgspec
 
 from apgas.errors import UsageError
 from apgas.transport import near
@@ -27,8 +28,7 @@ from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decod
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class TcpConfig:
+class TcpConfig(msgspec.Struct, frozen=True):
     """Bounds of a TCP transport."""
 
     connect_deadline_s: float = 10.0

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from apgas.errors import ProtocolError, UsageError
 from apgas.transport.base import Buffer
@@ -28,8 +29,7 @@ MAX_PLACE: Final = 2**32 - 1
 _JOIN_BYTES: Final = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """What one frame may hold; both ends refuse more."""
 
     head_bytes: int = 64 * 2**20

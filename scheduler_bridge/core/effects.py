@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class StartJob:
+
+class StartJob(msgspec.Struct, frozen=True, tag=True):
     """Start the job on ``nodes``, place 0 on the first; answered by ``JobStarted`` or ``JobEnded``."""
 
     job_id: int
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SendOrder:
+class SendOrder(msgspec.Struct, frozen=True, tag=True):
     """Tell the job to resize; answered by completed, failed, or deferred and then one of the two.
 
     Attributes:
@@ -34,23 +33,20 @@ class SendOrder:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class KillJob:
+class KillJob(msgspec.Struct, frozen=True, tag=True):
     """End the job, whatever it does; answered by ``JobEnded``."""
 
     job_id: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(msgspec.Struct, frozen=True, tag=True):
     """Report ``WakeUp`` at ``time_s`` of the scheduler's clock. A later one does not replace an earlier one."""
 
     time_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True, tag=True):
     """Nothing comes of a submission (the job stays unknown), or of the evolving request of a job that holds nodes."""
 
     job_id: int

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from scheduler_bridge.model import JobSpec
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "timeout", "lost"]
 
 
-@dataclass(frozen=True, slots=True)
-class JobSubmitted:
+class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
     """A user submitted a job."""
 
     job: JobSpec
 
 
-@dataclass(frozen=True, slots=True)
-class JobStarted:
+class JobStarted(msgspec.Struct, frozen=True, tag=True):
     """The processes of a job run; its walltime begins."""
 
     job_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(msgspec.Struct, frozen=True, tag=True):
     """Nothing of the job is left; its nodes are free. ``outcome`` is what the processes' end looked like."""
 
     job_id: int
@@ -33,22 +31,19 @@ class JobEnded:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MalleableReady:
+class MalleableReady(msgspec.Struct, frozen=True, tag=True):
     """The job registered a malleable handler: it takes orders from now on."""
 
     job_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class MalleableEnded:
+class MalleableEnded(msgspec.Struct, frozen=True, tag=True):
     """The job gave its handler up: no further orders."""
 
     job_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class GrowCompleted:
+class GrowCompleted(msgspec.Struct, frozen=True, tag=True):
     """The job runs on ``nodes`` as well. Ordered nodes that are not among them go back to the scheduler."""
 
     job_id: int
@@ -56,8 +51,7 @@ class GrowCompleted:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkCompleted:
+class ShrinkCompleted(msgspec.Struct, frozen=True, tag=True):
     """The job released ``nodes``, which it chose itself; nothing of it is left there."""
 
     job_id: int
@@ -65,8 +59,7 @@ class ShrinkCompleted:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeFailed:
+class ResizeFailed(msgspec.Struct, frozen=True, tag=True):
     """The job refused or aborted the order and goes on at its old size."""
 
     job_id: int
@@ -74,8 +67,7 @@ class ResizeFailed:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeDeferred:
+class ResizeDeferred(msgspec.Struct, frozen=True, tag=True):
     """The job will carry the order out in a later phase; completed or failed follows."""
 
     job_id: int
@@ -83,16 +75,14 @@ class ResizeDeferred:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EvolvingRequest:
+class EvolvingRequest(msgspec.Struct, frozen=True, tag=True):
     """The job asks for ``delta`` nodes more (positive) or offers nodes back (negative)."""
 
     job_id: int
     delta: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodesLost:
+class NodesLost(msgspec.Struct, frozen=True, tag=True):
     """The job's processes on ``nodes`` died, and it goes on without them."""
 
     job_id: int
@@ -100,29 +90,25 @@ class NodesLost:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUp:
+class NodeUp(msgspec.Struct, frozen=True, tag=True):
     """The node is (back) in service; it may be a new one."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDown:
+class NodeDown(msgspec.Struct, frozen=True, tag=True):
     """The node is out of service."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelJob:
+class CancelJob(msgspec.Struct, frozen=True, tag=True):
     """The user or the operator wants the job gone."""
 
     job_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class WakeUp:
+class WakeUp(msgspec.Struct, frozen=True, tag=True):
     """A time named by ``WakeAt`` has come. More of them than asked for do no harm."""
 
 

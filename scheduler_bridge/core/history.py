@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.model import Reservation
+from scheduler_bridge.model import Reason, Reservation
 from scheduler_bridge.policies import Policy
 
 Remembered: TypeAlias = frozenset[int] | Literal["all"]
@@ -87,7 +87,7 @@ class Histories:
 
     remembered: Remembered
     _moments: dict[int, deque[Moment]] = field(default_factory=dict)
-    _notes: dict[int, str] = field(default_factory=dict)
+    _notes: dict[int, Reason] = field(default_factory=dict)
     _waits: dict[int, object] = field(default_factory=dict)
 
     def of(self, job_id: int) -> tuple[Moment, ...]:
@@ -100,7 +100,7 @@ class Histories:
             job = state.jobs[job_id]
             if self._notes.get(job_id) != job.note:
                 self._notes[job_id] = job.note
-                self._add(job_id, Moment(now, len(job.allotment), job.note))
+                self._add(job_id, Moment(now, len(job.allotment), str(job.note)))
 
     def note_waits(self, state: SchedulerState, policy: Policy, now: float) -> None:
         """Take down why jobs wait after a pass, where that is not what it was.
@@ -152,12 +152,12 @@ def explain(state: SchedulerState, policy: Policy, histories: Histories, job_id:
         KeyError: No such job.
     """
     job = state.jobs[job_id]
-    text, reservation, claims = job.note, None, tuple[Claim, ...]()
+    text, reservation, claims = str(job.note), None, tuple[Claim, ...]()
     if job.state is JobState.QUEUED:
         reservation = state.reservation_of(job_id)
         text = policy.why_waiting(state.view(), job.spec, reservation)
         claims = counts_on(state, reservation) if reservation is not None else ()
     own = reservation is not None and reservation.job_id == job_id
     start_s = reservation.start_s if reservation is not None and own else None
-    nodes = tuple(job.allotment)
+    nodes = state.pool.name(job.allotment)
     return Explanation(job_id, job.spec.name, job.state, now, text, nodes, start_s, claims, histories.of(job_id))

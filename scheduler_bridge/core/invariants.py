@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from scheduler_bridge.core.lifecycle import HOLDING, JobState
-from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 
@@ -12,21 +11,19 @@ class InvariantError(RuntimeError):
     """The state contradicts itself; the text says where."""
 
 
-def _require(condition: bool, story: str) -> None:
-    if not condition:
-        raise InvariantError(story)
-
-
 def check_touched(state: SchedulerState) -> None:
     """Check the jobs that the batch changed, and the sums over all. Costs little enough to be always on.
 
     Raises:
         InvariantError: Something does not hold.
     """
-    for job_id in state.touched:
-        _check_job(state, state.jobs[job_id])
-    held = sum([len(job.allotment) for job in state.active.values()])
-    _require(held == state.pool.held, f"jobs hold {held} nodes, the pool says {state.pool.held}")
+    for job in state.touched.values():
+        _check_job(state, job)
+        size = len(job.allotment)
+        state.counted += size - job.counted
+        job.counted = size
+    if state.counted != state.pool.held:
+        raise InvariantError(f"jobs hold {state.counted} nodes, the pool says {state.pool.held}")
 
 
 def check_all(state: SchedulerState) -> None:
@@ -37,13 +34,11 @@ def check_all(state: SchedulerState) -> None:
     """
     for job in state.jobs.values():
         _check_job(state, job)
-    owners = {node: job.spec.job_id for job in state.active.values() for node in job.allotment}
-    for node in state.pool.names:
-        owner = state.pool.owner(node)
-        _require(owner == owners.get(node), f"node {node}: the pool says job {owner}, the jobs {owners.get(node)}")
-        held = state.pool.state(node) in (NodeState.HELD, NodeState.LOST)
-        _require(held == (owner is not None), f"node {node} is {state.pool.state(node)} with owner {owner}")
-    _require(len(state.pool) >= state.pool.free + state.pool.held, f"{state.pool.free} free and {state.pool.held} held")
+    if found := state.pool.check():
+        raise InvariantError(found)
+    held = sum([len(job.allotment) for job in state.active.values()])
+    if held != state.pool.held:
+        raise InvariantError(f"jobs hold {held} nodes, the pool says {state.pool.held}")
 
 
 def _check_job(state: SchedulerState, job: TrackedJob) -> None:
@@ -58,8 +53,8 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     """What is wrong with the job's nodes and lists; empty if nothing is."""
     spec, size = job.spec, len(job.allotment)
     holding = job.state in HOLDING
-    if strangers := state.pool.strangers(spec.job_id, job.allotment):
-        return f"the pool gives {strangers} to others"
+    if state.pool.holds(spec.job_id) != job.allotment.ranks:
+        return "the pool knows of other nodes"
     if holding != (spec.job_id in state.active) or (job.state is JobState.QUEUED) != (spec.job_id in state.queue):
         return "in the wrong list"
     if (holding and not (spec.min_nodes <= size or job.losses)) or size > spec.max_nodes:
@@ -83,7 +78,7 @@ def _order_contradiction(job: TrackedJob) -> str:
         return "has an order of the other kind"
     if not job.spec.is_malleable:
         return "a rigid job has an order"
-    if not set(order.nodes).issubset(job.allotment):
+    if order.ranks & ~job.allotment.ranks:
         return "the order's nodes are not the job's"
     if order.kind == "shrink" and len(job.allotment) - order.count < job.spec.min_nodes and not job.losses:
         return f"the order leads below {job.spec.min_nodes} nodes"

@@ -15,6 +15,8 @@ from typing import Final
 class JobState(StrEnum):
     """Where a job is in its life."""
 
+    __hash__ = str.__hash__  # an Enum's own is slow, and these are looked up all the time
+
     QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
@@ -26,6 +28,8 @@ class JobState(StrEnum):
 
 class Step(StrEnum):
     """What moves a job on: the scheduler's decisions and the job's reports."""
+
+    __hash__ = str.__hash__
 
     START = "start"
     STARTED = "started"

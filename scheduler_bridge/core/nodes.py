@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+
+from scheduler_bridge.model import Allotment
+from scheduler_bridge.model.allotment import lowest, members, runs
 
 
 class NodeState(StrEnum):
@@ -17,28 +18,11 @@ class NodeState(StrEnum):
     LOST = "lost"
 
 
-class NodeStep(StrEnum):
-    """What happens to a node."""
-
-    TAKE = "take"
-    RELEASE = "release"
-    FAIL = "fail"
-    RETURN = "return"
-
-
-TRANSITIONS: Final[Mapping[tuple[NodeState, NodeStep], NodeState]] = {
-    (NodeState.FREE, NodeStep.TAKE): NodeState.HELD,
-    (NodeState.HELD, NodeStep.RELEASE): NodeState.FREE,
-    (NodeState.FREE, NodeStep.FAIL): NodeState.DOWN,
-    (NodeState.HELD, NodeStep.FAIL): NodeState.LOST,
-    (NodeState.LOST, NodeStep.RELEASE): NodeState.DOWN,
-    (NodeState.LOST, NodeStep.RETURN): NodeState.HELD,
-    (NodeState.DOWN, NodeStep.RETURN): NodeState.FREE,
-}
-
-
 class NodePool:
     """The nodes of the cluster. Always hands out the free nodes that were named first.
+
+    A node's rank is its place among the names; sets of nodes are bitsets of ranks. A node is held by the job in whose
+    set it is, out of service if it is among those that are down, and free if neither.
 
     Args:
         nodes: All nodes, in the order of preference.
@@ -48,33 +32,17 @@ class NodePool:
     """
 
     def __init__(self, nodes: Sequence[str]) -> None:
-        self._names: list[str] = []
-        self._rank: dict[str, int] = {}
-        self._state: dict[str, NodeState] = {}
-        self._owner: dict[str, int] = {}
-        self._heap: list[int] = []  # ranks; entries of nodes that are not free any more are skipped when met
-        self._count: dict[NodeState, int] = dict.fromkeys(NodeState, 0)
-        for node in nodes:
-            if node in self._rank:
-                raise ValueError(f"node {node!r} is named twice")
-            self._add(node)
-
-    def _add(self, node: str) -> None:
-        self._rank[node] = len(self._names)
-        self._names.append(node)
-        self._state[node] = NodeState.FREE
-        self._count[NodeState.FREE] += 1
-        heapq.heappush(self._heap, self._rank[node])
-
-    def _step(self, node: str, step: NodeStep) -> None:
-        before = self._state[node]
-        if (after := TRANSITIONS.get((before, step))) is None:
-            raise RuntimeError(f"node {node!r} is {before}, cannot {step}; owner {self._owner.get(node)}")
-        self._state[node] = after
-        self._count[before] -= 1
-        self._count[after] += 1
-        if after is NodeState.FREE:
-            heapq.heappush(self._heap, self._rank[node])
+        self._names = list(nodes)
+        self._rank = {node: rank for rank, node in enumerate(nodes)}
+        if len(self._rank) < len(self._names):
+            twice = next(node for rank, node in enumerate(nodes) if self._rank[node] != rank)
+            raise ValueError(f"node {twice!r} is named twice")
+        self._free = (1 << len(self._names)) - 1
+        self._down = 0
+        self._holds: dict[int, int] = {}
+        self._free_count = len(self._names)
+        self._held_count = 0
+        self._down_count = 0
 
     @property
     def names(self) -> Sequence[str]:
@@ -84,17 +52,17 @@ class NodePool:
     @property
     def free(self) -> int:
         """How many nodes can be taken."""
-        return self._count[NodeState.FREE]
+        return self._free_count
 
     @property
     def in_service(self) -> int:
         """How many nodes are free or held, and not out of service."""
-        return self._count[NodeState.FREE] + self._count[NodeState.HELD]
+        return len(self._names) - self._down_count
 
     @property
     def held(self) -> int:
         """How many nodes jobs hold, those out of service included."""
-        return self._count[NodeState.HELD] + self._count[NodeState.LOST]
+        return self._held_count
 
     def __len__(self) -> int:
         return len(self._names)
@@ -102,57 +70,124 @@ class NodePool:
     def __contains__(self, node: object) -> bool:
         return node in self._rank
 
-    def state(self, node: str) -> NodeState:
-        """The state of a known node."""
-        return self._state[node]
+    def name(self, allotment: Allotment) -> tuple[str, ...]:
+        """The names of the nodes, in the order of the allotment."""
+        names = self._names
+        found: list[str] = []
+        for chunk in allotment.chunks:
+            for first, behind in runs(chunk):
+                found += names[first:behind]
+        return tuple(found)
+
+    def rank(self, nodes: Iterable[str]) -> int | None:
+        """The ranks of the nodes; None if one of them is unknown."""
+        ranks = 0
+        for node in nodes:
+            if (rank := self._rank.get(node)) is None:
+                return None
+            ranks |= 1 << rank
+        return ranks
+
+    def state(self, node: str, owners: Mapping[str, int] | None = None) -> NodeState:
+        """The state of a known node; ``owners`` saves looking for its holder."""
+        bit = 1 << self._rank[node]
+        if bit & self._free:
+            return NodeState.FREE
+        held = node in owners if owners is not None else self.owner(node) is not None
+        if bit & self._down:
+            return NodeState.LOST if held else NodeState.DOWN
+        return NodeState.HELD
 
     def owner(self, node: str) -> int | None:
         """The job that holds the node."""
-        return self._owner.get(node)
+        bit = 1 << self._rank[node]
+        return next((job_id for job_id, ranks in self._holds.items() if ranks & bit), None)
 
-    def strangers(self, job_id: int, nodes: Iterable[str]) -> list[str]:
-        """Those of ``nodes`` that the job does not hold."""
-        owner = self._owner
-        return [node for node in nodes if owner.get(node) != job_id]
+    def owners(self) -> dict[str, int]:
+        """The jobs that hold nodes, by node."""
+        names = self._names
+        return {names[rank]: job_id for job_id, ranks in self._holds.items() for rank in members(ranks)}
 
-    def take(self, job_id: int, count: int) -> tuple[str, ...]:
-        """Give the ``count`` first free nodes to a job.
+    def holds(self, job_id: int) -> int:
+        """The ranks of the nodes that the job holds."""
+        return self._holds.get(job_id, 0)
+
+    def check(self) -> str:
+        """What is wrong between the sets; empty if nothing is. Looks at every job that holds nodes."""
+        union = count = 0
+        for ranks in self._holds.values():
+            union |= ranks
+            count += ranks.bit_count()
+        if count != union.bit_count():
+            return "a node is held by two jobs"
+        if union & self._free or self._down & self._free:
+            return "a free node is held or down"
+        for what, ranks, counted in (
+            ("held", union, self._held_count),
+            ("free", self._free, self._free_count),
+            ("down", self._down, self._down_count),
+        ):
+            if ranks.bit_count() != counted:
+                return f"{ranks.bit_count()} and {counted} nodes are {what}"
+        if union | self._free | self._down != (1 << len(self._names)) - 1:
+            return "a node is nowhere"
+        return ""
+
+    def take(self, job_id: int, count: int) -> int:
+        """Give the ``count`` first free nodes to a job; returns their ranks.
 
         Raises:
             RuntimeError: There are not as many.
         """
-        if count > self.free:
-            raise RuntimeError(f"job {job_id} is to get {count} nodes, {self.free} are free")
-        taken: list[str] = []
-        while len(taken) < count:
-            node = self._names[heapq.heappop(self._heap)]
-            if self._state[node] is NodeState.FREE:
-                self._step(node, NodeStep.TAKE)
-                self._owner[node] = job_id
-                taken.append(node)
-        return tuple(taken)
+        if count > self._free_count:
+            raise RuntimeError(f"job {job_id} is to get {count} nodes, {self._free_count} are free")
+        taken = lowest(self._free, count)
+        self._free ^= taken
+        self._holds[job_id] = self._holds.get(job_id, 0) | taken
+        self._free_count -= count
+        self._held_count += count
+        return taken
 
-    def release(self, job_id: int, nodes: Iterable[str]) -> None:
+    def release(self, job_id: int, ranks: int) -> None:
         """Take nodes back from a job.
 
         Raises:
             RuntimeError: The job does not hold one of them.
         """
-        for node in nodes:
-            if self._owner.get(node) != job_id:
-                raise RuntimeError(f"job {job_id} gives back {node!r}, which job {self._owner.get(node)} holds")
-            del self._owner[node]
-            self._step(node, NodeStep.RELEASE)
+        held = self._holds.get(job_id, 0)
+        if strange := ranks & ~held:
+            node = self._names[next(members(strange))]
+            raise RuntimeError(f"job {job_id} gives back {node!r}, which job {self.owner(node)} holds")
+        if left := held ^ ranks:
+            self._holds[job_id] = left
+        else:
+            self._holds.pop(job_id, None)
+        back = ranks & ~self._down
+        self._free |= back
+        self._held_count -= ranks.bit_count()
+        self._free_count += back.bit_count()
 
     def fail(self, node: str) -> int | None:
         """Take a node out of service; returns the job that holds it. Without effect if it is out already."""
-        if self._state[node] in (NodeState.FREE, NodeState.HELD):
-            self._step(node, NodeStep.FAIL)
-        return self._owner.get(node)
+        bit = 1 << self._rank[node]
+        if not bit & self._down:
+            self._down |= bit
+            self._down_count += 1
+            if bit & self._free:
+                self._free ^= bit
+                self._free_count -= 1
+        return self.owner(node)
 
     def restore(self, node: str) -> None:
         """Put a node into service (again); a new one joins at the end. Without effect if it is in service."""
         if node not in self._rank:
-            self._add(node)
-        elif self._state[node] in (NodeState.DOWN, NodeState.LOST):
-            self._step(node, NodeStep.RETURN)
+            self._rank[node] = len(self._names)
+            self._names.append(node)
+        elif not self._down & (1 << self._rank[node]):
+            return
+        else:
+            self._down ^= 1 << self._rank[node]
+            self._down_count -= 1
+        if self.owner(node) is None:
+            self._free |= 1 << self._rank[node]
+            self._free_count += 1

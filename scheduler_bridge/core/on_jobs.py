@@ -73,7 +73,7 @@ def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
         return
     job.step(Step.STARTED)
     job.started_s = now
-    state.touched.add(job.spec.job_id)
+    state.note(job)
     state.watch(job, job.expected_end_s + state.settings.walltime_grace_s)
     if job.ready:
         state.changed = True

@@ -19,7 +19,7 @@ from scheduler_bridge.core.on_jobs import PAST
 from scheduler_bridge.core.orders import send_shrink
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
-from scheduler_bridge.model import wording
+from scheduler_bridge.model import Because, wording
 
 Answer: TypeAlias = GrowCompleted | ShrinkCompleted | ResizeFailed | ResizeDeferred
 
@@ -65,15 +65,15 @@ def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float) -
 def _grown(
     state: SchedulerState, job: TrackedJob, order: PendingOrder, event: GrowCompleted, now: float
 ) -> list[Effect]:
-    gained = set(event.nodes)
-    if order.kind != "grow" or not gained <= set(order.nodes):
+    gained = _ranks(state, order, event.nodes)
+    if order.kind != "grow" or gained is None or gained & ~order.ranks:
         return _broken(state, job, f"it reports to have grown by {event.nodes}, ordered was {order}")
-    unused = tuple(node for node in order.nodes if node not in gained)
-    job.allotment = job.allotment.minus(unused)
-    state.pool.release(job.spec.job_id, unused)
+    if unused := order.ranks & ~gained:
+        job.allotment = job.allotment.minus(unused)
+        state.pool.release(job.spec.job_id, unused)
     job.grows += 1
     job.last_resize = "grow"
-    job.note = f"grew by {len(gained)} to {wording.nodes(len(job.allotment))}"
+    job.note = Because("grew by {} to {}", (gained.bit_count(), wording.nodes(len(job.allotment))))
     _close(state, job, now, state.settings.cooldown_s)
     return []
 
@@ -81,16 +81,22 @@ def _grown(
 def _shrunk(
     state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ShrinkCompleted, now: float
 ) -> list[Effect]:
-    released = set(event.nodes)
-    if order.kind != "shrink" or len(released) != order.count or not released <= set(job.allotment):
+    released = _ranks(state, order, event.nodes)
+    held = job.allotment.ranks
+    if order.kind != "shrink" or released is None or released.bit_count() != order.count or released & ~held:
         return _broken(state, job, f"it reports to have released {event.nodes}, ordered was {order}")
     job.allotment = job.allotment.minus(released)
-    state.pool.release(job.spec.job_id, sorted(released))
+    state.pool.release(job.spec.job_id, released)
     job.shrinks += 1
     job.last_resize = "shrink"
-    job.note = f"shrank by {order.count} to {wording.nodes(len(job.allotment))}"
+    job.note = Because("shrank by {} to {}", (order.count, wording.nodes(len(job.allotment))))
     _close(state, job, now, state.settings.cooldown_s)
     return []
+
+
+def _ranks(state: SchedulerState, order: PendingOrder, nodes: tuple[str, ...]) -> int | None:
+    """The ranks of ``nodes``, which mostly are those of the order."""
+    return order.ranks if nodes == order.nodes else state.pool.rank(nodes)
 
 
 def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
@@ -102,8 +108,8 @@ def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
 def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ResizeFailed, now: float) -> None:
     """The job goes on at its old size; nodes that were to arrive come back."""
     if order.kind == "grow":
-        job.allotment = job.allotment.minus(order.nodes)
-        state.pool.release(job.spec.job_id, order.nodes)
+        job.allotment = job.allotment.minus(order.ranks)
+        state.pool.release(job.spec.job_id, order.ranks)
     job.note = f"did not {order.kind} by {wording.nodes(order.count)}: {event.reason or 'no reason given'}"
     _close(state, job, now, state.settings.failure_backoff_s)
 
@@ -119,18 +125,19 @@ def lost(state: SchedulerState, event: NodesLost) -> list[Effect]:
         return []
     if job.state in PAST:
         return []
-    gone = set(event.nodes)
-    arriving = set(job.order.nodes) if job.order is not None and job.order.kind == "grow" else set()
-    if not gone or not gone <= set(job.allotment) - arriving or len(gone) >= len(job.allotment):
-        return _broken(state, job, f"it reports to have lost {event.nodes} of {tuple(job.allotment)}")
+    gone = state.pool.rank(event.nodes)
+    arriving = job.order.ranks if job.order is not None and job.order.kind == "grow" else 0
+    if not gone or gone & ~(job.allotment.ranks & ~arriving) or gone == job.allotment.ranks:
+        return _broken(state, job, f"it reports to have lost {event.nodes} of {state.pool.name(job.allotment)}")
     job.allotment = job.allotment.minus(gone)
-    state.pool.release(job.spec.job_id, sorted(gone))
+    state.pool.release(job.spec.job_id, gone)
     if job.order is not None and job.order.kind == "shrink":
-        job.order = replace(job.order, nodes=tuple(node for node in job.order.nodes if node not in gone))
-    job.losses += len(gone)
-    job.note = (
-        f"lost {wording.nodes(len(gone))}, goes on with {len(job.allotment)}: {event.reason or 'no reason given'}"
-    )
+        lost_nodes = set(event.nodes)
+        left = tuple(node for node in job.order.nodes if node not in lost_nodes)
+        job.order = replace(job.order, nodes=left, ranks=job.order.ranks & ~gone)
+    count = gone.bit_count()
+    job.losses += count
+    job.note = f"lost {wording.nodes(count)}, goes on with {len(job.allotment)}: {event.reason or 'no reason given'}"
     state.touch(job)
     return []
 

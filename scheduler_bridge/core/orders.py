@@ -9,7 +9,7 @@ from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
 from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
-from scheduler_bridge.model import Allotment, wording
+from scheduler_bridge.model import Allotment, Because, Reason, wording
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
 
 
@@ -63,12 +63,12 @@ def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
     job.step(Step.START)
     job.starts += 1
     job.told_to_start_s = now
-    job.allotment = Allotment(state.pool.take(spec.job_id, decision.nodes))
-    job.note = f"started on {wording.nodes(decision.nodes)}: {decision.reason}"
+    job.allotment = Allotment((state.pool.take(spec.job_id, decision.nodes),))
+    job.note = Because("started on {}: {}", (wording.nodes(decision.nodes), decision.reason))
     del state.queue[spec.job_id]
     state.active[spec.job_id] = job
-    state.touched.add(spec.job_id)
-    return [StartJob(spec.job_id, job.allotment.nodes)]
+    state.note(job)
+    return [StartJob(spec.job_id, state.pool.name(job.allotment))]
 
 
 def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> TrackedJob:
@@ -79,25 +79,27 @@ def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> Tr
     return job
 
 
-def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: str) -> list[Effect]:
+def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: Reason) -> list[Effect]:
     """Hold the first ``count`` free nodes for the job and tell it to use them."""
-    nodes = state.pool.take(job.spec.job_id, count)
-    job.allotment = job.allotment.plus(nodes)
-    return _send(state, job, PendingOrder(state.next_order, "grow", nodes, count), reason)
+    ranks = state.pool.take(job.spec.job_id, count)
+    job.allotment = job.allotment.plus(ranks)
+    nodes = state.pool.name(Allotment((ranks,)))
+    return _send(state, job, PendingOrder(state.next_order, "grow", nodes, ranks, count), reason)
 
 
-def send_shrink(state: SchedulerState, job: TrackedJob, count: int, reason: str) -> list[Effect]:
+def send_shrink(state: SchedulerState, job: TrackedJob, count: int, reason: Reason) -> list[Effect]:
     """Tell the job to release ``count`` nodes. [D] Wished are those that it got last: place 0 sits on the first."""
-    wished = job.allotment.nodes[-count:]
-    return _send(state, job, PendingOrder(state.next_order, "shrink", wished, count), reason)
+    wished = job.allotment.last(count)
+    order = PendingOrder(state.next_order, "shrink", state.pool.name(wished), wished.ranks, count)
+    return _send(state, job, order, reason)
 
 
-def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: str) -> list[Effect]:
+def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: Reason) -> list[Effect]:
     job.step(Step.GROW if order.kind == "grow" else Step.SHRINK)
     job.order = order
-    job.note = f"told to {order.kind} by {wording.nodes(order.count)}: {reason}"
+    job.note = Because("told to {} by {}: {}", (order.kind, wording.nodes(order.count), reason))
     state.next_order += 1
-    state.touched.add(job.spec.job_id)
+    state.note(job)
     return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count)]
 
 

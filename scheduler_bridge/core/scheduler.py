@@ -131,7 +131,8 @@ class SchedulerCore:
         state = self._state
         state.touched.clear()
         effects: list[Effect] = []
-        for event in sorted(events, key=batch_rank):
+        batch = sorted(events, key=batch_rank)
+        for event in batch:
             effects += self._apply(event, now)
         effects += alarms.ring(state, now)
         if remembers := bool(self._histories.remembered):
@@ -185,7 +186,7 @@ class SchedulerCore:
             KeyError: No such job.
         """
         job = self._state.jobs[job_id]
-        text = job.note
+        text = str(job.note)
         if job.state is JobState.QUEUED:
             text = self._policy.why_waiting(self._state.view(), job.spec, self._state.reservation_of(job_id))
         return f"job {job_id} is {job.state}: {text}"

@@ -81,13 +81,13 @@ def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
             JobRow(
                 spec=job.spec,
                 state=job.state,
-                nodes=job.allotment.nodes,
+                nodes=state.pool.name(job.allotment),
                 ready=job.ready,
                 order=job.order,
                 start_s=job.started_s,
                 end_s=job.ended_s,
                 outcome=job.outcome,
-                reason=policy.why_waiting(view, job.spec, reservation) if waits else job.note,
+                reason=policy.why_waiting(view, job.spec, reservation) if waits else str(job.note),
                 expected_start_s=reservation.start_s if reservation is not None and reserved else None,
                 expected_end_s=job.expected_end_s if job.spec.job_id in state.active else None,
                 grows=job.grows,
@@ -97,7 +97,8 @@ def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
     releasing = {
         node for job in state.active.values() if job.order and job.order.kind == "shrink" for node in job.order.nodes
     }
+    owners = state.pool.owners()
     nodes = tuple(
-        NodeRow(node, state.pool.state(node), state.pool.owner(node), node in releasing) for node in state.pool.names
+        NodeRow(node, state.pool.state(node, owners), owners.get(node), node in releasing) for node in state.pool.names
     )
     return Snapshot(now, policy.name, tuple(jobs), nodes, next(iter(state.reservations.values()), None))

@@ -12,7 +12,8 @@ from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import JobState, Step
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import Allotment, ClusterView, JobSpec, Reservation
+from scheduler_bridge.core.view import LiveView
+from scheduler_bridge.model import Allotment, JobSpec, Reservation
 
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
@@ -61,7 +62,9 @@ class SchedulerState:
         accuracy: Per user, their mean; replaced, never changed, for views hold it.
         next_order: Number of the next order.
         changed: Something happened since the last pass that may allow a decision.
-        touched: Jobs changed by the present batch.
+        touched: Jobs changed by the present batch, by id.
+        stale: Jobs changed since the view was last brought up to date, by id.
+        counted: Nodes that jobs hold, as the invariants have counted them.
         wishes: Nodes that evolving jobs asked for in the present batch.
         deadlines: When to look at a job again (walltime over, cooldown over), a heap; may hold stale entries.
         next_pass_s: When the next periodic pass is due.
@@ -79,32 +82,37 @@ class SchedulerState:
     accuracy: dict[str, float] = field(default_factory=dict)
     next_order: int = 1
     changed: bool = False
-    touched: set[int] = field(default_factory=set)
+    touched: dict[int, TrackedJob] = field(default_factory=dict)
+    stale: dict[int, TrackedJob] = field(default_factory=dict)
+    counted: int = 0
     wishes: dict[int, int] = field(default_factory=dict)
     deadlines: list[tuple[float, int]] = field(default_factory=list)
     next_pass_s: float | None = None
     armed_s: float | None = None
     anomalies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    _view: LiveView = field(init=False)
 
-    def view(self) -> ClusterView:
-        """The state as a policy sees it."""
-        return ClusterView(
-            total_nodes=self.pool.in_service,
-            free_nodes=self.pool.free,
-            queue=tuple([job.spec for job in self.queue.values()]),
-            running=tuple([job.view() for job in self.active.values()]),
-            reservations=tuple(self.reservations.values()),
-            accuracy=self.accuracy,
-        )
+    def __post_init__(self) -> None:
+        self._view = LiveView(self.pool, self.queue, self.active)
+
+    def view(self) -> LiveView:
+        """The state as a policy sees it, until the next batch of events."""
+        self._view.refresh(self.stale, tuple(self.reservations.values()), self.accuracy)
+        self.stale.clear()
+        return self._view
 
     def reservation_of(self, job_id: int) -> Reservation | None:
         """The job's own reservation; else the first one, which is what it waits for."""
         return self.reservations.get(job_id) or next(iter(self.reservations.values()), None)
 
-    def touch(self, job: TrackedJob) -> None:
-        """Note that the batch changed ``job`` and that a decision may follow."""
+    def note(self, job: TrackedJob) -> None:
+        """Note that ``job`` has changed."""
         job.changed()
-        self.touched.add(job.spec.job_id)
+        self.touched[job.spec.job_id] = self.stale[job.spec.job_id] = job
+
+    def touch(self, job: TrackedJob) -> None:
+        """Note that ``job`` has changed and that a decision may follow."""
+        self.note(job)
         self.changed = True
 
     def watch(self, job: TrackedJob, time_s: float) -> None:
@@ -134,7 +142,7 @@ class SchedulerState:
         if outcome in ("completed", "timeout") and job.started_s is not None:
             self._note_use(job.spec, now - job.started_s)
         job.ready, job.order = False, None
-        self.pool.release(job.spec.job_id, job.allotment)
+        self.pool.release(job.spec.job_id, job.allotment.ranks)
         job.allotment = Allotment()
         self.queue.pop(job.spec.job_id, None)
         self.active.pop(job.spec.job_id, None)

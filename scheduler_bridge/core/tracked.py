@@ -7,16 +7,17 @@ from typing import Literal
 
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, InvalidTransitionError, JobState, Step
-from scheduler_bridge.model import Allotment, JobSpec, RunningJob
+from scheduler_bridge.model import Allotment, JobSpec, Reason, RunningJob
 
 
 @dataclass(frozen=True, slots=True)
 class PendingOrder:
-    """An order that the job has not answered yet. ``nodes``: to arrive, or (shrink) wished back."""
+    """An order that the job has not answered yet. ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs."""
 
     order: int
     kind: Literal["grow", "shrink"]
     nodes: tuple[str, ...]
+    ranks: int
     count: int
     deferred: bool = False
 
@@ -38,13 +39,15 @@ class TrackedJob:
     kill: tuple[Outcome, str] | None = None
     outcome: Outcome | None = None
     reason: str = ""
-    note: str = "submitted"
+    note: Reason = "submitted"
     starts: int = 0
     grows: int = 0
     shrinks: int = 0
     last_resize: Literal["grow", "shrink"] | None = None
     losses: int = 0
     """Nodes that it went on without; it may hold less than its minimum then."""
+    counted: int = 0
+    """Nodes that the invariants have counted it with."""
     _view: RunningJob | None = None
 
     def __post_init__(self) -> None:

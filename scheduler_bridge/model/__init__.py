@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from scheduler_bridge.model import wording
 from scheduler_bridge.model.allotment import Allotment
-from scheduler_bridge.model.cluster import ClusterView, RunningJob
+from scheduler_bridge.model.because import Because, Reason
+from scheduler_bridge.model.cluster import ClusterView, Key, RunningJob
 from scheduler_bridge.model.job import InvalidJobError, JobClass, JobSpec
+from scheduler_bridge.model.line import Line, Need
 from scheduler_bridge.model.reservation import Reservation
 
-__all__ = ["Allotment", "ClusterView", "InvalidJobError", "JobClass", "JobSpec", "Reservation", "RunningJob", "wording"]
+__all__ = [
+    "Allotment",
+    "Because",
+    "ClusterView",
+    "InvalidJobError",
+    "JobClass",
+    "JobSpec",
+    "Key",
+    "Line",
+    "Need",
+    "Reason",
+    "Reservation",
+    "RunningJob",
+    "wording",
+]

@@ -2,48 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """Whole nodes, in the order in which the job got them; place 0 lives on the first one.
+    """Whole nodes by rank, in the order in which the job got them; place 0 lives on the first one.
 
-    Raises:
-        ValueError: A node is named twice.
+    The ranks that came together are one bitset (bit r: the node of rank r), in ascending order. So the cost of a change
+    depends on how often the job was resized and not on its size.
+
+    Attributes:
+        chunks: Disjoint sets of ranks, the earliest first; none is empty.
     """
 
-    nodes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if len(set(self.nodes)) != len(self.nodes):
-            raise ValueError(f"a node is named twice in {self.nodes}")
+    chunks: tuple[int, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return sum([chunk.bit_count() for chunk in self.chunks])
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.nodes)
+    @property
+    def ranks(self) -> int:
+        """All of them, as one bitset."""
+        union = 0
+        for chunk in self.chunks:
+            union |= chunk
+        return union
 
-    def __contains__(self, node: object) -> bool:
-        return node in self.nodes
-
-    def plus(self, nodes: Iterable[str]) -> Allotment:
-        """The allotment with ``nodes`` added at the end.
+    def plus(self, ranks: int) -> Allotment:
+        """The allotment with ``ranks`` added at the end.
 
         Raises:
             ValueError: One of them is there already.
         """
-        return Allotment(self.nodes + tuple(nodes))
+        if ranks & self.ranks:
+            raise ValueError(f"{list(members(ranks & self.ranks))} in the allotment {self} already")
+        return Allotment((*self.chunks, ranks)) if ranks else self
 
-    def minus(self, nodes: Iterable[str]) -> Allotment:
-        """The allotment without ``nodes``.
+    def minus(self, ranks: int) -> Allotment:
+        """The allotment without ``ranks``.
 
         Raises:
             ValueError: One of them is not there.
         """
-        gone = set(nodes)
-        if missing := gone.difference(self.nodes):
-            raise ValueError(f"{', '.join(sorted(missing))} not in the allotment {self.nodes}")
-        return Allotment(tuple(node for node in self.nodes if node not in gone))
+        if missing := ranks & ~self.ranks:
+            raise ValueError(f"{list(members(missing))} not in the allotment {self}")
+        return Allotment(tuple([left for chunk in self.chunks if (left := chunk & ~ranks)]))
+
+    def last(self, count: int) -> Allotment:
+        """The ``count`` ones that came last, in their order."""
+        found: list[int] = []
+        for chunk in reversed(self.chunks):
+            if count <= 0:
+                break
+            size = chunk.bit_count()
+            found.append(chunk if size <= count else chunk ^ lowest(chunk, size - count))
+            count -= size
+        return Allotment(tuple(reversed(found)))
+
+
+def lowest(ranks: int, count: int) -> int:
+    """The ``count`` lowest members of a bitset that has as many."""
+    low, high = count, ranks.bit_length()
+    while low < high:
+        middle = (low + high) // 2
+        if (ranks & ((1 << middle) - 1)).bit_count() < count:
+            low = middle + 1
+        else:
+            high = middle
+    return ranks & ((1 << low) - 1)
+
+
+def runs(ranks: int) -> Iterator[tuple[int, int]]:
+    """The members of a bitset as ranges (first, behind the last), ascending."""
+    base = 0
+    while ranks:
+        gap = (ranks & -ranks).bit_length() - 1
+        ranks >>= gap
+        length = (~ranks & (ranks + 1)).bit_length() - 1
+        yield base + gap, base + gap + length
+        ranks >>= length
+        base += gap + length
+
+
+def members(ranks: int) -> Iterator[int]:
+    """The members of a bitset, ascending."""
+    for first, behind in runs(ranks):
+        yield from range(first, behind)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+import msgspec
 
 from scheduler_bridge.model.job import JobSpec
+from scheduler_bridge.model.line import Line, Need, PlainLine
 from scheduler_bridge.model.reservation import Reservation
 
 
-@dataclass(frozen=True, slots=True)
-class RunningJob:
+class RunningJob(msgspec.Struct, frozen=True):
     """A job that holds nodes.
 
     Attributes:
@@ -57,9 +59,23 @@ class RunningJob:
         return self.ready and self.order is None and self.resizable_from_s <= now
 
 
-@dataclass(frozen=True, slots=True)
+class Key(Protocol):
+    """Where a running job stands in an order: a pure function, always the same object for the same order."""
+
+    def __call__(self, job: RunningJob, /) -> Any:
+        """Something to sort by (smallest first, then by the smaller job id); None: the job is left out."""
+
+
+def _releasing(job: RunningJob) -> int:
+    return job.releasing_nodes
+
+
+@dataclass(frozen=True)
 class ClusterView:
     """The whole state that a policy decides on.
+
+    What the scheduler core hands out holds for the pass only, and answers the questions below from indices that it
+    keeps up to date; ``snapshot`` keeps it. The answers are those of this class, which looks through all jobs.
 
     Attributes:
         total_nodes: Nodes in service.
@@ -73,7 +89,33 @@ class ClusterView:
 
     total_nodes: int
     free_nodes: int
-    queue: tuple[JobSpec, ...]
-    running: tuple[RunningJob, ...]
+    queue: Sequence[JobSpec]
+    running: Sequence[RunningJob]
     reservations: tuple[Reservation, ...] = ()
     accuracy: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def releasing_nodes(self) -> int:
+        """Nodes that are about to be released."""
+        return self.total(_releasing)
+
+    def total(self, measure: Callable[[RunningJob], int]) -> int:
+        """The sum of a pure function over the running jobs. Ask with the same function object every time."""
+        return sum([measure(job) for job in self.running])
+
+    def running_by(self, key: Key) -> Iterable[RunningJob]:
+        """The running jobs in the order of ``key``."""
+        keyed = [(value, job.spec.job_id, job) for job in self.running if (value := key(job)) is not None]
+        return [job for _, _, job in sorted(keyed)]
+
+    def paused(self, now: float) -> Sequence[RunningJob]:
+        """The running jobs that take no order before some later time."""
+        return [job for job in self.running if job.resizable_from_s > now]
+
+    def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
+        """The jobs of ``queue``, which an order made of this view's, with the nodes that they need."""
+        return PlainLine(queue, need, self.total_nodes)
+
+    def snapshot(self) -> ClusterView:
+        """The view as it is now, to be kept."""
+        return replace(self, queue=tuple(self.queue), running=tuple(self.running))

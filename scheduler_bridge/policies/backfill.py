@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
+from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, wording
 from scheduler_bridge.policies.compose import StartSize
 from scheduler_bridge.policies.plan import Floor, Plan
 
@@ -18,10 +18,10 @@ class InOrder:
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start jobs in order until one does not fit; that one's reservation is only told, it protects nothing."""
-        for spec in queue:
-            need = size.need(spec, plan.view.total_nodes)
-            if need > plan.usable:
-                plan.reservations.append(plan.reserve(spec, need, floor=None))
+        line = plan.line(queue, size.need)
+        while (spec := line.next()) is not None:
+            if line.need > plan.usable:
+                plan.reservations.append(plan.reserve(spec, line.need, floor=None))
                 return
             plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
 
@@ -37,14 +37,11 @@ class AnyThatFits:
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start every job of the queue that fits when its turn comes."""
-        reason = IN_ORDER
-        for spec in queue:
-            if plan.usable == 0:
-                return
-            if size.need(spec, plan.view.total_nodes) <= plan.usable:
-                plan.start(spec, size.pick(spec, plan.usable), reason)
-            else:
-                reason = "backfilled: it fits into the free nodes"
+        line = plan.line(queue, size.need)
+        while plan.usable > 0 and (spec := line.next()) is not None and line.need <= plan.usable:
+            plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
+        while (room := plan.usable) > 0 and (spec := line.next_fitting(1, room, room, plan.now, plan.now)) is not None:
+            plan.start(spec, size.pick(spec, room), "backfilled: it fits into the free nodes")
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:  # noqa: ARG002 - part of the protocol
         """Too few nodes."""
@@ -70,16 +67,14 @@ class Easy:
 
         A job that only waits for nodes that are being released is promised them, so that later jobs leave them alone.
         """
-        for spec in queue:
-            need = size.need(spec, plan.view.total_nodes)
-            if plan.reservation is not None:
-                if plan.soon <= 0:
-                    return
-                self._overtake(plan, spec, need, size)
-            elif need <= plan.usable:
+        line = plan.line(queue, size.need)
+        while plan.reservation is None and (spec := line.next()) is not None:
+            if line.need <= plan.usable:
                 plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
             else:
-                self._block(plan, spec, need)
+                self._block(plan, spec, line.need)
+        while plan.soon > 0 and (spec := self._candidate(plan, line)) is not None:
+            self._overtake(plan, spec, line.need, size)
 
     def _block(self, plan: Plan, spec: JobSpec, need: int) -> None:
         reservation = plan.reserve(spec, need, floor=self.floor)
@@ -91,11 +86,18 @@ class Easy:
             plan.promise(spec, need)
 
     @staticmethod
+    def _candidate(plan: Plan, line: Line) -> JobSpec | None:
+        """The next job that may overtake, at once or with nodes that are being released."""
+        if (head := plan.reservation) is None:
+            return None
+        return line.next_fitting(1, plan.soon, plan.spare, plan.now, head.start_s)
+
+    @staticmethod
     def _overtake(plan: Plan, spec: JobSpec, need: int, size: StartSize) -> None:
         if need <= (room := plan.room(spec, plan.usable)):
             nodes = size.pick(spec, room)
             plan.charge(spec, nodes)
-            plan.start(spec, nodes, f"backfilled: {plan.reservation} and stay so")
+            plan.start(spec, nodes, Because("backfilled: {} and stay so", (plan.reservation,)))
         elif plan.usable < need <= plan.room(spec, plan.soon):
             plan.charge(spec, need)
             plan.promise(spec, need)

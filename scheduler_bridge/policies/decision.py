@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from scheduler_bridge.model import Reservation
+import msgspec
+
+from scheduler_bridge.model import Reason, Reservation
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """Start a waiting job on ``nodes`` nodes."""
 
     job_id: int
     nodes: int
-    reason: str
+    reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Grow:
+class Grow(msgspec.Struct, frozen=True):
     """Give ``nodes`` free nodes to a running malleable job."""
 
     job_id: int
     nodes: int
-    reason: str
+    reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Shrink:
+class Shrink(msgspec.Struct, frozen=True):
     """Take ``nodes`` nodes from a running malleable job."""
 
     job_id: int
     nodes: int
-    reason: str
+    reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(msgspec.Struct, frozen=True):
     """Nobody may start in a way that delays this reservation; it holds until the next pass."""
 
     reservation: Reservation

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from scheduler_bridge.model import JobSpec, RunningJob, wording
+from scheduler_bridge.model import Because, JobSpec, RunningJob, wording
 from scheduler_bridge.policies.backfill import Easy
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import ComposedPolicy, Preferred, StartSize, by_submission
@@ -16,6 +16,16 @@ from scheduler_bridge.policies.scalability import ResizeModel
 
 EXPAND: Final = ("handoff", "spare", "intensive")
 PLUS: Final = ("none", "shrink", "expand")
+
+
+def least_scalable_first(job: RunningJob) -> float | None:
+    """The jobs that take orders and can shrink, by falling rho."""
+    return -job.spec.rho if job.ready and job.order is None and job.nodes > job.spec.min_nodes else None
+
+
+def most_scalable_first(job: RunningJob) -> float | None:
+    """The jobs that take orders and can grow, by rising rho."""
+    return job.spec.rho if job.ready and job.order is None and job.nodes < job.max_nodes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,7 @@ class ByScalability:
                 continue
             nodes = min(int(self.share_factor * job.nodes), job.reclaimable_nodes(job.spec.min_nodes))
             if nodes > 0 and self.model.is_feasible(job, job.nodes - nodes, plan.now):
-                plan.shrink(job, nodes, f"so that job {head.job_id} can start on {wording.nodes(need)}")
+                plan.shrink(job, nodes, Because("so that job {} can start on {}", (head.job_id, wording.nodes(need))))
 
     def _expand(self, plan: Plan, passed_over: Literal["shrink"] | None) -> None:
         """Give nodes away, as far as no reservation is delayed [algorithms 4 to 6]."""
@@ -64,6 +74,8 @@ class ByScalability:
                 plan.charge(spec, extra)
                 plan.enlarge(spec, extra, "larger because nodes are idle")
         for job in self._by_scalability(plan, least_first=False):
+            if plan.usable == 0:
+                return
             if passed_over is not None and job.last_resize == passed_over:
                 continue
             extra = self._growth(job.max_nodes, job.nodes, plan.room_until(job.expected_end_s, plan.usable))
@@ -77,9 +89,9 @@ class ByScalability:
         return extra if extra > self.least_growth * nodes else 0
 
     @staticmethod
-    def _by_scalability(plan: Plan, *, least_first: bool) -> list[RunningJob]:
-        jobs = [job for job in plan.view.running if job.resizable(plan.now) and not plan.is_resized(job)]
-        return sorted(jobs, key=lambda job: (-job.spec.rho if least_first else job.spec.rho, job.spec.job_id))
+    def _by_scalability(plan: Plan, *, least_first: bool) -> Iterator[RunningJob]:
+        jobs = plan.view.running_by(least_scalable_first if least_first else most_scalable_first)
+        return (job for job in jobs if job.resizable_from_s <= plan.now and not plan.is_resized(job))
 
 
 @register

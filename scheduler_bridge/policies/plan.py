@@ -3,15 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TypeAlias, overload
 
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
+from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Need, Reason, Reservation, RunningJob
 from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Shrink, Start
 from scheduler_bridge.policies.profile import Profile
 
 Floor: TypeAlias = Callable[[JobSpec], int]
 """The size down to which running malleable jobs may be asked to shrink."""
+
+
+def by_expected_end(job: RunningJob) -> float:
+    """Who ends first, by walltime, comes first."""
+    return job.expected_end_s
+
+
+@lru_cache
+def reclaimable(floor: Floor) -> Callable[[RunningJob], int]:
+    """Measure the nodes that a job could give back above ``floor``, now or after a pause."""
+    return lambda job: job.reclaimable_nodes(floor(job.spec))
+
+
+class Waiting(Sequence[JobSpec]):
+    """A queue without the jobs that have started, looked through only as far as asked for.
+
+    Attributes:
+        all: The queue with them.
+    """
+
+    def __init__(self, queue: Sequence[JobSpec], started: Container[int]) -> None:
+        self.all = queue
+        self._started = started
+
+    def __iter__(self) -> Iterator[JobSpec]:
+        return (spec for spec in self.all if spec.job_id not in self._started)
+
+    def __len__(self) -> int:
+        return sum([1 for _ in self])
+
+    def __bool__(self) -> bool:
+        return next(iter(self), None) is not None
+
+    @overload
+    def __getitem__(self, index: int) -> JobSpec: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[JobSpec]: ...
+    def __getitem__(self, index: int | slice) -> JobSpec | Sequence[JobSpec]:
+        if index == 0 and (first := next(iter(self), None)) is not None:
+            return first
+        return tuple(self)[index]
 
 
 class Plan:
@@ -33,10 +75,10 @@ class Plan:
         self.view = view
         self.now = now
         self.free = view.free_nodes
-        self.soon = view.free_nodes + sum(job.releasing_nodes for job in view.running)
+        self.soon = view.free_nodes + view.releasing_nodes
         self.reservations: list[Reservation] = []
         self.spare = 0
-        self._starts: dict[int, tuple[JobSpec, int, str]] = {}
+        self._starts: dict[int, tuple[JobSpec, int, Reason]] = {}
         self._resizes: dict[int, Grow | Shrink] = {}
         self._promised: set[int] = set()
 
@@ -55,30 +97,30 @@ class Plan:
         """The jobs started in this pass, with their sizes."""
         return [(spec, nodes) for spec, nodes, _ in self._starts.values()]
 
-    def start(self, spec: JobSpec, nodes: int, reason: str) -> None:
+    def start(self, spec: JobSpec, nodes: int, reason: Reason) -> None:
         """Start a waiting job."""
         self.free -= nodes
         self.soon -= nodes
         self._starts[spec.job_id] = (spec, nodes, reason)
 
-    def enlarge(self, spec: JobSpec, nodes: int, reason: str) -> None:
+    def enlarge(self, spec: JobSpec, nodes: int, reason: Reason) -> None:
         """Let a job that starts in this pass start with ``nodes`` more: no order is sent."""
         _, before, why = self._starts[spec.job_id]
-        self.start(spec, before + nodes, f"{why}; {reason}")
+        self.start(spec, before + nodes, Because("{}; {}", (why, reason)))
         self.free += before
         self.soon += before
 
-    def grow(self, job: RunningJob, nodes: int, reason: str) -> None:
+    def grow(self, job: RunningJob, nodes: int, reason: Reason) -> None:
         """Give free nodes to a running job."""
         self.free -= nodes
         self.soon -= nodes
         self._resizes[job.spec.job_id] = Grow(job.spec.job_id, nodes, reason)
 
-    def shrink(self, job: RunningJob, nodes: int, reason: str) -> None:
+    def shrink(self, job: RunningJob, nodes: int, reason: Reason) -> None:
         """Take nodes from a running job, on top of what this pass takes from it already."""
         before = self._resizes.get(job.spec.job_id)
         if before is not None:
-            nodes, reason = nodes + before.nodes, f"{before.reason}; {reason}"
+            nodes, reason = nodes + before.nodes, Because("{}; {}", (before.reason, reason))
             self.soon -= before.nodes
         self.soon += nodes
         self._resizes[job.spec.job_id] = Shrink(job.spec.job_id, nodes, reason)
@@ -92,13 +134,26 @@ class Plan:
         """Whether the job only waits for nodes that are being released."""
         return spec.job_id in self._promised
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the reserved job needs more than the nodes that are free or being released."""
+        return self.reservation is not None and self.reservation.job_id not in self._promised
+
     def is_resized(self, job: RunningJob) -> bool:
         """Whether this pass resizes the job."""
         return job.spec.job_id in self._resizes
 
-    def waiting(self, queue: Sequence[JobSpec]) -> list[JobSpec]:
-        """The jobs of ``queue`` that this pass did not start, in its order."""
-        return [spec for spec in queue if spec.job_id not in self._starts]
+    def is_started(self, spec: JobSpec) -> bool:
+        """Whether this pass starts the job."""
+        return spec.job_id in self._starts
+
+    def waiting(self, queue: Sequence[JobSpec]) -> Sequence[JobSpec]:
+        """The jobs of ``queue`` that this pass has not started so far, in its order."""
+        return Waiting(queue, self._starts) if self._starts else queue
+
+    def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
+        """A walk along ``queue``, or along what ``waiting`` made of it; it may meet jobs that have started since."""
+        return self.view.line(queue.all if isinstance(queue, Waiting) else queue, need)
 
     def reserve(self, spec: JobSpec, nodes: int, *, floor: Floor | None) -> Reservation:
         """Find the earliest time at which ``nodes`` nodes are free if all walltimes hold.
@@ -110,31 +165,42 @@ class Plan:
             nodes: How many nodes it needs.
             floor: Count nodes that malleable jobs hold above it as available from their next possible order on.
         """
-        available = self.free + sum(job.releasing_nodes for job in self.view.running)
-        releases = self._releases(floor)
-        position, start_s = 0, self.now
-        while position < len(releases) and (available < nodes or releases[position][0] <= start_s):
-            start_s = max(self.now, releases[position][0])
-            available += releases[position][1]
-            position += 1
+        available = self.free + self.view.releasing_nodes
+        start_s = self.now
+        for time_s, released in self._releases(floor):
+            if available >= nodes and time_s > start_s:
+                break
+            start_s = max(start_s, time_s)
+            available += released
         return Reservation(spec.job_id, start_s if available >= nodes else math.inf, nodes, max(0, available - nodes))
 
     def profile(self) -> Profile:
         """The nodes free from now on if all walltimes hold; those about to be released count at once."""
-        free = self.free + sum(job.releasing_nodes for job in self.view.running)
-        return Profile(self.now, free, self._releases(None))
+        return Profile(self.now, self.free + self.view.releasing_nodes, self._releases(None))
 
-    def _releases(self, floor: Floor | None) -> list[tuple[float, int]]:
-        """When which number of held nodes comes free, earliest first."""
-        releases = [(self.now + spec.walltime_s, nodes) for spec, nodes, _ in self._starts.values()]
-        for job in self.view.running:
+    def _releases(self, floor: Floor | None) -> Iterator[tuple[float, int]]:
+        """When which number of held nodes comes free, earliest first, not before now."""
+        now = self.now
+        others = [(now + spec.walltime_s, nodes) for spec, nodes, _ in self._starts.values()]
+        if floor is not None:
+            at_once, later = self._reclaimable(floor)
+            others += [(now, at_once), *later]
+        others.sort(reverse=True)
+        for job in self.view.running_by(by_expected_end):
             held = job.nodes - job.releasing_nodes
-            if floor is not None and (reclaimable := job.reclaimable_nodes(floor(job.spec))) > 0:
-                releases.append((max(self.now, job.resizable_from_s), reclaimable))
-                held -= reclaimable
-            releases.append((max(self.now, job.expected_end_s), held))
-        releases.sort()
-        return releases
+            if floor is not None:
+                held -= job.reclaimable_nodes(floor(job.spec))
+            end_s = max(now, job.expected_end_s)
+            while others and others[-1][0] <= end_s:
+                yield others.pop()
+            yield end_s, held
+        yield from reversed(others)
+
+    def _reclaimable(self, floor: Floor) -> tuple[int, list[tuple[float, int]]]:
+        """The nodes above ``floor`` that can be taken back now, and when others can be."""
+        measure = reclaimable(floor)
+        later = [(job.resizable_from_s, nodes) for job in self.view.paused(self.now) if (nodes := measure(job))]
+        return self.view.total(measure) - sum([nodes for _, nodes in later]), later
 
     def admits(self, spec: JobSpec, nodes: int) -> bool:
         """Whether starting ``spec`` on ``nodes`` nodes now leaves the reservation as it is."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, Generic, TypeVar
 
-from scheduler_bridge.model import JobSpec, RunningJob, wording
+from scheduler_bridge.model import Because, JobSpec, Key, RunningJob, wording
 from scheduler_bridge.policies.compose import StartSize, at_minimum
 from scheduler_bridge.policies.plan import Floor, Plan
 
@@ -67,72 +69,86 @@ class ByPriority:
     def resize(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
         """Take nodes for waiting jobs first, then hand out what is left."""
         self._take(plan, waiting, size)
-        self._give(plan, waiting)
+        self._give(plan)
 
     def _take(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
         """Shrink for every waiting job, in order, whose start that completes and that delays no reservation."""
-        donors = self._donors(plan)
-        total = sum(donor.left for donor in donors.values())
-        heap = [(-self.priority.of(donor.job.spec, donor.job.nodes), job_id) for job_id, donor in donors.items()]
-        heapq.heapify(heap)
-        for spec in waiting:
-            if total == 0:
+        if not waiting or (total := self._reclaimable(plan)) == 0:
+            return
+        donors = _Frontier(self._donors(plan), self._gives)
+        line = plan.line(waiting, size.need)
+        head, passed_head = plan.reservation, plan.reservation is None
+        while total > 0:
+            soon = plan.soon
+            if passed_head:
+                by_s = math.inf if head is None else head.start_s
+                spec = line.next_fitting(soon + 1, soon + total, plan.spare, plan.now, by_s)
+            else:  # whom the others must not delay: it needs no room beside itself
+                spec = line.next()
+                passed_head = head is not None and spec is not None and spec.job_id == head.job_id
+            if spec is None:
                 return
-            need = size.need(spec, plan.view.total_nodes)
-            missing = need - plan.soon
-            if plan.is_promised(spec) or not 0 < missing <= total:
+            need, missing = line.need, line.need - soon
+            if plan.is_started(spec) or plan.is_promised(spec) or not 0 < missing <= total:
                 continue
-            is_head = plan.reservation is not None and plan.reservation.job_id == spec.job_id
-            if not is_head:
+            if head is None or spec.job_id != head.job_id:
                 if not plan.admits(spec, need):
                     continue
                 plan.charge(spec, need)
             total -= missing
-            for job_id, nodes in self._collect(heap, donors, missing).items():
-                reason = f"so that job {spec.job_id} can start on {wording.nodes(need)}"
-                plan.shrink(donors[job_id].job, nodes, reason)
+            reason = Because("so that job {} can start on {}", (spec.job_id, wording.nodes(need)))
+            for job, nodes in self._collect(donors, missing):
+                plan.shrink(job, nodes, reason)
             plan.promise(spec, need)
 
-    def _donors(self, plan: Plan) -> dict[int, _Donor]:
-        """The running jobs that can give nodes now, by id."""
-        able = [job for job in plan.view.running if job.resizable(plan.now)]
-        donors = (_Donor(job, job.reclaimable_nodes(self.floor(job.spec))) for job in able)
-        return {donor.job.spec.job_id: donor for donor in donors if donor.left > 0}
+    def _reclaimable(self, plan: Plan) -> int:
+        """How many nodes running jobs can give now."""
+        measure = _givable(self.floor)
+        return plan.view.total(measure) - sum([measure(job) for job in plan.view.paused(plan.now)])
 
-    def _collect(self, heap: list[tuple[float, int]], donors: dict[int, _Donor], missing: int) -> dict[int, int]:
-        """Take ``missing`` nodes, which are there, from the donors on the heap; return how many from whom."""
-        taken: dict[int, int] = {}
+    def _donors(self, plan: Plan) -> Iterator[_Donor]:
+        """The running jobs that can give nodes now, the highest priority first."""
+        jobs = plan.view.running_by(_giving_order(self.priority, self.floor))
+        return (
+            _Donor(job, job.reclaimable_nodes(self.floor(job.spec))) for job in jobs if job.resizable_from_s <= plan.now
+        )
+
+    def _gives(self, donor: _Donor) -> tuple[float, int]:
+        spec = donor.job.spec
+        return -self.priority.of(spec, self.floor(spec) + donor.left), spec.job_id
+
+    def _collect(self, donors: _Frontier[_Donor], missing: int) -> list[tuple[RunningJob, int]]:
+        """Take ``missing`` nodes, which are there, from the donors; return how many from whom."""
+        taken: dict[int, tuple[RunningJob, int]] = {}
         while missing > 0:
-            priority, job_id = heapq.heappop(heap)
-            donor = donors[job_id]
+            rank, donor = donors.pop()
             nodes = 1 if self.evenly else min(missing, donor.left)
             donor.left -= nodes
             missing -= nodes
-            taken[job_id] = taken.get(job_id, 0) + nodes
+            job_id = donor.job.spec.job_id
+            taken[job_id] = (donor.job, nodes + (taken[job_id][1] if job_id in taken else 0))
             if donor.left > 0:
-                if self.evenly:
-                    priority = -self.priority.of(donor.job.spec, self.floor(donor.job.spec) + donor.left)
-                heapq.heappush(heap, (priority, job_id))
-        return taken
+                donors.push(self._gives(donor) if self.evenly else rank, donor)
+        return list(taken.values())
 
-    def _give(self, plan: Plan, waiting: Sequence[JobSpec]) -> None:
+    def _give(self, plan: Plan) -> None:
         """Hand idle nodes out, the lowest priority first.
 
         [D] While a reservation stands, a ready job may get any idle nodes, because it can give them back, unless it is
         below its floor; a job that only starts cannot yet, so it gets what does not delay the reservation. [D] If the
         reserved job needs nothing but nodes of jobs that are being resized just now, the idle nodes stay with it.
         """
-        head = plan.reservation
-        if head is not None and head.start_s <= plan.now and any(_is_stuck(plan, spec) for spec in waiting):
-            return
-        takers = self._takers(plan)
-        heap = [(self.priority.of(taker.spec, taker.nodes), job_id) for job_id, taker in takers.items()]
-        heapq.heapify(heap)
-        gained: dict[int, int] = {}
         idle = plan.usable
-        while heap and idle > 0:
-            _, job_id = heapq.heappop(heap)
-            taker = takers[job_id]
+        if idle == 0 or (plan.is_stuck and plan.reservation is not None and plan.reservation.start_s <= plan.now):
+            return
+        takers = _Frontier(self._takers(plan), self._takes)
+        for spec, nodes in plan.started:
+            if nodes < spec.max_nodes:
+                taker = _Taker(spec, nodes, spec.max_nodes, None)
+                takers.push(self._takes(taker), taker)
+        gained: dict[int, tuple[_Taker, int]] = {}
+        while takers and idle > 0:
+            _, taker = takers.pop()
             nodes = min(1 if self.evenly else idle, idle, taker.limit - taker.nodes)
             if taker.job is None:
                 nodes = plan.room(taker.spec, nodes)
@@ -141,30 +157,57 @@ class ByPriority:
                 continue
             idle -= nodes
             taker.nodes += nodes
-            gained[job_id] = gained.get(job_id, 0) + nodes
+            job_id = taker.spec.job_id
+            gained[job_id] = (taker, nodes + (gained[job_id][1] if job_id in gained else 0))
             if self.evenly and taker.nodes < taker.limit:
-                heapq.heappush(heap, (self.priority.of(taker.spec, taker.nodes), job_id))
-        for job_id, nodes in gained.items():
-            self._hand(plan, takers[job_id], nodes)
+                takers.push(self._takes(taker), taker)
+        for taker, nodes in gained.values():
+            self._hand(plan, taker, nodes)
 
-    def _takers(self, plan: Plan) -> dict[int, _Taker]:
-        """The malleable jobs that can get nodes, running or just started, by id."""
-        takers: dict[int, _Taker] = {}
-        for job in plan.view.running:
-            if not job.resizable(plan.now) or job.nodes >= job.max_nodes or plan.is_resized(job):
+    def _takers(self, plan: Plan) -> Iterator[_Taker]:
+        """The running malleable jobs that can get nodes, the lowest priority first."""
+        for job in plan.view.running_by(_taking_order(self.priority)):
+            if job.resizable_from_s > plan.now or plan.is_resized(job):
                 continue
             if plan.reservation is None or job.nodes >= self.floor(job.spec):
-                takers[job.spec.job_id] = _Taker(job.spec, job.nodes, job.max_nodes, job)
-        for spec, nodes in plan.started:
-            if nodes < spec.max_nodes:
-                takers[spec.job_id] = _Taker(spec, nodes, spec.max_nodes, None)
-        return takers
+                yield _Taker(job.spec, job.nodes, job.max_nodes, job)
+
+    def _takes(self, taker: _Taker) -> tuple[float, int]:
+        return self.priority.of(taker.spec, taker.nodes), taker.spec.job_id
 
     def _hand(self, plan: Plan, taker: _Taker, nodes: int) -> None:
         if taker.job is None:
             plan.enlarge(taker.spec, nodes, "larger because nodes are idle")
         else:
-            plan.grow(taker.job, nodes, f"idle nodes go to {self.priority.lowest}")
+            plan.grow(taker.job, nodes, Because("idle nodes go to {}", (self.priority.lowest,)))
+
+
+@lru_cache
+def _givable(floor: Floor) -> Callable[[RunningJob], int]:
+    """Measure what a job could be told to give, if it is not on pause."""
+    return lambda job: job.reclaimable_nodes(floor(job.spec)) if job.order is None else 0
+
+
+@lru_cache
+def _giving_order(priority: Priority, floor: Floor) -> Key:
+    """The jobs that can give nodes, if they are not on pause, the highest priority first."""
+
+    def key(job: RunningJob) -> float | None:
+        able = job.order is None and job.reclaimable_nodes(floor(job.spec)) > 0
+        return -priority.of(job.spec, job.nodes) if able else None
+
+    return key
+
+
+@lru_cache
+def _taking_order(priority: Priority) -> Key:
+    """The jobs that can take nodes, if they are not on pause, the lowest priority first."""
+
+    def key(job: RunningJob) -> float | None:
+        able = job.ready and job.order is None and job.nodes < job.max_nodes
+        return priority.of(job.spec, job.nodes) if able else None
+
+    return key
 
 
 @dataclass(slots=True)
@@ -185,6 +228,43 @@ class _Taker:
     job: RunningJob | None
 
 
-def _is_stuck(plan: Plan, spec: JobSpec) -> bool:
-    """Whether ``spec`` holds the reservation and its nodes are not all free or being released."""
-    return plan.reservation is not None and spec.job_id == plan.reservation.job_id and not plan.is_promised(spec)
+_Item = TypeVar("_Item")
+
+
+class _Frontier(Generic[_Item]):
+    """A heap on top of a sequence that is sorted already: of that only as much is looked at as is needed.
+
+    Args:
+        rest: The items, lowest rank first.
+        rank: Where an item stands; no two items have the same rank.
+    """
+
+    def __init__(self, rest: Iterator[_Item], rank: Callable[[_Item], tuple[float, int]]) -> None:
+        self._rest = rest
+        self._rank = rank
+        self._heap: list[tuple[tuple[float, int], _Item]] = []
+        self._fresh: tuple[tuple[float, int], _Item] | None = None
+        self._look()
+
+    def _look(self) -> None:
+        item = next(self._rest, None)
+        self._fresh = None if item is None else (self._rank(item), item)
+
+    def __bool__(self) -> bool:
+        return self._fresh is not None or bool(self._heap)
+
+    def push(self, rank: tuple[float, int], item: _Item) -> None:
+        """Put an item in, perhaps one that was there before."""
+        heapq.heappush(self._heap, (rank, item))
+
+    def pop(self) -> tuple[tuple[float, int], _Item]:
+        """Take the item of the lowest rank out.
+
+        Raises:
+            IndexError: There is none.
+        """
+        if self._fresh is None or (self._heap and self._heap[0][0] < self._fresh[0]):
+            return heapq.heappop(self._heap)
+        first = self._fresh
+        self._look()
+        return first

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from msgspec import structs
+
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
@@ -129,8 +131,9 @@ class _Watcher:
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         decisions = self._policy.decide(view, now)
-        if self._policy.decide(view, now) != decisions:
-            raise AuditError(f"at {now} s: the same view gives different decisions")
+        view = view.snapshot()
+        if (found := self._policy.decide(view, now)) != decisions:
+            raise AuditError(f"at {now} s: the same view gives different decisions, {decisions} and {found}")
         check_feasible(view, now, decisions)
         self._check_settles(now)
         self._check_reasons(view, now, decisions)
@@ -162,7 +165,7 @@ class _Watcher:
         first = next(iter(reservations.values()), None)
         started = set()
         for decision in decisions:
-            if not isinstance(decision, Reserve) and not decision.reason:
+            if not isinstance(decision, Reserve) and not str(decision.reason):
                 raise AuditError(f"at {now} s: {decision} gives no reason")
             if isinstance(decision, Start):
                 started.add(decision.job_id)
@@ -177,7 +180,9 @@ class _Watcher:
         now = _snap(now)
         expected = [_moved_decision(decision) for decision in self._policy.decide(plain, now)]
         found = self._policy.decide(_moved(view, _SHIFT_S, rename=True), now + _SHIFT_S)
-        found = [decision if isinstance(decision, Reserve) else replace(decision, reason="") for decision in found]
+        found = [
+            decision if isinstance(decision, Reserve) else structs.replace(decision, reason="") for decision in found
+        ]
         if found != expected:
             raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")
 
@@ -274,7 +279,7 @@ def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
         return replace(moved, job_id=_renamed(job.job_id), name="x", user=_renamed_user(job.user)) if rename else moved
 
     def running(job: RunningJob) -> RunningJob:
-        return replace(
+        return structs.replace(
             job,
             spec=spec(job.spec),
             start_s=_snap(job.start_s) + shift_s,
@@ -308,4 +313,4 @@ def _moved_decision(decision: Decision) -> Decision:
         reservation = decision.reservation
         moved = replace(reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + _SHIFT_S)
         return Reserve(moved)
-    return replace(decision, job_id=_renamed(decision.job_id), reason="")
+    return structs.replace(decision, job_id=_renamed(decision.job_id), reason="")

@@ -84,12 +84,18 @@ class TraceJob:
             raise InvalidJobError(
                 f"job {self.job_id}: a rigid job has one size, but may have {self.min_nodes} to {self.max_nodes} nodes"
             )
-        for what in ("runtime_s", "walltime_s"):
-            value = getattr(self, what)
-            if not (value > 0 and math.isfinite(value)):
-                raise InvalidJobError(f"job {self.job_id}: {what} is {value}, must be positive and finite")
-        if not (self.submit_s >= 0 and math.isfinite(self.submit_s)):
+        # comparisons with infinity and NaN that are false where the number will not do
+        if not (0 < self.runtime_s < math.inf and 0 < self.walltime_s < math.inf):
+            raise InvalidJobError(
+                f"job {self.job_id}: runtime_s is {self.runtime_s}, walltime_s {self.walltime_s}, "
+                "must be positive and finite"
+            )
+        if not 0 <= self.submit_s < math.inf:
             raise InvalidJobError(f"job {self.job_id}: submit_s is {self.submit_s}, must not be negative, and finite")
+        if not 0 <= self.rho <= 1 or self.steps < 0:
+            raise InvalidJobError(
+                f"job {self.job_id}: rho is {self.rho}, must be from 0 to 1; steps is {self.steps}, not negative"
+            )
 
     @property
     def is_malleable(self) -> bool:

@@ -15,42 +15,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
+from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
-from scheduler_bridge.workloads.source import read_lines
+from scheduler_bridge.workloads.swf_file import SwfFile, SwfRecord, number, read_records
 
-FIELDS: Final = 18
 MISSING_WALLTIME_FACTOR: Final = 1.25
 """Estimates that are missing are this many times the runtime [2025, section 2.2]."""
 _STATUS: Final[dict[int, Status]] = {0: "failed", 1: "completed", 5: "cancelled"}
-_MAX_NUMBER: Final = 2.0**53
-
-
-class SwfRecord(NamedTuple):
-    """The 18 fields of a line, as the format defines them; -1: not known."""
-
-    job_number: int
-    submit_s: float
-    wait_s: float
-    run_s: float
-    allocated_processors: int
-    cpu_s: float
-    used_memory_kb: float
-    requested_processors: int
-    requested_s: float
-    requested_memory_kb: float
-    status: int
-    user: int
-    group: int
-    executable: int
-    queue: int
-    partition: int
-    preceding_job: int
-    think_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +55,6 @@ class SwfOptions:
     keep_cut_off: bool = False
 
 
-@dataclass(slots=True)
-class SwfFile:
-    """The records of a file as they are, and its header.
-
-    Attributes:
-        header: Labels of the header comments; those that come several times, joined by newlines.
-        records: (line number, record).
-    """
-
-    header: dict[str, str] = field(default_factory=dict)
-    records: list[tuple[int, SwfRecord]] = field(default_factory=list)
-
-
 def read_swf(path: Path | str, options: SwfOptions | None = None) -> Workload:
     """Read a file of the Standard Workload Format.
 
@@ -103,8 +66,8 @@ def read_swf(path: Path | str, options: SwfOptions | None = None) -> Workload:
     findings = Findings()
     file = read_records(path, findings, keep_cut_off=options.keep_cut_off)
     machine = _Machine.of(file, options)
-    start_unix_s = _number(file.header.get("UnixStartTime", ""))
-    jobs = in_order(_jobs(_from_zero(file.records, start_unix_s, findings), machine, options, findings))
+    start_unix_s = number(file.header.get("UnixStartTime", ""))
+    jobs = in_order(_jobs(_from_zero(file.records, start_unix_s, findings), file, machine, options, findings))
     if not jobs:
         raise TraceError(
             f"{path}: no usable job",
@@ -125,63 +88,6 @@ def read_swf(path: Path | str, options: SwfOptions | None = None) -> Workload:
     )
 
 
-def read_records(path: Path, findings: Findings, *, keep_cut_off: bool = False) -> SwfFile:
-    """Read header and records of a file without judging their values.
-
-    Raises:
-        TraceError: A compressed file is cut off, and ``keep_cut_off`` is not set.
-        OSError: It cannot be read.
-    """
-    file = SwfFile()
-    for number, line in read_lines(path, findings, keep_cut_off=keep_cut_off):
-        if line is None:
-            findings.records += 1
-            findings.skip("not UTF-8", number)
-        elif line.startswith(";"):
-            _read_header(line, file.header)
-        elif line and not line.isspace():
-            findings.records += 1
-            words = line.split(maxsplit=FIELDS)
-            record = _record(words[:FIELDS])
-            if record is None:
-                findings.skip(f"not {FIELDS} numbers", number)
-                continue
-            if len(words) > FIELDS:
-                findings.note(f"more than {FIELDS} fields", number)
-            file.records.append((number, record))
-    return file
-
-
-def _record(words: list[str]) -> SwfRecord | None:
-    try:
-        values = [float(word) for word in words]
-    except ValueError:
-        return None
-    # a comparison with NaN is False, so that this refuses it, too
-    if len(values) < FIELDS or not all(-_MAX_NUMBER < value < _MAX_NUMBER for value in values):
-        return None
-    return SwfRecord._make(int(value) if whole else value for value, whole in zip(values, _WHOLE, strict=True))
-
-
-_WHOLE: Final = tuple("int" in str(kind) for kind in SwfRecord.__annotations__.values())
-"""Which fields hold whole numbers."""
-
-
-def _read_header(line: str, header: dict[str, str]) -> None:
-    label, colon, value = line.lstrip("; \t").partition(":")
-    label, value = label.strip(), value.strip()
-    if colon and label and " " not in label:
-        header[label] = f"{header[label]}\n{value}" if label in header else value
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text.split(maxsplit=1)[0])
-    except (ValueError, IndexError):
-        return None
-    return value if math.isfinite(value) else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Machine:
     nodes: int
@@ -189,7 +95,7 @@ class _Machine:
 
     @classmethod
     def of(cls, file: SwfFile, options: SwfOptions) -> _Machine:
-        nodes, processors = (int(_number(file.header.get(label, "")) or 0) for label in ("MaxNodes", "MaxProcs"))
+        nodes, processors = (int(number(file.header.get(label, "")) or 0) for label in ("MaxNodes", "MaxProcs"))
         per_node = options.processors_per_node or (max(1, round(processors / nodes)) if nodes and processors else 1)
         if options.nodes:
             return cls(options.nodes, per_node)
@@ -219,7 +125,7 @@ def _from_zero(
 
 
 def _jobs(
-    records: list[tuple[int, SwfRecord]], machine: _Machine, options: SwfOptions, findings: Findings
+    records: list[tuple[int, SwfRecord]], file: SwfFile, machine: _Machine, options: SwfOptions, findings: Findings
 ) -> Iterator[TraceJob]:
     seen: set[int] = set()
     last_s = -math.inf
@@ -243,20 +149,26 @@ def _jobs(
             findings.note(f"no estimate: {MISSING_WALLTIME_FACTOR} times the runtime", line, hours)
         elif record.run_s > walltime_s:
             findings.note("ran longer than its estimate", line, hours)
-        yield TraceJob(
+        job = TraceJob(
             job_id=record.job_number,
             submit_s=record.submit_s,
             runtime_s=record.run_s,
             walltime_s=walltime_s,
             nodes=nodes,
-            user=_label(record.user),
+            user=_label(file, "User", record.user),
             wait_s=record.wait_s if record.wait_s >= 0 else None,
             status=_STATUS.get(record.status, "unknown"),
-            group=_label(record.group),
-            queue=_label(record.queue),
-            partition=_label(record.partition),
+            group=_label(file, "Group", record.group),
+            queue=_label(file, "Queue", record.queue),
+            partition=_label(file, "Partition", record.partition),
             processors=processors,
+            name=file.comments["Name"].get(record.job_number, ""),
         )
+        try:
+            yield _with_comments(job, file, machine)
+        except (ValueError, InvalidJobError):
+            findings.note("a comment about it is not understood", line, hours)
+            yield job
 
 
 def _why_not(record: SwfRecord, nodes: int, machine_nodes: int, options: SwfOptions) -> str | None:
@@ -278,5 +190,31 @@ def _why_not(record: SwfRecord, nodes: int, machine_nodes: int, options: SwfOpti
     return f"larger than the machine ({machine_nodes} nodes)" if nodes > machine_nodes else None
 
 
-def _label(number: int) -> str:
-    return str(number) if number >= 0 else ""
+def _label(file: SwfFile, label: str, value: int) -> str:
+    return file.comments[label].get(value, str(value)) if value >= 0 else ""
+
+
+def _with_comments(job: TraceJob, file: SwfFile, machine: _Machine) -> TraceJob:
+    """The job with what our writer says about it.
+
+    Raises:
+        ValueError: A comment is not as our writer writes it.
+        InvalidJobError: It contradicts the record.
+    """
+    if bounds := file.comments["Malleable"].get(job.job_id):
+        low, high, rho, steps, speedup = bounds.split(maxsplit=4)
+        if not 0 <= float(rho) <= 1 or int(high) > machine.nodes:
+            raise ValueError(bounds)
+        job = replace(
+            job,
+            job_class="malleable",
+            min_nodes=int(low),
+            max_nodes=int(high),
+            rho=float(rho),
+            steps=int(steps),
+            speedup=speedup,
+        )
+    if sizes := file.comments["Allotments"].get(job.job_id):
+        pairs = (size.split("=") for size in sizes.split())
+        job = replace(job, allotments=tuple((float(since_s), int(nodes)) for since_s, nodes in pairs))
+    return job

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler_bridge.workloads import SwfOptions, TraceError, Workload, read_swf
+from scheduler_bridge.workloads import SwfOptions, TraceError, Workload, load
 
 number = st.one_of(
     st.integers(-2, 50).map(str),
@@ -44,10 +45,10 @@ def check(workload: Workload) -> None:
         assert math.isfinite(job.spec().walltime_s)
 
 
-def attempt(path: Path, options: SwfOptions) -> None:
+def attempt(path: Path, options: SwfOptions | None = None) -> None:
     refusal: TraceError | None = None
     try:
-        workload = read_swf(path, options)
+        workload = load(path, swf=options)
     except TraceError as error:
         refusal = error
     else:
@@ -73,3 +74,68 @@ def test_damaged_archives_are_refused_or_their_beginning_is_read(
     path.write_bytes(whole[: int(cut * len(whole))] + noise)
     for keep in (False, True):
         attempt(path, SwfOptions(keep_cut_off=keep))
+
+
+COLUMNS = (
+    "job_id,submit_time,nodes_req,run_time,wallclock_req,gpus_req,state",
+    "Job,Submit,Start,End,Elapsed Secs,Nodes Allocated,Raw Hours,Host Name",
+    "job,submit_time,node_num,run_time,wall_time,wait_time",
+)
+cell = st.one_of(
+    number, st.sampled_from(["2022-11-06 23:00:00", "2022-11-07 00:00:00", "0001-01-01", '"', '"a,b"', "²"])
+)
+rows = st.lists(cell, min_size=4, max_size=9).map(",".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(header=st.sampled_from(COLUMNS), lines=st.lists(st.one_of(rows, st.text(max_size=30)), max_size=20))
+def test_any_accounting_file_is_read_or_refused(tmp_path: Path, header: str, lines: list[str]) -> None:
+    path = tmp_path / "any.csv"
+    path.write_bytes("\n".join([header, *lines]).encode("utf-8", "surrogatepass"))
+    attempt(path)
+
+
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=8,
+)
+elastisim_job = st.fixed_dictionaries(
+    {"application_model": st.just("m.json")},
+    optional={
+        "type": st.one_of(st.just("MALLEABLE"), json_values),
+        "submit_time": st.one_of(st.integers(0, 9), json_values),
+        "num_nodes_min": st.one_of(st.integers(1, 4), json_values),
+        "num_nodes_max": st.one_of(st.integers(1, 9), json_values),
+        "arguments": st.one_of(st.fixed_dictionaries({"f": st.floats()}), json_values),
+    },
+)
+formula = st.one_of(
+    st.just("f / num_nodes"), st.text("f()+-*/. 0129num_ods", max_size=12), st.just("9" * 400), st.floats().map(str)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(jobs=st.one_of(json_values, st.lists(elastisim_job, max_size=4)), flops=formula, noise=st.binary(max_size=3))
+def test_any_elastisim_file_is_read_or_refused(tmp_path: Path, jobs: object, flops: str, noise: bytes) -> None:
+    (tmp_path / "crossbar.xml").write_text('<cluster radical="0-7" speed="1Gf"/>')
+    model = {"phases": [{"tasks": [{"type": "cpu", "flops": flops}]}]}
+    (tmp_path / "m.json").write_text(json.dumps(model))
+    path = tmp_path / "any.json"
+    path.write_bytes(json.dumps({"jobs": jobs}).encode() + noise)
+    attempt(path)
+
+
+keys = st.sampled_from(["nodes", "max_nodes", "count", "runtime_s", "class", "rho", "steps"])
+toml_values = st.sampled_from(
+    ["1", "3", "-2", "1e3", "inf", "nan", "true", '"malleable"', "[1]", "9" * 30, "2000-01-01"]
+)
+toml_lines = st.one_of(st.just("[[job]]"), st.builds("{} = {}".format, keys, toml_values), st.text(max_size=10))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(lines=st.lists(toml_lines, max_size=12))
+def test_any_job_file_is_read_or_refused(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "any.toml"
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    attempt(path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.model import ClusterView, JobSpec
+from scheduler_bridge.model import ClusterView, JobSpec, Line, RunningJob
 from scheduler_bridge.policies import Policy, conservative, redistribution
 from scheduler_bridge.policies.backfill import AnyThatFits, Easy
 from scheduler_bridge.policies.compose import (
@@ -33,6 +33,10 @@ class NoSpareRule(Easy):
     """Lets overtake whatever fits, beside a reservation."""
 
     @staticmethod
+    def _candidate(plan: Plan, line: Line) -> JobSpec | None:
+        return line.next()
+
+    @staticmethod
     def _overtake(plan: Plan, spec: JobSpec, need: int, size: StartSize) -> None:
         if need <= plan.usable:
             plan.start(spec, size.pick(spec, plan.usable), "it fits")
@@ -40,6 +44,10 @@ class NoSpareRule(Easy):
 
 class WalltimeAsInstant(Easy):
     """Compares a walltime with a point in time, as a published code does the other way round."""
+
+    @staticmethod
+    def _candidate(plan: Plan, line: Line) -> JobSpec | None:
+        return line.next()
 
     @staticmethod
     def _overtake(plan: Plan, spec: JobSpec, need: int, size: StartSize) -> None:
@@ -75,16 +83,22 @@ class Hasty(AnyThatFits):
 class Insatiable(ByPriority):
     """Never counts down: every donor gives all that is missing, as a published code does."""
 
-    def _collect(self, heap: list[tuple[float, int]], donors: dict[int, Any], missing: int) -> dict[int, int]:
-        return {job_id: missing for _, job_id in heap}
+    def _collect(self, donors: Any, missing: int) -> list[tuple[RunningJob, int]]:
+        found = []
+        while donors:
+            found.append((donors.pop()[1].job, missing))
+        return found
 
 
 class Stubborn(ByPriority):
     """Asks a job that refused again at once."""
 
-    def _donors(self, plan: Plan) -> dict[int, Any]:
+    def _reclaimable(self, plan: Plan) -> int:
+        return sum(donor.left for donor in self._donors(plan))
+
+    def _donors(self, plan: Plan) -> Iterator[Any]:
         able = [job for job in plan.view.running if job.ready and job.nodes > job.spec.min_nodes]
-        return {job.spec.job_id: redistribution._Donor(job, job.nodes - job.spec.min_nodes) for job in able}
+        return (redistribution._Donor(job, job.nodes - job.spec.min_nodes) for job in able)
 
 
 def by_name(view: ClusterView, now: float) -> Sequence[JobSpec]:

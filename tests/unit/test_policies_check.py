@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, EvolvingRequest, MalleableEnded, NodeDown, NodeUp
@@ -50,7 +51,7 @@ def start_all(view: ClusterView, now: float, decisions: list[Decision]) -> list[
 
 
 def start_small(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [replace(d, nodes=1) if isinstance(d, Start) else d for d in decisions]
+    return [structs.replace(d, nodes=1) if isinstance(d, Start) else d for d in decisions]
 
 
 def grow_rigid(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
@@ -68,11 +69,11 @@ def promise_what_is_given(view: ClusterView, now: float, decisions: list[Decisio
 
 
 def say_nothing(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [replace(d, reason="") if isinstance(d, Start) else d for d in decisions]
+    return [structs.replace(d, reason="") if isinstance(d, Start) else d for d in decisions]
 
 
 def start_twice(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [*decisions, *(replace(d, nodes=1) for d in decisions if isinstance(d, Start) and d.job_id == 3)]
+    return [*decisions, *(structs.replace(d, nodes=1) for d in decisions if isinstance(d, Start) and d.job_id == 3)]
 
 
 def prefer_even_ids(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:

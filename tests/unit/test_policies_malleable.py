@@ -175,4 +175,4 @@ def test_none_idle_timeline() -> None:
 def test_reasons_name_who_a_job_is_resized_for() -> None:
     jobs = [running(malleable(1, 2, 8), 5), running(malleable(2, 1, 8), 4)]
     shrink = next(d for d in decide(10, [rigid(3, 3)], jobs) if isinstance(d, Shrink))
-    assert shrink.reason == "so that job 3 can start on 3 nodes"
+    assert str(shrink.reason) == "so that job 3 can start on 3 nodes"

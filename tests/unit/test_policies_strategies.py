@@ -182,8 +182,8 @@ def test_a_job_below_its_preferred_size_gets_nothing_while_a_reservation_stands(
 def test_reasons_say_who_gets_and_for_whom_one_gives(policy: str) -> None:
     grow = next(d for d in decide(policy, 23, [], HOLDERS) if isinstance(d, Grow))
     shrink = next(d for d in decide(policy, 20, [rigid(9, 3)], HOLDERS) if isinstance(d, Shrink))
-    assert grow.reason.startswith("idle nodes go to the job")
-    assert shrink.reason == "so that job 9 can start on 3 nodes"
+    assert str(grow.reason).startswith("idle nodes go to the job")
+    assert str(shrink.reason) == "so that job 9 can start on 3 nodes"
 
 
 def test_timeline_of_min_and_keep_pref() -> None:

@@ -26,11 +26,11 @@ def busy_core() -> SchedulerCore:
 
 
 def lose_a_node(state: SchedulerState) -> None:
-    state.jobs[1].allotment = Allotment(("a", "b", "c"))
+    state.jobs[1].allotment = Allotment((0b0111,))
 
 
 def reuse_a_shrinking_node(state: SchedulerState) -> None:
-    state.jobs[2].allotment = Allotment(("c", "d"))
+    state.jobs[2].allotment = Allotment((0b1100,))
     state.active[2] = state.queue.pop(2)
 
 
@@ -53,7 +53,7 @@ def forget_the_order(state: SchedulerState) -> None:
 
 
 def give_a_node_to_a_stranger(state: SchedulerState) -> None:
-    state.pool._owner["a"] = 2
+    state.pool._holds = {1: 0b1110, 2: 0b0001}
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,44 @@ def test_a_defect_is_noticed_by_both_checks(defect: Callable[[SchedulerState], N
 
 def test_the_quick_check_runs_after_every_batch() -> None:
     core = busy_core()
-    lose_a_node(core._state)
-    with pytest.raises(InvariantError, match="jobs hold 3 nodes, the pool says 4"):
+    core._state.pool._held_count = 3
+    with pytest.raises(InvariantError, match="jobs hold 4 nodes, the pool says 3"):
         core.handle(WakeUp(), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("defect", "story"),
+    [
+        ({"_free": 0b0001}, "a free node is held or down"),
+        ({"_down": 0b0001}, "1 and 0 nodes are down"),
+        ({"_holds": {1: 0b0111}, "_held_count": 3}, "a node is nowhere"),
+        ({"_holds": {1: 0b1111, 2: 0b0001}}, "a node is held by two jobs"),
+        ({"_free_count": 1}, "0 and 1 nodes are free"),
+    ],
+)
+def test_the_pool_notices_what_is_wrong_between_its_sets(defect: dict[str, object], story: str) -> None:
+    core = busy_core()
+    for name, value in defect.items():
+        setattr(core._state.pool, name, value)
+    assert story in core._state.pool.check()
+
+
+def taken(pool: NodePool, job_id: int, count: int) -> tuple[str, ...]:
+    return pool.name(Allotment((pool.take(job_id, count),)))
+
+
+def ranks(pool: NodePool, *nodes: str) -> int:
+    found = pool.rank(nodes)
+    assert found is not None
+    return found
 
 
 def test_the_pool_hands_out_the_first_free_nodes() -> None:
     pool = NodePool(("a", "b", "c", "d"))
-    assert pool.take(1, 3) == ("a", "b", "c")
-    pool.release(1, ("b",))
-    pool.release(1, ("a",))
-    assert pool.take(2, 3) == ("a", "b", "d")
+    assert taken(pool, 1, 3) == ("a", "b", "c")
+    pool.release(1, ranks(pool, "b"))
+    pool.release(1, ranks(pool, "a"))
+    assert taken(pool, 2, 3) == ("a", "b", "d")
     assert (pool.free, pool.held, pool.in_service) == (0, 4, 4)
 
 
@@ -99,12 +126,13 @@ def test_a_node_that_fails_while_held_is_out_of_service_until_it_is_back() -> No
     pool.take(1, 1)
     assert pool.fail("a") == 1
     assert pool.state("a") is NodeState.LOST
-    pool.release(1, ("a",))
-    assert pool.take(2, 1) == ("b",)
+    pool.release(1, ranks(pool, "a"))
+    assert pool.state("a") is NodeState.DOWN
+    assert taken(pool, 2, 1) == ("b",)
     with pytest.raises(RuntimeError, match="is to get 1 nodes, 0 are free"):
         pool.take(3, 1)
     pool.restore("a")
-    assert pool.take(3, 1) == ("a",)
+    assert taken(pool, 3, 1) == ("a",)
 
 
 def test_failing_and_coming_back_repeatedly_does_not_double_a_node() -> None:
@@ -112,7 +140,7 @@ def test_failing_and_coming_back_repeatedly_does_not_double_a_node() -> None:
     for _ in range(3):
         pool.fail("a")
         pool.restore("a")
-    assert pool.take(1, 2) == ("a", "b")
+    assert taken(pool, 1, 2) == ("a", "b")
     assert pool.free == 0
 
 
@@ -120,4 +148,4 @@ def test_the_pool_takes_nodes_back_only_from_their_holder() -> None:
     pool = NodePool(("a",))
     pool.take(1, 1)
     with pytest.raises(RuntimeError, match="job 2 gives back 'a', which job 1 holds"):
-        pool.release(2, ("a",))
+        pool.release(2, ranks(pool, "a"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
 import pytest
 
 from scheduler_bridge.model import Allotment, InvalidJobError, JobSpec, Reservation
+from scheduler_bridge.model.allotment import lowest, members
 
 GOOD = JobSpec(7, "uts", "ann", "malleable", 4, 2, 8, 60.0, 0.0, ("python", "-m", "x"))
 
@@ -33,18 +35,45 @@ def test_a_wrong_job_names_the_culprit(wrong: dict[str, object], culprit: str) -
 
 
 def test_allotments_grow_at_the_end_and_keep_their_order() -> None:
-    grown = Allotment(("a", "b")).plus(("c", "d"))
-    assert grown.nodes == ("a", "b", "c", "d")
-    assert grown.minus({"b", "d"}).nodes == ("a", "c")
+    grown = Allotment((0b1100,)).plus(0b0011)
+    assert in_order(grown) == [2, 3, 0, 1]
+    assert in_order(grown.minus(0b1010)) == [2, 0]
     assert len(grown) == 4
-    assert "d" in grown
+    assert grown.ranks == 0b1111
+
+
+def test_the_last_nodes_of_an_allotment_are_those_that_came_last() -> None:
+    grown = Allotment((0b110000,)).plus(0b001011)  # 4, 5, then 0, 1, 3
+    assert [in_order(grown.last(count)) for count in range(6)] == [
+        [],
+        [3],
+        [1, 3],
+        [0, 1, 3],
+        [5, 0, 1, 3],
+        [4, 5, 0, 1, 3],
+    ]
+
+
+def in_order(allotment: Allotment) -> list[int]:
+    return [rank for chunk in allotment.chunks for rank in members(chunk)]
 
 
 def test_allotments_refuse_doubled_and_missing_nodes() -> None:
-    with pytest.raises(ValueError, match="named twice"):
-        Allotment(("a",)).plus(("a",))
-    with pytest.raises(ValueError, match="b, c not in the allotment"):
-        Allotment(("a",)).minus(("c", "b"))
+    with pytest.raises(ValueError, match=r"\[0\] in the allotment"):
+        Allotment((0b01,)).plus(0b11)
+    with pytest.raises(ValueError, match=r"\[1, 2\] not in the allotment"):
+        Allotment((0b001,)).minus(0b110)
+
+
+def test_bitsets_are_taken_apart_at_any_size() -> None:
+    rng = random.Random(1)
+    for size in (1, 7, 64, 1000):
+        for _ in range(50):
+            ranks = sorted(rng.sample(range(size), rng.randint(1, size)))
+            bits = sum(1 << rank for rank in ranks)
+            assert list(members(bits)) == ranks
+            count = rng.randint(1, len(ranks))
+            assert list(members(lowest(bits, count))) == ranks[:count]
 
 
 def test_a_reservation_admits_what_ends_in_time_or_is_spare() -> None:

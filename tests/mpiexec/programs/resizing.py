@@ -11,8 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
+
+import msgspec
 
 import apgas
 from apgas import async_at, at, finish, here, places
@@ -98,7 +99,7 @@ def main() -> None:
         gone = ""
     except apgas.PlaceGoneError as error:
         gone = str(error)
-    records = [asdict(record) for record in apgas.resizes()]
+    records = [msgspec.structs.asdict(record) for record in apgas.resizes()]
     result = {"sent": sent, "arrived": len(arrived), "calls": calls, "records": records}
     print(json.dumps({**result, "alive": alive, "places": places_now, "gone": gone}), flush=True)
 

@@ -1,0 +1,137 @@
+"""The queue in blocks that know their smallest jobs, so that a search passes whole blocks over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from scheduler_bridge.model import JobSpec, Need
+
+_BLOCK_JOBS: Final = 32
+
+
+class _Block:
+    """Some neighbours in the queue, with what they need."""
+
+    __slots__ = ("ids", "least_need", "least_walltime_s", "most_need", "needs", "specs", "walltimes_s")
+
+    def __init__(self) -> None:
+        self.specs: list[JobSpec] = []
+        self.ids: list[int] = []
+        self.needs: list[int] = []
+        self.walltimes_s: list[float] = []
+        self.least_need = self.most_need = 0
+        self.least_walltime_s = 0.0
+
+    def append(self, spec: JobSpec, need: int) -> None:
+        """Add a job behind the others."""
+        first = not self.specs
+        self.specs.append(spec)
+        self.ids.append(spec.job_id)
+        self.needs.append(need)
+        self.walltimes_s.append(spec.walltime_s)
+        self.least_need = need if first else min(need, self.least_need)
+        self.most_need = max(need, self.most_need)
+        self.least_walltime_s = spec.walltime_s if first else min(spec.walltime_s, self.least_walltime_s)
+
+    def remove(self, job_id: int) -> None:
+        """Take a job out."""
+        index = self.ids.index(job_id)
+        for column in (self.specs, self.ids, self.needs, self.walltimes_s):
+            del column[index]
+        if self.specs:
+            self.least_need, self.most_need = min(self.needs), max(self.needs)
+            self.least_walltime_s = min(self.walltimes_s)
+
+
+class WaitingIndex:
+    """The waiting jobs in the order of submission, searchable by what they need.
+
+    Args:
+        need: The nodes that a job needs.
+        queue: The jobs that wait now.
+    """
+
+    def __init__(self, need: Need, queue: Iterable[JobSpec]) -> None:
+        self._need = need
+        self._total_nodes = -1
+        self._block_of: dict[int, _Block] = {}
+        self.blocks: list[_Block] = []
+        for spec in queue:
+            self._append(spec, 0)  # the needs follow at the first walk
+
+    def put(self, spec: JobSpec, *, waits: bool) -> None:
+        """Add a job at the end, take it out, or leave it as it is."""
+        block = self._block_of.get(spec.job_id)
+        if waits and block is None:
+            self._append(spec, self._need(spec, self._total_nodes))
+        elif block is not None and not waits:
+            del self._block_of[spec.job_id]
+            block.remove(spec.job_id)
+            if not block.specs:
+                self.blocks.remove(block)
+            elif len(self.blocks) > 8 and len(self.blocks) * _BLOCK_JOBS > 4 * len(self._block_of):
+                self._rebuild()
+
+    def walk(self, total_nodes: int) -> IndexedLine:
+        """Begin a walk; ``total_nodes`` are in service."""
+        if total_nodes != self._total_nodes:
+            self._total_nodes = total_nodes
+            self._rebuild()
+        return IndexedLine(self.blocks)
+
+    def _append(self, spec: JobSpec, need: int) -> None:
+        if not self.blocks or len(self.blocks[-1].specs) == _BLOCK_JOBS:
+            self.blocks.append(_Block())
+        block = self._block_of[spec.job_id] = self.blocks[-1]
+        block.append(spec, need)
+
+    def _rebuild(self) -> None:
+        specs = [spec for block in self.blocks for spec in block.specs]
+        self.blocks.clear()
+        for spec in specs:
+            self._append(spec, self._need(spec, self._total_nodes))
+
+
+class IndexedLine:
+    """A walk along the blocks; see ``Line``."""
+
+    __slots__ = ("_block", "_blocks", "_index", "need")
+
+    def __init__(self, blocks: list[_Block]) -> None:
+        self.need = 0
+        self._blocks = blocks
+        self._block = self._index = 0
+
+    def next(self) -> JobSpec | None:
+        """The next job, whatever it needs; None at the end."""
+        while self._block < len(self._blocks):
+            block, index = self._blocks[self._block], self._index
+            if index < len(block.specs):
+                self._index = index + 1
+                self.need = block.needs[index]
+                return block.specs[index]
+            self._block += 1
+            self._index = 0
+        return None
+
+    def next_fitting(self, least: int, most: int, spare: int, now: float, by_s: float) -> JobSpec | None:
+        """The next job that needs ``least`` to ``most`` nodes, and at most ``spare`` of them unless it ends in time."""
+        blocks = self._blocks
+        while self._block < len(blocks):
+            block = blocks[self._block]
+            if (
+                block.least_need <= most
+                and block.most_need >= least
+                and (block.least_need <= spare or now + block.least_walltime_s <= by_s)
+            ):
+                needs, walltimes_s = block.needs, block.walltimes_s
+                for index in range(self._index, len(needs)):
+                    need = needs[index]
+                    if least <= need <= most and (need <= spare or now + walltimes_s[index] <= by_s):
+                        self._index = index + 1
+                        self.need = need
+                        return block.specs[index]
+            self._block += 1
+            self._index = 0
+        return None

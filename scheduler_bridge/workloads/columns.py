@@ -1,0 +1,161 @@
+"""Which columns of a machine's accounting files mean what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler_bridge.workloads.findings import TraceError
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """The columns of a CSV file. Times are seconds since 1970 or ``YYYY-MM-DD HH:MM:SS``, durations are seconds.
+
+    Attributes:
+        name: Which file this is.
+        machine_nodes: Nodes of the machine, by partition kind where there are several; "" is any.
+        job: Id of the job.
+        submit: Time of the submission.
+        nodes: Nodes that were requested, or allocated where only that is known.
+        runtime: Seconds that it ran; empty: end less start.
+        walltime: Seconds that were requested; empty: not in the file.
+        start: Time of the start; empty: not in the file.
+        end: Time of the end; empty: not in the file.
+        wait: Seconds that it waited; empty: start less submission.
+        user: Who submitted it.
+        group: The user's project or account.
+        queue: The queue or quality of service.
+        partition: The part of the machine.
+        processors: Processors that were requested.
+        gpus: GPUs that were requested; jobs with some ran on nodes that are not modelled.
+        state: How it ended.
+        raw_hours: Node-hours that were really used: less than nodes times runtime where a job shared its node.
+        kind: The column that says on which kind of nodes it ran.
+        split_days: A job has a record for every day on which it ran.
+        arrays: The tasks of an array have the same id.
+    """
+
+    name: str
+    machine_nodes: Mapping[str, int]
+    job: str
+    submit: str
+    nodes: str
+    runtime: str = ""
+    walltime: str = ""
+    start: str = ""
+    end: str = ""
+    wait: str = ""
+    user: str = ""
+    group: str = ""
+    queue: str = ""
+    partition: str = ""
+    processors: str = ""
+    gpus: str = ""
+    state: str = ""
+    raw_hours: str = ""
+    kind: str = ""
+    split_days: bool = False
+    arrays: bool = False
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns without which nothing can be read."""
+        needed = (self.job, self.submit, self.nodes, self.runtime or self.end)
+        return tuple(column for column in needed if column)
+
+
+EAGLE: Final = ColumnMap(
+    name="Eagle (NREL)",
+    machine_nodes={"": 2568},
+    job="job_id",
+    submit="submit_time",
+    nodes="nodes_req",
+    runtime="run_time",
+    walltime="wallclock_req",
+    start="start_time",
+    end="end_time",
+    user="user",
+    group="account",
+    queue="qos",
+    partition="partition",
+    processors="processors_req",
+    gpus="gpus_req",
+    state="state",
+    arrays=True,
+)
+"""The columns of NREL's published log; 2,618 nodes less 50 with GPUs [2025, section 2.2]."""
+
+THETA_LUMOS: Final = ColumnMap(
+    name="Theta (Lumos)",
+    machine_nodes={"": 4360},
+    job="job",
+    submit="submit_time",
+    nodes="node_num",
+    runtime="run_time",
+    walltime="wall_time",
+    wait="wait_time",
+    user="user",
+    group="project",
+    processors="cpu_num",
+    gpus="gpu_num",
+    state="new_status",
+)
+"""Theta in the columns of the Lumos collection."""
+
+THETA: Final = ColumnMap(
+    name="Theta (ALCF)",
+    machine_nodes={"": 4392},
+    job="COBALT_JOBID",
+    submit="QUEUED_TIMESTAMP",
+    nodes="NODES_REQUESTED",
+    runtime="RUNTIME_SECONDS",
+    walltime="WALLTIME_SECONDS",
+    start="START_TIMESTAMP",
+    end="END_TIMESTAMP",
+    user="USERNAME_GENID",
+    group="PROJECT_NAME_GENID",
+    queue="QUEUE_NAME",
+    processors="CORES_REQUESTED",
+    state="EXIT_STATUS",
+)
+"""Theta in the columns of ALCF's public job data; 4,392 nodes without those with GPUs [2025, Table 2]."""
+
+CORI: Final = ColumnMap(
+    name="Cori (NERSC)",
+    machine_nodes={"cori haswell": 2388, "cori knl": 9688, "": 2388},
+    job="Job",
+    submit="Submit",
+    nodes="Nodes Allocated",
+    runtime="Elapsed Secs",
+    start="Start",
+    end="End",
+    wait="Wait Time",
+    queue="QOS",
+    partition="Partition",
+    processors="CPUs",
+    raw_hours="Raw Hours",
+    kind="Host Name",
+    split_days=True,
+)
+"""Cori in the columns of NERSC's reports: a record per day, no estimates. Names of users are not read."""
+
+MAPS: Final = {"eagle": EAGLE, "theta": THETA, "theta-lumos": THETA_LUMOS, "cori": CORI}
+
+
+def find_map(columns: tuple[str, ...], path: object) -> ColumnMap:
+    """The map that fits a file's columns.
+
+    Raises:
+        TraceError: None does.
+    """
+    for candidate in MAPS.values():
+        if set(candidate.required) <= set(columns):
+            return candidate
+    known = "; ".join(f"{name}: {', '.join(candidate.required)}" for name, candidate in MAPS.items())
+    raise TraceError(
+        f"{path}: unknown columns {', '.join(columns)[:200] or '(none)'}",
+        f"known files have these columns: {known}",
+        "give a file of Eagle, Theta or Cori, or convert it to the Standard Workload Format",
+    )

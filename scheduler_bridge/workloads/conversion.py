@@ -1,0 +1,114 @@
+"""Makes a share of a workload's rigid jobs malleable, by the rules of the papers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from scheduler_bridge.workloads.record import TraceJob, Workload
+
+PARALLEL_SHARES: Final = (0.999, 0.995, 0.99, 0.985, 0.98, 0.975, 0.97, 0.965, 0.96, 0.955, 0.95)
+"""Amdahl's parallel shares of which one is chosen for a job [code of the 2025 paper]."""
+PREFERRED_EFFICIENCY: Final = 0.8
+MIN_EFFICIENCY: Final = 0.95
+MAX_EFFICIENCY: Final = 0.5
+SCALABILITY: Final = {"high": (0.0, 0.1), "medium": (0.1, 0.2), "low": (0.2, 0.3)}
+"""Ranges of rho by class: above the first number, up to the second [MEBF, section 4]."""
+MAX_FACTOR: Final = 5
+"""MEBF's largest size is so many times the trace's [MEBF, section 4]."""
+
+Rule: TypeAlias = Callable[[TraceJob, int, random.Random], TraceJob]
+"""Makes a rigid job malleable, given the machine's nodes and a source of randomness."""
+
+
+def amdahl_rule(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob:
+    """Bounds by efficiency thresholds under Amdahl's law [code of the 2025 and 2021 papers].
+
+    The parallel share is the one whose efficiency at the trace's size exceeds 0.8 by least; where none does, the
+    largest one [D]. Fewest nodes: the last number with an efficiency above 0.95; most nodes: above 0.5; both rounded
+    down to a power of two and moved to include the trace's size, which is preferred.
+    """
+    del rng
+    share = parallel_share(job.nodes)
+    low = min(_power_of_two(_last_above(share, MIN_EFFICIENCY)), job.nodes)
+    high = max(min(_power_of_two(_last_above(share, MAX_EFFICIENCY)), machine_nodes), job.nodes)
+    return replace(job, job_class="malleable", min_nodes=low, max_nodes=high, speedup=f"amdahl:{share}")
+
+
+def mebf_rule(scalability: str = "high") -> Rule:
+    """The rule of the MEBF paper, for a class of scalability.
+
+    Preferred: the trace's size; fewest: half of it, rounded up; most: five times it, at most the machine; rho normal
+    around the middle of its class, within the class (three standard deviations) [D: the paper gives the ranges].
+
+    Raises:
+        KeyError: The class is none of high, medium, low.
+    """
+    above, up_to = SCALABILITY[scalability]
+
+    def rule(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob:
+        rho = rng.normalvariate((above + up_to) / 2, (up_to - above) / 6)
+        rho = min(max(rho, above + 1e-6), up_to)
+        high = max(min(MAX_FACTOR * job.nodes, machine_nodes), job.nodes)
+        low = -(-job.nodes // 2)
+        return replace(job, job_class="malleable", min_nodes=low, max_nodes=high, rho=rho, speedup=f"power:{rho!r}")
+
+    return rule
+
+
+def parallel_share(nodes: int) -> float:
+    """Amdahl's parallel share by which ``nodes`` is a reasonable size: see ``amdahl_rule``."""
+    fitting = [share for share in PARALLEL_SHARES if efficiency(share, nodes) > PREFERRED_EFFICIENCY]
+    return min(fitting, key=lambda share: efficiency(share, nodes), default=PARALLEL_SHARES[0])
+
+
+def efficiency(share: float, nodes: int) -> float:
+    """Speedup on ``nodes`` nodes by their number, under Amdahl's law with this parallel share."""
+    return 1 / (nodes * (1 - share) + share)
+
+
+def _last_above(share: float, threshold: float) -> int:
+    """The largest number of nodes whose efficiency is above ``threshold``."""
+    nodes = int((1 / threshold - share) / (1 - share)) + 1
+    while efficiency(share, nodes) <= threshold:
+        nodes -= 1
+    return nodes
+
+
+def _power_of_two(nodes: int) -> int:
+    return 1 << (nodes.bit_length() - 1)
+
+
+def convert(workload: Workload, proportion: float, seed: int, rule: Rule = amdahl_rule) -> Workload:
+    """Make a share of the rigid jobs malleable.
+
+    The jobs are put in an order that the seed draws, and the first of them are converted: so a larger share contains
+    a smaller one of the same seed, and a job's bounds do not depend on the share.
+
+    Args:
+        workload: Its malleable jobs stay as they are.
+        proportion: From 0 to 1; of the rigid jobs.
+        seed: Determines which.
+        rule: Gives a job its bounds.
+
+    Raises:
+        ValueError: The proportion is out of range.
+    """
+    if not 0 <= proportion <= 1:
+        raise ValueError(f"proportion is {proportion}, must be from 0 to 1")
+    rigid = sorted((job for job in workload.jobs if not job.is_malleable), key=lambda job: job.job_id)
+    chosen = {job.job_id for job in drawn_order(rigid, seed)[: round(proportion * len(rigid))]}
+    jobs = (
+        rule(job, workload.nodes, random.Random(f"{seed} bounds {job.job_id}")) if job.job_id in chosen else job
+        for job in workload.jobs
+    )
+    return replace(workload, jobs=tuple(jobs))
+
+
+def drawn_order(jobs: Iterable[TraceJob], seed: int) -> list[TraceJob]:
+    """The jobs in an order that the seed draws."""
+    order = list(jobs)
+    random.Random(f"{seed} order").shuffle(order)
+    return order

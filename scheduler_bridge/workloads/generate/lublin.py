@@ -1,0 +1,139 @@
+"""The model of Lublin and Feitelson: rigid jobs of parallel supercomputers.
+
+U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs",
+Journal of Parallel and Distributed Computing 63(11), 2003, with the parameters that the authors published for jobs
+without types (``lublin99``). Sizes: serial, power of two, or any, by a two-stage uniform distribution of log2;
+runtimes: a hyper-gamma distribution of the logarithm whose mix depends on the size; arrivals: a gamma distribution of
+the logarithm of the time between jobs at rush hours, stretched by the cycle of the day in half-hours.
+
+Estimates and users are not part of the model [D]: see ``estimates``; users by Zipf's law.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+import numpy as np
+
+from scheduler_bridge.workloads.generate.draw import Floats, Ints, workload, zipf_users
+from scheduler_bridge.workloads.record import Workload
+
+SERIAL: Final = 0.244
+POWER_OF_TWO: Final = 0.576
+LOG_LOW: Final = 0.8
+LOG_MEDIUM_BELOW_HIGH: Final = 2.5
+"""The middle of the two stages lies so far below log2 of the machine: 4.5 for the model's 128 nodes."""
+LOW_STAGE: Final = 0.86
+RUNTIME_SHORT: Final = (4.2, 0.94)
+RUNTIME_LONG: Final = (312.0, 0.03)
+SHORT_PER_NODE: Final = -0.0054
+SHORT_AT_ZERO: Final = 0.78
+MAX_LOG_RUNTIME: Final = 12.0
+ARRIVAL: Final = (10.2303 * 1.0225, 0.4871)
+"""Shape, with the ratio of rush hours to all hours, and scale."""
+MAX_LOG_ARRIVAL: Final = 13.0
+CYCLE: Final = (8.1737, 3.9631)
+SLOTS: Final = 48
+FIRST_SLOT: Final = 11
+SLOT_S: Final = 1800
+_ESTIMATE_LIMIT_S: Final = 36 * 3600.0
+_USERS: Final = 60
+
+Estimates = Literal["exact", "typical"]
+
+
+def lublin(
+    jobs: int = 10_000,
+    nodes: int = 100,
+    *,
+    seed: int,
+    load: float | None = None,
+    estimates: Estimates = "typical",
+) -> Workload:
+    """Draw a workload.
+
+    Args:
+        jobs: Number of jobs.
+        nodes: The machine.
+        seed: Determines everything.
+        load: Stretch the arrivals so that the node-seconds of all jobs are this share of the machine's until the last
+            submission; None: as the model has them, which suits 128 nodes.
+        estimates: ``exact``: the walltime is the runtime; ``typical`` [D]: the runtime is a uniform share of it, at
+            most 36 hours, rounded up to minutes.
+
+    Raises:
+        ValueError: A number is out of range.
+    """
+    if jobs < 1 or nodes < 2 or (load is not None and load <= 0):
+        raise ValueError(f"jobs is {jobs}, nodes {nodes}, load {load}: at least 1 job, 2 nodes, a load above 0")
+    rng = np.random.default_rng(seed)
+    sizes = _sizes(rng, jobs, nodes)
+    runtime_s = np.maximum(1.0, np.floor(np.exp(_log_runtimes(rng, sizes))))
+    submit_s = _arrivals(rng, jobs)
+    if load is not None:
+        submit_s *= float((sizes * runtime_s).sum()) / (load * nodes * max(float(submit_s[-1]), 1.0))
+    walltime_s = runtime_s
+    if estimates == "typical":
+        guessed = np.minimum(runtime_s / (1 - rng.random(jobs)), np.maximum(_ESTIMATE_LIMIT_S, runtime_s))
+        walltime_s = np.ceil(guessed / 60) * 60
+    return workload(
+        f"lublin-{jobs}-{nodes}",
+        nodes,
+        submit_s,
+        runtime_s,
+        walltime_s,
+        sizes,
+        source=f"Lublin-Feitelson 2003, jobs={jobs} nodes={nodes} seed={seed} load={load} estimates={estimates}",
+        users=zipf_users(rng, jobs, _USERS),
+    )
+
+
+def _sizes(rng: np.random.Generator, jobs: int, nodes: int) -> Ints:
+    high = math.log2(nodes)
+    medium = max(LOG_LOW, high - LOG_MEDIUM_BELOW_HIGH)
+    kind, stage, place = rng.random(jobs), rng.random(jobs), rng.random(jobs)
+    low_edge = np.where(stage <= LOW_STAGE, LOG_LOW, medium)
+    high_edge = np.where(stage <= LOW_STAGE, medium, high)
+    log_size = low_edge + place * (high_edge - low_edge)
+    log_size = np.where(kind <= SERIAL + POWER_OF_TWO, np.floor(log_size + 0.5), log_size)
+    sizes = np.where(kind <= SERIAL, 1, np.floor(2**log_size + 0.5))
+    result: Ints = np.clip(sizes, 1, nodes).astype(np.int64)
+    return result
+
+
+def _log_runtimes(rng: np.random.Generator, sizes: Ints) -> Floats:
+    short_share = np.clip(SHORT_PER_NODE * sizes + SHORT_AT_ZERO, 0, 1)
+    result = np.full(len(sizes), np.inf)
+    while (open_ := result > MAX_LOG_RUNTIME).any():  # those that are too long are drawn anew
+        count = int(open_.sum())
+        short = rng.random(count) <= short_share[open_]
+        shape = np.where(short, RUNTIME_SHORT[0], RUNTIME_LONG[0])
+        scale = np.where(short, RUNTIME_SHORT[1], RUNTIME_LONG[1])
+        result[open_] = rng.gamma(shape, scale)
+    return result
+
+
+def _arrivals(rng: np.random.Generator, jobs: int) -> Floats:
+    """Times between jobs are paid with the points of half-hours, of which busy ones have more: see ``day_points``."""
+    gaps = np.full(jobs, np.inf)
+    while (open_ := gaps > MAX_LOG_ARRIVAL).any():
+        gaps[open_] = rng.gamma(*ARRIVAL, int(open_.sum()))
+    spent = np.cumsum(np.exp(gaps) / SLOT_S)
+    days, within = np.divmod(spent, SLOTS)
+    edges = np.concatenate(([0.0], np.cumsum(day_points())))
+    result: Floats = days * SLOTS * SLOT_S + np.interp(within, edges, np.arange(SLOTS + 1) * SLOT_S)
+    return result
+
+
+def day_points() -> Floats:
+    """The relative number of jobs in each half-hour of the day, 1 on average: a gamma distribution from 5:30 on."""
+    slots = np.arange(FIRST_SLOT, FIRST_SLOT + SLOTS)
+    shape, scale = CYCLE
+    fine = np.linspace(0, FIRST_SLOT + SLOTS, 20_001)
+    density = np.exp((shape - 1) * np.log(np.maximum(fine, 1e-12)) - fine / scale)
+    total = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
+    points = np.interp(slots + 0.5, fine, total) - np.interp(slots - 0.5, fine, total)
+    result = np.empty(SLOTS)
+    result[(slots - 1) % SLOTS] = points / points.mean()
+    return result

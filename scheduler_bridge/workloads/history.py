@@ -1,0 +1,89 @@
+"""The scheduler's history as a workload, to see what another policy would have made of last week.
+
+What a job would have taken on the nodes that it asked for is computed from the nodes that it had, by its speedup (an
+assumption, ``linear`` unless given): the work that was done is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from scheduler_bridge.record import JobRecord, RunRecord
+from scheduler_bridge.workloads.findings import Findings, TraceError
+from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
+
+_STATUS: dict[str, Status] = {"completed": "completed", "cancelled": "cancelled"}
+
+
+def linear(nodes: int) -> float:
+    """Twice the nodes, twice as fast."""
+    return float(nodes)
+
+
+def workload_of(
+    record: RunRecord, *, name: str = "history", speedup: Callable[[int], float] = linear, law: str = "linear"
+) -> Workload:
+    """The jobs of a run that are over; the others are counted in the findings.
+
+    Args:
+        record: What the scheduler, live or simulated, left behind.
+        name: Of the workload.
+        speedup: How the jobs scale.
+        law: The same as a speedup of ``TraceJob``.
+
+    Raises:
+        TraceError: No job is over.
+    """
+    findings = Findings(records=len(record.jobs))
+    jobs = in_order(_jobs(record, speedup, law, findings))
+    if not jobs:
+        raise TraceError(
+            f"{name}: no job is over", f"the record has {len(record.jobs)} jobs", "export the history after some ended"
+        )
+    return Workload(
+        name=name,
+        nodes=len(record.nodes),
+        jobs=jobs,
+        source=f"history under {record.policy}",
+        start_unix_s=_unix(record.started_at),
+        findings=findings,
+    )
+
+
+def _jobs(record: RunRecord, speedup: Callable[[int], float], law: str, findings: Findings) -> Iterator[TraceJob]:
+    first_s = min((job.submit_s for job in record.jobs), default=0.0)
+    for job in record.jobs:
+        runtime_s = _runtime(job, speedup)
+        if job.start_s is None or job.end_s is None or runtime_s <= 0:
+            findings.skip("not over, or never ran")
+            continue
+        yield TraceJob(
+            job_id=job.job_id,
+            submit_s=job.submit_s - min(0.0, first_s),
+            runtime_s=runtime_s,
+            walltime_s=job.walltime_s,
+            nodes=job.nodes,
+            min_nodes=job.min_nodes,
+            max_nodes=job.max_nodes,
+            job_class="malleable" if job.malleable else "rigid",
+            user=job.user,
+            name=job.name,
+            wait_s=max(0.0, job.start_s - job.submit_s),
+            status=_STATUS.get(job.state, "failed"),
+            speedup=law if job.malleable else "linear",
+            allotments=tuple((part.from_s - job.start_s, len(part.nodes)) for part in job.segments),
+        )
+
+
+def _runtime(job: JobRecord, speedup: Callable[[int], float]) -> float:
+    """Seconds that the job would have taken on the nodes that it asked for."""
+    work = sum((part.to_s - part.from_s) * speedup(len(part.nodes)) for part in job.segments)
+    return work / speedup(job.nodes)
+
+
+def _unix(started_at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(started_at).timestamp()
+    except ValueError:
+        return None

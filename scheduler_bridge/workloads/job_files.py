@@ -1,0 +1,89 @@
+"""Reads the project's own job files (TOML), as ``malleable submit`` takes them, with what a simulation needs besides.
+
+A file is one job, or a workload with ``nodes`` of the machine and a table ``[[job]]`` for every job. Keys: those of a
+job file (``name``, ``class``, ``nodes``, ``min_nodes``, ``max_nodes``, ``walltime_s``, ``rho``; others are not needed
+and not read), and ``submit_s`` (0), ``runtime_s`` on ``nodes`` nodes (the walltime), ``speedup`` (linear), ``steps``
+(0), ``user``, ``count`` (1: so many jobs alike) and ``every_s`` (0: seconds between their submissions).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from scheduler_bridge.model import InvalidJobError
+from scheduler_bridge.workloads.findings import Findings, TraceError
+from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
+
+_HINT: Final = "see the reference of workloads for the keys of a job file"
+_MAX_COUNT: Final = 1_000_000
+_DEFAULT_WALLTIME_S: Final = 3600.0
+
+
+def read_job_file(path: Path | str, *, nodes: int | None = None) -> Workload:
+    """Read a TOML file.
+
+    Args:
+        path: The file.
+        nodes: The machine's nodes; None: as in the file, else those of the largest job.
+
+    Raises:
+        TraceError: It is not TOML, or a job is wrong: unlike in recorded traces, nothing is skipped, since a person
+            wrote it.
+        OSError: It cannot be read.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise TraceError(f"{path}: not TOML: {error}", "job files are TOML", _HINT) from None
+    entries = content.get("job", [content])
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise TraceError(f"{path}: no jobs", "a workload has tables [[job]]", _HINT)
+    jobs: list[TraceJob] = []
+    for index, entry in enumerate(entries, start=1):
+        try:
+            jobs += _jobs(entry, first_id=len(jobs), default_name=path.stem)
+        except (OverflowError, TypeError, ValueError, InvalidJobError) as error:
+            raise TraceError(f"{path}: job {index}: {error}", "a job needs sensible numbers", _HINT) from None
+    largest = max(job.max_nodes for job in jobs)
+    machine = nodes or (content.get("nodes") if "job" in content else None) or largest
+    if not isinstance(machine, int) or max(job.nodes for job in jobs) > machine:
+        raise TraceError(f"{path}: a job needs {largest} nodes of {machine}", "no job could start", "give more nodes")
+    return Workload(
+        name=str(content.get("name", path.stem)),
+        nodes=machine,
+        jobs=in_order(jobs),
+        source=path.name,
+        findings=Findings(records=len(jobs)),
+    )
+
+
+def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[TraceJob]:
+    count = int(entry.get("count", 1))
+    if not 1 <= count <= _MAX_COUNT:
+        raise ValueError(f"count is {count}, must be from 1 to {_MAX_COUNT:,}")
+    low, high = int(entry.get("min_nodes", 0)), int(entry.get("max_nodes", 0))
+    malleable = entry.get("class", "malleable" if low or high else "rigid")
+    if malleable not in ("rigid", "malleable"):
+        raise ValueError(f"class is {malleable!r}, must be rigid or malleable")
+    nodes = int(entry.get("nodes", low or 1))
+    walltime_s = float(entry.get("walltime_s", _DEFAULT_WALLTIME_S))
+    for index in range(count):
+        yield TraceJob(
+            job_id=first_id + index,
+            submit_s=float(entry.get("submit_s", 0)) + index * float(entry.get("every_s", 0)),
+            runtime_s=float(entry.get("runtime_s", walltime_s)),
+            walltime_s=walltime_s,
+            nodes=nodes,
+            min_nodes=low,
+            max_nodes=high,
+            job_class=malleable,
+            user=str(entry.get("user", "")),
+            name=str(entry.get("name", default_name)),
+            rho=float(entry.get("rho", 0)),
+            speedup=str(entry.get("speedup", "linear")),
+            steps=int(entry.get("steps", 0)),
+        )

@@ -1,0 +1,271 @@
+"""The other forms of workloads, their cleaning and conversion, and writing them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.record import JobRecord, RunRecord, Segment, encode_record
+from scheduler_bridge.workloads import (
+    Cleaning,
+    TraceError,
+    TraceJob,
+    Workload,
+    amdahl_rule,
+    convert,
+    load,
+    mebf_rule,
+    read_clean_csv,
+    read_elastisim,
+    read_swf,
+    workload_of,
+    write_swf,
+)
+
+CORI = '"Job","Host Name","Partition","QOS","Submit","Start","End","Elapsed Secs","Nodes Allocated","Raw Hours"'
+
+
+def counts(workload: Workload) -> dict[str, int]:
+    return {reason: found.count for _, reason, found in workload.findings.rows()}
+
+
+def cori(
+    job: str, start: str, end: str, seconds: int, nodes: int = 2, hours: float | None = None, queue: str = "regular"
+) -> str:
+    raw = nodes * seconds / 3600 if hours is None else hours
+    return f'"{job}","cori knl","{queue}","q","2022-11-06 20:00:00","{start}","{end}","{seconds}","{nodes}","{raw}"'
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_records_split_at_midnight_become_one_job(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "cori.csv",
+        CORI,
+        cori("7_1", "2022-11-06 23:00:00", "2022-11-06 23:59:59", 3599),
+        cori("7_1", "2022-11-07 00:00:00", "2022-11-07 23:59:59", 86399),
+        cori("7_1", "2022-11-06 23:00:00", "2022-11-06 23:59:59", 3599),
+        cori("7_1", "2022-11-08 00:00:00", "2022-11-08 01:00:00", 3600),
+    )
+    workload = read_clean_csv([path])
+    (job,) = workload.jobs
+    assert (job.runtime_s, job.nodes, job.wait_s, job.name) == (26 * 3600, 2, 3 * 3600, "7_1")
+    assert job.walltime_s == 1.25 * job.runtime_s
+    assert workload.nodes == 9688
+    assert counts(workload) == {
+        "part of a job, merged": 2,
+        "recorded twice": 1,
+        "no estimate: 1.25 times the runtime": 1,
+    }
+
+
+def test_a_gap_makes_two_jobs_of_which_the_first_is_kept(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "cori.csv",
+        CORI,
+        cori("7", "2022-11-06 23:00:00", "2022-11-06 23:10:00", 600),
+        cori("7", "2022-11-06 23:20:00", "2022-11-06 23:30:00", 600),
+    )
+    assert counts(read_clean_csv([path]))["an id that an earlier record has"] == 1
+
+
+def test_jobs_that_share_nodes_are_dropped_and_their_hours_told(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "cori.csv",
+        CORI,
+        cori("1", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600),
+        cori("2", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600, nodes=1, hours=0.25),
+        cori("3", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600, nodes=1, queue="shared"),
+    )
+    workload = read_clean_csv([path])
+    assert [job.job_id for job in workload.jobs] == [1]
+    assert workload.findings.skipped["shared its nodes"].count == 2
+    assert workload.findings.skipped["shared its nodes"].node_hours == pytest.approx(2)
+    assert len(read_clean_csv([path], Cleaning(drop_shared=False))) == 3
+
+
+def test_files_of_two_machines_are_not_mixed(tmp_path: Path) -> None:
+    line = cori("1", "2022-11-06 21:00:00", "2022-11-06 22:00:00", 3600)
+    path = write(tmp_path / "cori.csv", CORI, line, line.replace("cori knl", "cori haswell"))
+    with pytest.raises(TraceError, match="cori knl"):
+        read_clean_csv([path])
+
+
+def test_unknown_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="unknown columns a, b"):
+        load(write(tmp_path / "x.csv", "a,b", "1,2"))
+
+
+def test_the_samples_of_real_machines(data_folder: Path) -> None:
+    eagle = load(data_folder / "traces/eagle_sample_1000.csv")
+    assert (len(eagle), eagle.nodes) == (996, 2568)
+    assert counts(eagle) == {
+        "on nodes with GPUs": 4,
+        "task of an array: a new id": 451,
+        "ran longer than its estimate": 11,
+    }
+    theta = load(data_folder / "traces/lumos_data_theta.csv.gz")
+    assert (len(theta), theta.nodes) == (14_366, 4360)
+
+
+def test_elastisim_formulas_give_runtimes(data_folder: Path) -> None:
+    workload = read_elastisim(data_folder / "reference/elastisim-small-golden/jobs.json")
+    assert (len(workload), workload.nodes) == (58, 32)
+    first = workload.jobs[0]
+    assert (first.min_nodes, first.nodes, first.max_nodes, first.steps) == (2, 8, 16, 387)
+    alone_s = 1.8604448391360186e17 / 1e12
+    assert first.runtime_s == pytest.approx(alone_s * (0.035 + 0.965 / 8))
+
+
+def test_the_rule_of_efficiencies_gives_the_bounds_of_the_reference(data_folder: Path) -> None:
+    folder = data_folder / "reference/elastisim-small-golden"
+    given = json.loads((folder / "jobs.json").read_text())["jobs"]
+    rigid = [
+        replace(job, job_class="rigid", min_nodes=job.nodes, max_nodes=job.nodes, speedup="linear")
+        for job in read_elastisim(folder / "jobs.json").jobs
+    ]
+    converted = convert(Workload("golden", 16, tuple(rigid)), 1.0, 0)
+    assert [(job.min_nodes, job.max_nodes, job.speedup) for job in converted.jobs] == [
+        (job["num_nodes_min"], job["num_nodes_max"], f"amdahl:{job['arguments']['parallel_percentage']}")
+        for job in given
+    ]
+
+
+@pytest.mark.parametrize(("tasks", "what"), [("mpi", "task of type"), (None, "no phases")])
+def test_elastisim_models_with_more_than_computation_are_refused(tmp_path: Path, tasks: str | None, what: str) -> None:
+    phases = [{"tasks": [{"type": tasks, "flops": 1}]}] if tasks else []
+    write(tmp_path / "application_model.json", json.dumps({"phases": phases}))
+    job = {"type": "RIGID", "submit_time": 0, "num_nodes": 1, "application_model": "application_model.json"}
+    path = write(tmp_path / "jobs.json", json.dumps({"jobs": [job]}))
+    with pytest.raises(TraceError, match=what):
+        read_elastisim(path, flops_per_s=1e9)
+
+
+def test_job_files(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "w.toml",
+        "nodes = 8",
+        "[[job]]",
+        'name = "a"',
+        "min_nodes = 1",
+        "nodes = 2",
+        "max_nodes = 4",
+        "runtime_s = 60",
+        'speedup = "amdahl:0.9"',
+        "[[job]]",
+        "count = 2",
+        "every_s = 5.0",
+        "walltime_s = 100",
+    )
+    workload = load(path)
+    assert workload.nodes == 8
+    assert [(job.job_id, job.submit_s, job.job_class, job.runtime_s) for job in workload.jobs] == [
+        (0, 0, "malleable", 60),
+        (1, 0, "rigid", 100),
+        (2, 5, "rigid", 100),
+    ]
+    with pytest.raises(TraceError, match="job 1: job 0: nodes is 3"):
+        load(write(tmp_path / "bad.toml", "[[job]]", "nodes = 3", "max_nodes = 2"))
+    with pytest.raises(TraceError, match="count is 0"):
+        load(write(tmp_path / "none.toml", "[[job]]", "count = 0"))
+
+
+def small(jobs: int = 20) -> Workload:
+    return Workload(
+        "small",
+        64,
+        tuple(
+            TraceJob(index, float(index), 10.5 + index, 100.0, 1 + index % 32, user="ab"[index % 2])
+            for index in range(jobs)
+        ),
+        start_unix_s=1000,
+    )
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    workload = convert(small(), 0.5, 3, mebf_rule("low"))
+    first = replace(workload.jobs[0], allotments=((0.0, 1), (5.25, 2)), name="a job", wait_s=2.5, queue="long queue")
+    workload = workload.with_jobs([first, *workload.jobs[1:]])
+    for name in ("w.swf", "w.swf.gz"):
+        write_swf(replace(workload, synthetic=True), tmp_path / name)
+        again = read_swf(tmp_path / name)
+        assert [replace(job, processors=0) for job in again.jobs] == list(workload.jobs)
+        assert (again.nodes, again.start_unix_s, again.synthetic) == (64, 1000, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"w.swf", "w.swf.gz"}
+    assert "SYNTHETIC" in (tmp_path / "w.swf").read_text()
+
+
+def test_comments_that_contradict_their_job_are_told(tmp_path: Path) -> None:
+    write_swf(convert(small(4), 1.0, 3), tmp_path / "w.swf")
+    text = (tmp_path / "w.swf").read_text().replace("; Malleable: 2 ", "; Malleable: 2 x")
+    workload = read_swf(write(tmp_path / "odd.swf", text))
+    assert counts(workload) == {"a comment about it is not understood": 1}
+    assert [job.job_id for job in workload.jobs if not job.is_malleable] == [2]
+
+
+def test_a_larger_share_contains_a_smaller_one() -> None:
+    chosen = [
+        {job.job_id: job for job in convert(small(), share, 5).jobs if job.is_malleable} for share in (0, 0.2, 0.6, 1)
+    ]
+    assert [len(jobs) for jobs in chosen] == [0, 4, 12, 20]
+    for smaller, larger in itertools.pairwise(chosen):
+        assert smaller.items() <= larger.items()
+    assert convert(small(), 0.5, 5) == convert(small(), 0.5, 5)
+    assert convert(small(), 0.5, 5) != convert(small(), 0.5, 6)
+    with pytest.raises(ValueError, match="proportion"):
+        convert(small(), 1.5, 0)
+
+
+def test_the_rule_of_mebf() -> None:
+    job = TraceJob(1, 0.0, 10.0, 20.0, 7)
+    workload = Workload("one", 30, (job,))
+    for scalability, (above, up_to) in {"high": (0, 0.1), "medium": (0.1, 0.2), "low": (0.2, 0.3)}.items():
+        (converted,) = convert(workload, 1, 1, mebf_rule(scalability)).jobs
+        assert (converted.min_nodes, converted.nodes, converted.max_nodes) == (4, 7, 30)
+        assert above < converted.rho <= up_to
+        assert converted.speedup == f"power:{converted.rho!r}"
+
+
+def test_large_jobs_have_a_share_too() -> None:
+    (job,) = convert(Workload("big", 4360, (TraceJob(1, 0.0, 10.0, 20.0, 4096),)), 1, 0, amdahl_rule).jobs
+    assert (job.min_nodes, job.max_nodes, job.speedup) == (32, 4096, "amdahl:0.999")
+
+
+def test_a_history_becomes_a_workload(tmp_path: Path) -> None:
+    done = JobRecord(
+        1,
+        "a",
+        "u",
+        "malleable",
+        2,
+        1,
+        4,
+        100.0,
+        5.0,
+        start_s=10.0,
+        end_s=40.0,
+        state="completed",
+        segments=[Segment(10.0, 20.0, ("n0",)), Segment(20.0, 40.0, ("n0", "n1", "n2"))],
+    )
+    waiting = JobRecord(2, "b", "u", "rigid", 1, 1, 1, 100.0, 6.0)
+    record = RunRecord("easy", ["n0", "n1", "n2"], "2026-01-01T00:00:00+00:00", 40.0, [done, waiting])
+    workload = workload_of(record)
+    (job,) = workload.jobs
+    assert (job.runtime_s, job.wait_s, job.allotments) == (35.0, 5.0, ((0.0, 1), (10.0, 3)))
+    assert counts(workload) == {"not over, or never ran": 1}
+    (tmp_path / "history.json").write_bytes(encode_record(record))
+    assert load(tmp_path / "history.json").jobs == workload.jobs
+    with pytest.raises(TraceError, match="no job is over"):
+        workload_of(RunRecord("easy", ["n0"], jobs=[waiting]))
+
+
+def test_unknown_forms_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="unknown form"):
+        load(write(tmp_path / "trace.xyz", "1"))

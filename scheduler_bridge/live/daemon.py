@@ -201,6 +201,12 @@ class Daemon:
         """Wait until everything so far outlasts the daemon (or the disk is known to take nothing)."""
         await self._serving().durable()
 
+    def recent(self, since_s: float) -> RunRecord:
+        """Return what is open in the record, and what has reached beyond ``since_s``; to be used at once."""
+        if self._restored is None:
+            raise DaemonError("the daemon was never started")
+        return self._restored.ledger.recorder.recent(since_s)
+
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run."""
         self._serving().note(entries.Noted(text))

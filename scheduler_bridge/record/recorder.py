@@ -6,6 +6,7 @@ seconds that a job measured, its result) is added by the ``note_*`` methods.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +122,26 @@ class Recorder:
             ]
         snapshot.reserved += [Reserved(node, since_s, now_s, None) for node, since_s in self._down.items()]
         return snapshot
+
+    def recent(self, since_s: float) -> RunRecord:
+        """Return a part of the record, cheaply: what is open, and what has reached beyond ``since_s``.
+
+        Open segments and reservations end at infinity. The jobs' resizes are shared with this recorder, so the result
+        is to be used before the next observation.
+        """
+        part = msgspec.structs.replace(self._record, jobs=[], reserved=[])
+        part.reserved += [taken for taken in self._record.reserved if taken.to_s > since_s]
+        part.reserved += [Reserved(node, down_s, math.inf, None) for node, down_s in self._down.items()]
+        for watched in self._jobs.values():
+            job = watched.record
+            if job.state == "refused" or (job.end_s is not None and job.end_s <= since_s):
+                continue
+            segments = [segment for segment in job.segments if segment.to_s > since_s]
+            if watched.held:
+                segments.append(Segment(watched.since_s, math.inf, watched.held))
+            part.jobs.append(msgspec.structs.replace(job, segments=segments))
+            part.reserved += [Reserved(node, from_s, math.inf, job.job_id) for node, from_s in watched.promised.items()]
+        return part
 
     # events ---------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from scheduler_bridge.core import effects as fx
@@ -154,3 +156,19 @@ def test_notes_about_unknown_jobs_and_orders_change_nothing(call: str) -> None:
         case _:
             recorder.note_result(99, {"verified": True})
     assert recorder.record() == before
+
+
+def test_the_recent_part_has_what_is_open_or_reaches_into_it() -> None:
+    recorder = started()
+    recorder.observe(103.0, ev.MalleableReady(1), [fx.SendOrder(1, 7, "grow", ("b",), 1)])
+    recorder.observe(104.0, ev.GrowCompleted(1, 7, ("b",)))
+    recorder.observe(105.0, ev.JobSubmitted(spec(2)), [fx.StartJob(2, ("c",))])
+    recent = recorder.recent(4.0)
+    assert [job.job_id for job in recent.jobs] == [1, 2]
+    assert recent.jobs[0].segments == [Segment(4.0, math.inf, ("a", "b"))], "the first one ended at 4"
+    assert [(item.node, item.to_s, item.job_id) for item in recent.reserved] == [("c", math.inf, 2)]
+    assert recent.jobs[0].resizes[0].outcome == "done"
+    recorder.observe(110.0, ev.JobEnded(1, "completed"))
+    assert [job.job_id for job in recorder.recent(9.0).jobs] == [1, 2]
+    assert [job.job_id for job in recorder.recent(10.0).jobs] == [2]
+    assert len(recorder.recent(-math.inf).jobs[0].segments) == 2

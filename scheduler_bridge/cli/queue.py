@@ -8,7 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from scheduler_bridge.cli import watch as watching
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
+from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import JobStatus, Snapshot
 from scheduler_bridge.report import words
 
@@ -22,6 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def queue(
     everything: Annotated[bool, typer.Option("--all", help="Ended jobs too (JSON always has them).")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it as it changes, until Ctrl-C.")] = False,
     state: StateOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -29,6 +32,10 @@ def queue(
 
     Example: malleable queue --all
     """
+    if watch:
+        if as_json:
+            raise CliError("--watch and --json exclude each other", hint="ask again and again with --json")
+        watching.watch(client(state), _table, lambda job: everything or job.state in _OPEN)
     snapshot = client(state).snapshot()
     if as_json:
         print_json(snapshot.jobs)

@@ -1,0 +1,88 @@
+"""A cluster without a daemon, which does what a test tells it: for what shows clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Literal
+
+import msgspec
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live import JobStatus, NodeStatus, Snapshot
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.record import Recorder, RunRecord
+
+
+class Cluster:
+    """Nodes and jobs by the word of the test, on a clock of its own."""
+
+    def __init__(self, nodes: int = 4) -> None:
+        self.names = tuple(f"node{number}" for number in range(1, nodes + 1))
+        self.now_s = 0.0
+        self.down: set[str] = set()
+        self._jobs: dict[int, JobStatus] = {}
+        self._recorder = Recorder(self.names, "malleable", started_at="2026-01-01T00:00:00+00:00")
+        self._orders = itertools.count(1)
+        self._change = asyncio.Event()
+
+    # what the page asks for -----------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        holders = {node: job.job for job in self._jobs.values() for node in job.nodes}
+        nodes = tuple(
+            NodeStatus(name, "down" if name in self.down else "busy" if name in holders else "idle", holders.get(name))
+            for name in self.names
+        )
+        share = self._recorder.busy_node_s(self.now_s) / (self.now_s * len(self.names)) if self.now_s else 0.0
+        return Snapshot(self.now_s, "malleable", share, nodes, tuple(self._jobs.values()))
+
+    def recent(self, since_s: float) -> RunRecord:
+        return self._recorder.recent(since_s)
+
+    async def changed(self) -> None:
+        await self._change.wait()
+
+    # what happens ---------------------------------------------------------------------------------------------------
+
+    def submit(self, name: str = "job", low: int = 1, high: int = 1, reason: str = "it waits") -> int:
+        job_id = len(self._jobs) + 1
+        kind: Literal["rigid", "malleable"] = "rigid" if low == high else "malleable"
+        spec = JobSpec(job_id, name, "me", kind, high, low, high, 600.0, self.now_s)
+        self._jobs[job_id] = JobStatus(
+            job=job_id, name=name, user="me", job_class=kind, state="waiting", nodes=(), wanted_nodes=high,
+            min_nodes=low, max_nodes=high, walltime_s=600.0, submit_s=self.now_s, start_s=None, end_s=None,
+            grows=0, shrinks=0, reason=reason,
+        )  # fmt: skip
+        self._happen(ev.JobSubmitted(spec))
+        return job_id
+
+    def start(self, job_id: int, *nodes: str) -> None:
+        self._recorder.observe(self.now_s, ev.WakeUp(), [fx.StartJob(job_id, nodes)])
+        self._set(job_id, state="running", nodes=nodes, start_s=self.now_s, reason="", expected_end_s=self.now_s + 600)
+        self._happen(ev.JobStarted(job_id))
+
+    def grow(self, job_id: int, *nodes: str) -> None:
+        order = next(self._orders)
+        self._recorder.observe(self.now_s, ev.WakeUp(), [fx.SendOrder(job_id, order, "grow", nodes, len(nodes))])
+        self._recorder.note_measured(job_id, order, 0.5, {"pre": 0.1, "spawn": 0.4})
+        job = self._jobs[job_id]
+        self._set(job_id, nodes=(*job.nodes, *nodes), grows=job.grows + 1)
+        self._happen(ev.GrowCompleted(job_id, order, nodes))
+
+    def end(self, job_id: int) -> None:
+        self._set(job_id, state="completed", nodes=(), end_s=self.now_s, reason="")
+        self._happen(ev.JobEnded(job_id, "completed"))
+
+    def fail(self, node: str) -> None:
+        self.down.add(node)
+        self._happen(ev.NodeDown(node))
+
+    def _set(self, job_id: int, **fields: object) -> None:
+        self._jobs[job_id] = msgspec.structs.replace(self._jobs[job_id], **fields)
+
+    def _happen(self, event: ev.Event) -> None:
+        self._recorder.observe(self.now_s, event)
+        self._change.set()
+        self._change = asyncio.Event()

@@ -1,0 +1,131 @@
+"""What ``malleable queue --watch`` shows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+from support.clusters import Cluster
+
+from scheduler_bridge.cli import watch
+from scheduler_bridge.cli.queue import _table
+from scheduler_bridge.live import ControlError, Snapshot
+
+
+def shown(snapshot: Snapshot, height: int = 24) -> str:
+    console = Console(file=io.StringIO(), width=150)
+    with console.capture() as captured:
+        console.print(watch.picture(snapshot, _table, lambda job: job.end_s is None, height))
+    return captured.get()
+
+
+def busy() -> Cluster:
+    cluster = Cluster()
+    cluster.submit("first", 4, 4, reason="it needs 4 nodes, 2 are free")
+    grower = cluster.submit("grower", 1, 3)
+    cluster.now_s = 10.0
+    cluster.start(grower, "node1", "node2")
+    cluster.now_s = 20.0
+    return cluster
+
+
+def test_the_summary_counts_nodes_and_jobs() -> None:
+    cluster = busy()
+    cluster.fail("node4")
+    assert watch.summary(cluster.snapshot()) == (
+        "malleable: 2 busy, 1 idle, 1 down; 1 running, 1 waiting; 67 % busy now, 25 % since the start"
+    )
+
+
+def test_running_jobs_come_first_and_the_reasons_are_there() -> None:
+    lines = shown(busy().snapshot()).splitlines()
+    assert [line.split()[1] for line in lines[3:5]] == ["grower", "first"]
+    assert "it needs 4 nodes, 2 are free" in lines[4]
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    cluster = Cluster()
+    for _ in range(50):
+        cluster.submit()
+    lines = shown(cluster.snapshot(), height=20).splitlines()
+    assert len(lines) <= 20
+    assert lines[-1].strip() == "and 34 more jobs"
+
+
+def test_an_empty_queue_says_so() -> None:
+    assert "no job waits or runs" in shown(Cluster().snapshot())
+
+
+def test_changes_are_told_once() -> None:
+    cluster = busy()
+    first = cluster.snapshot()
+    assert watch.changes(None, first) == [
+        "20.0 s: job 1 first: waiting: it needs 4 nodes, 2 are free",
+        "20.0 s: job 2 grower: running on 2 nodes",
+    ]
+    assert watch.changes(first, first) == []
+    cluster.now_s = 25.0
+    cluster.grow(2, "node3")
+    grown = cluster.snapshot()
+    assert watch.changes(first, grown) == ["25.0 s: job 2 grower: running on 3 nodes"]
+    cluster.end(2)
+    assert watch.changes(grown, cluster.snapshot()) == ["25.0 s: job 2 grower: completed"]
+    assert len(watch.changes(None, cluster.snapshot())) == 1, "who comes late hears of open jobs only"
+
+
+class Client:
+    """Answers in turn; then the user presses Ctrl-C."""
+
+    def __init__(self, *answers: Snapshot | ControlError) -> None:
+        self._answers = list(answers)
+
+    def snapshot(self) -> Snapshot:
+        if not self._answers:
+            raise KeyboardInterrupt
+        answer = self._answers.pop(0)
+        if isinstance(answer, ControlError):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], io.StringIO]:
+    def made(real: bool) -> io.StringIO:
+        file = io.StringIO()
+        monkeypatch.setattr(watch, "INTERVAL_S", 0.0)
+        monkeypatch.setattr(
+            watch, "Console", lambda **_: Console(file=file, force_terminal=real, width=150, height=24, highlight=False)
+        )
+        return file
+
+    return made
+
+
+def watched(client: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        watch.watch(client, _table, lambda job: job.end_s is None)
+
+
+def test_it_waits_for_a_scheduler_that_is_gone(terminal: Callable[[bool], io.StringIO]) -> None:
+    file = terminal(True)
+    cluster = busy()
+    watched(Client(cluster.snapshot(), ControlError("no scheduler serves here"), Cluster().snapshot()))
+    text = file.getvalue()
+    assert text.index("grower") < text.index("no scheduler serves here") < text.index("no job waits or runs")
+
+
+def test_off_a_terminal_there_are_plain_lines(
+    terminal: Callable[[bool], io.StringIO], capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal(False)
+    cluster = busy()
+    first = cluster.snapshot()
+    cluster.end(2)
+    watched(Client(first, first, cluster.snapshot()))
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert out.splitlines()[-1] == "20.0 s: job 2 grower: completed"
+    assert len(out.splitlines()) == 3

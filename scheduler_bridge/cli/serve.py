@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +42,13 @@ def serve(
         Path | None,
         typer.Option("--mpiexec", metavar="FILE", help="MPI launcher.", show_default="the one beside this Python"),
     ] = None,
+    web: Annotated[
+        int | None,
+        typer.Option("--web", min=0, max=65535, metavar="PORT", help="Serve a live page and metrics there (0: any)."),
+    ] = None,
+    web_host: Annotated[
+        str, typer.Option("--web-host", metavar="ADDRESS", help="Address of the page; whoever reaches it may read it.")
+    ] = "127.0.0.1",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
     """Run the scheduler on this machine, with emulated nodes, until it is told to end (TERM, INT or shutdown).
@@ -58,16 +67,34 @@ def serve(
         mpiexec=mpiexec,
     )
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
-    asyncio.run(_serve(config))
+    asyncio.run(_serve(config, web, web_host))
 
 
-async def _serve(config: DaemonConfig) -> None:
+async def _serve(config: DaemonConfig, web: int | None, web_host: str) -> None:
     daemon = Daemon(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop)
-    async with daemon:
+    async with daemon, contextlib.AsyncExitStack() as beside:
+        page = ""
+        if web is not None:
+            page = f", page {await beside.enter_async_context(_page(daemon, web, web_host))}"
         count = f"{len(config.nodes)} nodes" if len(config.nodes) > 1 else "1 node"
-        sys.stdout.write(f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}\n")
+        sys.stdout.write(
+            f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{page}\n"
+        )
         sys.stdout.flush()
         await daemon.stopping()
+
+
+@contextlib.asynccontextmanager
+async def _page(daemon: Daemon, port: int, host: str) -> AsyncIterator[str]:
+    """Serve the live page meanwhile; yields where."""
+    try:
+        from scheduler_bridge.web import WebConfig, WebServer
+    except ImportError as error:
+        raise CliError(
+            f"the live page needs {error.name}", "it is not installed", 'pip install "malleable-apgas[web]"'
+        ) from None
+    async with WebServer(daemon, WebConfig(port=port, host=host)) as server:
+        yield server.url

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -293,3 +295,24 @@ def test_policies_are_described(malleable: Malleable) -> None:
 def test_debug_shows_the_traceback(state: Path) -> None:
     with pytest.raises(Exception, match="no scheduler serves"):
         run(["queue", "--debug"])
+
+
+def test_the_live_page_is_served_if_asked(state: Path) -> None:
+    serving = Serving(state, "--nodes", "3", "--quiet", "--web", "0")
+    try:
+        url = serving.ready.strip().rpartition("page ")[2]
+        with urllib.request.urlopen(f"{url}metrics", timeout=PATIENCE_S) as answer:
+            assert b'malleable_nodes{state="idle"} 3.0' in answer.read()
+        with socket.create_connection(("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))) as follower:
+            follower.sendall(b"GET /events HTTP/1.0\r\n\r\n")
+            assert follower.recv(12) == b"HTTP/1.1 200"
+            assert serving.end()[0] == 0, "it ends although somebody follows"
+        other = Serving(state, "--nodes", "3", "--web", url.rstrip("/").rpartition(":")[2], "--web-host", "192.0.2.1")
+        try:
+            code, _, err = other.end(signal.SIGCONT)  # It ends by itself.
+            assert (code, other.ready) == (2, "")
+            assert "cannot serve the page" in err
+        finally:
+            other.kill()
+    finally:
+        serving.kill()

@@ -94,7 +94,9 @@ def converse(caller: socket.socket, words: bytes) -> bytes:
         caller.shutdown(socket.SHUT_WR)
         while part := caller.recv(65536):
             answer += part
-    except (BrokenPipeError, ConnectionResetError):
+    except TimeoutError:
+        raise
+    except OSError:
         pass  # Cut off in the middle of a sentence.
     finally:
         caller.close()

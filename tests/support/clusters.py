@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from typing import Literal
 
 import msgspec
@@ -35,7 +36,12 @@ class Cluster:
             NodeStatus(name, "down" if name in self.down else "busy" if name in holders else "idle", holders.get(name))
             for name in self.names
         )
-        share = self._recorder.busy_node_s(self.now_s) / (self.now_s * len(self.names)) if self.now_s else 0.0
+        held = sum(
+            (min(part.to_s, self.now_s) - part.from_s) * len(part.nodes)
+            for job in self._recorder.recent(-math.inf).jobs
+            for part in job.segments
+        )
+        share = held / (self.now_s * len(self.names)) if self.now_s else 0.0
         return Snapshot(self.now_s, "malleable", share, nodes, tuple(self._jobs.values()))
 
     def recent(self, since_s: float) -> RunRecord:

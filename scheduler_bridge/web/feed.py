@@ -1,0 +1,139 @@
+"""Server-sent events: one picture of the cluster per interval for everybody who watches, while somebody does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from typing import Final, Protocol
+
+import msgspec
+
+from scheduler_bridge.live import Snapshot
+from scheduler_bridge.record import RunRecord
+from scheduler_bridge.web.config import WebConfig
+from scheduler_bridge.web.state import Document, change, document
+
+_logger = logging.getLogger(__name__)
+
+EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
+
+_RETRY_MS = 1000
+_BEHIND = 16
+"""Events that a slow reader may be behind; then it is cut off, and told everything anew when it comes back."""
+_LARGEST_SHARE = 0.05
+"""Of the daemon's time that goes into pictures."""
+
+
+class Watched(Protocol):
+    """What the page needs of a daemon."""
+
+    def snapshot(self) -> Snapshot:
+        """Return nodes and jobs at this moment."""
+
+    def recent(self, since_s: float) -> RunRecord:
+        """Return what has reached beyond ``since_s``."""
+
+    async def changed(self) -> None:
+        """Wait for the next event of the scheduler."""
+
+
+class Feed:
+    """Tells watchers what changes.
+
+    Args:
+        daemon: What is watched.
+        config: Intervals and limits.
+        version: Of the page; a page of another version loads itself anew.
+    """
+
+    def __init__(self, daemon: Watched, config: WebConfig, version: str) -> None:
+        self._daemon = daemon
+        self._config = config
+        self._version = version
+        self._watchers: set[asyncio.Queue[bytes | None]] = set()
+        self._document: Document = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def watchers(self) -> int:
+        """How many follow the events now."""
+        return len(self._watchers)
+
+    def document(self) -> Document:
+        """Return the cluster at this moment."""
+        snapshot = self._daemon.snapshot()
+        record = self._daemon.recent(snapshot.now_s - self._config.window_s)
+        return {"version": self._version, **document(snapshot, record, self._config.window_s)}
+
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        """Yield a full picture, then changes, in the form of server-sent events, until the server stops."""
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(_BEHIND)
+        self._renew()  # A picture may be some seconds old, and the newcomer sets its clock by it.
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._publish())
+        first = f"retry: {_RETRY_MS}\n".encode() + _event("full", self._document)
+        self._watchers.add(queue)
+        try:
+            yield first
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            self._watchers.discard(queue)
+
+    async def stop(self) -> None:
+        """Send everybody home. Idempotent."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        for queue in tuple(self._watchers):
+            _cut_off(queue)
+
+    async def _publish(self) -> None:
+        """Make pictures as long as somebody watches."""
+        try:
+            pause_s = self._config.interval_s
+            while self._watchers:
+                pause_s = await self._publish_next(pause_s)
+        except Exception:
+            _logger.exception("the live page cannot be kept up to date")
+            for queue in tuple(self._watchers):
+                _cut_off(queue)
+
+    async def _publish_next(self, pause_s: float) -> float:
+        """Make one picture, ``pause_s`` or more after the last one; return the next pause."""
+        loop = asyncio.get_running_loop()
+        changed = loop.create_task(self._daemon.changed())  # From now on: what happens in the pause counts.
+        try:
+            await asyncio.sleep(pause_s)
+            # Progress is no event, the clock goes on, and watchers are to know that they are connected.
+            await asyncio.wait({changed}, timeout=self._config.heartbeat_s)
+        finally:
+            changed.cancel()
+        begun_s = loop.time()
+        self._renew()
+        return max(self._config.interval_s, (loop.time() - begun_s) / _LARGEST_SHARE)
+
+    def _renew(self) -> None:
+        before, self._document = self._document, self.document()
+        if self._watchers:
+            self._tell(_event("change", change(before, self._document)))
+
+    def _tell(self, event: bytes) -> None:
+        for queue in tuple(self._watchers):
+            try:
+                queue.put_nowait(event)
+            except asyncio.QueueFull:
+                self._watchers.discard(queue)
+                _cut_off(queue)
+
+
+def _cut_off(queue: asyncio.Queue[bytes | None]) -> None:
+    while not queue.empty():
+        queue.get_nowait()
+    queue.put_nowait(None)
+
+
+def _event(kind: str, data: Document) -> bytes:
+    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

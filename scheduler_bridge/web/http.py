@@ -1,0 +1,225 @@
+"""A small HTTP/1.1 server for pages and event streams: h11 reads and writes the protocol, asyncio the sockets.
+
+It serves GET and HEAD only. What a stranger may cost is bounded: connections, the size of a request's head (16 KiB),
+the time for it to arrive, the time for an answer to be taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import h11
+
+from scheduler_bridge.web.config import WebConfig
+
+_logger = logging.getLogger(__name__)
+
+_READ_BYTES = 64 * 1024
+_SECURITY: Final = {
+    # Nothing is fetched from elsewhere, nothing is run that does not come from here, and nobody frames the page.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer that goes on; its parts are sent as they come."""
+
+    parts: AsyncGenerator[bytes, None]
+    content_type: str
+
+
+Handler: TypeAlias = Callable[[str], Answer | Stream]
+"""Answers a GET of a path (without its query)."""
+
+
+class HttpServer:
+    """Listens and answers.
+
+    Args:
+        config: Where, and what a connection may cost.
+        handler: Called on the event loop for each request.
+    """
+
+    def __init__(self, config: WebConfig, handler: Handler) -> None:
+        self._config = config
+        self._handler = handler
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = config.port
+
+    async def start(self) -> None:
+        """Begin to listen; ``port`` says where.
+
+        Raises:
+            OSError: The address is not to be had.
+        """
+        self._server = await asyncio.start_server(self._accepted, self._config.host, self._config.port)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Close every connection and the listening socket. Idempotent."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await server.wait_closed()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._tasks) >= self._config.connections:
+            writer.transport.abort()
+            return
+        self._tasks.add(task)
+        try:
+            await _Connection(reader, writer, self._config, self._handler).serve()
+        except (OSError, TimeoutError, h11.ProtocolError) as error:
+            _logger.debug("a reader's connection ended: %r", error)
+        except asyncio.CancelledError:
+            pass  # The server stops; the streams' own callback would report the cancellation as an error.
+        finally:
+            self._tasks.discard(task)
+            with contextlib.suppress(OSError):
+                writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+
+class _Connection:
+    """One connection, with one request after another."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, config: WebConfig, handler: Handler
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._config = config
+        self._handler = handler
+        self._http = h11.Connection(h11.SERVER)
+
+    async def serve(self) -> None:
+        patience_s = self._config.request_s
+        while True:
+            try:
+                async with asyncio.timeout(patience_s):
+                    request = await self._request()
+            except h11.RemoteProtocolError as error:
+                if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                    status = error.error_status_hint
+                    await self._whole(Answer(status, f"this is no request: {error}\n".encode()), "GET")
+                return
+            if request is None:
+                return
+            await self._answer(request)
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+            patience_s = self._config.idle_s
+
+    async def _request(self) -> h11.Request | None:
+        """Return the next request, body read and dropped; None if there is none."""
+        request = None
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                self._http.receive_data(await self._reader.read(_READ_BYTES))
+            elif isinstance(event, h11.Request):
+                request = event
+                if _has_body(event):
+                    return event  # Its answer is a refusal, after which the connection is closed.
+            elif isinstance(event, h11.EndOfMessage):
+                return request
+            elif isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:
+                return None
+
+    async def _answer(self, request: h11.Request) -> None:
+        method = request.method.decode("ascii", "replace")
+        answer: Answer | Stream | None = self._refusal(request, method)
+        if answer is None:
+            path = request.target.decode("ascii", "replace").partition("?")[0]
+            try:
+                answer = self._handler(path)
+            except Exception:
+                _logger.exception("the page %s could not be made", path)
+                answer = Answer(500, b"this page could not be made; the scheduler's log says why\n")
+        if isinstance(answer, Stream):
+            await self._stream(answer, method)
+        else:
+            await self._whole(answer, method)
+
+    def _refusal(self, request: h11.Request, method: str) -> Answer | None:
+        if method not in ("GET", "HEAD") or _has_body(request):
+            return Answer(405, b"this is to be read only\n", headers={"Allow": "GET, HEAD", "Connection": "close"})
+        hosts = [value.decode("ascii", "replace") for name, value in request.headers if name == b"host"]
+        if hosts and not _is_ours(hosts[0], self._config.host):
+            # A page elsewhere may have its name point here, to read with the eyes of whoever visits it.
+            return Answer(421, b"this scheduler goes by another name; use its address\n")
+        return None
+
+    async def _whole(self, answer: Answer, method: str) -> None:
+        headers = {
+            **_SECURITY, "Content-Type": answer.content_type, "Content-Length": str(len(answer.body)), **answer.headers
+        }  # fmt: skip
+        await self._send(h11.Response(status_code=answer.status, headers=list(headers.items())))
+        if method != "HEAD":
+            await self._send(h11.Data(data=answer.body))
+        await self._send(h11.EndOfMessage())
+
+    async def _stream(self, answer: Stream, method: str) -> None:
+        headers = {**_SECURITY, "Content-Type": answer.content_type, "Connection": "close"}
+        await self._send(h11.Response(status_code=200, headers=list(headers.items())))
+        if method != "HEAD":
+            async with contextlib.aclosing(answer.parts) as parts:
+                async for part in parts:
+                    await self._send(h11.Data(data=part))
+        await self._send(h11.EndOfMessage())
+
+    async def _send(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
+        data = self._http.send(event)
+        if data:
+            self._writer.write(data)
+            async with asyncio.timeout(self._config.request_s):
+                await self._writer.drain()
+
+
+def _has_body(request: h11.Request) -> bool:
+    lengths = [value for name, value in request.headers if name == b"content-length"]
+    return any(name == b"transfer-encoding" for name, _ in request.headers) or any(int(value) for value in lengths)
+
+
+def _is_ours(host: str, configured: str) -> bool:
+    """Whether a Host header can be meant for us: an address, this machine, or the name that was configured."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() and ":" in host else host
+    name = name.strip("[]").lower()
+    if name in ("localhost", configured.lower()):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

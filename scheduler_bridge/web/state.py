@@ -1,0 +1,151 @@
+"""What the page is told: the cluster as one document, and what has changed from one to the next.
+
+Nodes are numbered in the order of their names in the document, and a job's nodes are ranges of such numbers, so that a
+job on many nodes is short to tell. Times are seconds on the daemon's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from scheduler_bridge.live import JobStatus, Snapshot
+    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
+
+Document: TypeAlias = "dict[str, Any]"
+
+_KEPT_RESIZES = 20
+_SHORT = 500
+"""Characters of a text that came from a job or user; whoever wants more has the queue command."""
+
+
+def document(snapshot: Snapshot, record: RunRecord, window_s: float) -> Document:
+    """Describe the cluster now, its open jobs, and the jobs that held nodes or waited within the window.
+
+    Args:
+        snapshot: The cluster at this moment.
+        record: What happened in the window.
+        window_s: How far back the picture reaches.
+    """
+    since_s = max(0.0, snapshot.now_s - window_s)
+    numbers = {name: number for number, name in enumerate(record.nodes)}
+    for node in snapshot.nodes:
+        numbers.setdefault(node.name, len(numbers))
+    records = {job.job_id: job for job in record.jobs}
+    shown = [job for job in snapshot.jobs if job.end_s is None or (job.job in records and job.end_s > since_s)]
+    states = {node.name: node.state for node in snapshot.nodes}
+    return {
+        "now_s": round(snapshot.now_s, 2),
+        "policy": snapshot.policy,
+        "started_at": record.started_at,
+        "notes": list(record.notes),
+        "window_s": window_s,
+        "totals": _totals(snapshot),
+        "nodes": [[name, states.get(name, "down")] for name in numbers],
+        "reserved": [
+            [
+                numbers[taken.node],
+                round(taken.from_s, 2),
+                _until(taken.to_s),
+                taken.job_id,
+            ]
+            for taken in record.reserved
+            if taken.node in numbers
+        ],
+        "jobs": {str(job.job): _job(job, records.get(job.job), numbers) for job in shown},
+    }
+
+
+def change(before: Document, after: Document) -> Document:
+    """Return what differs: the keys that do, and of the jobs those that do, with None for those that are gone."""
+    differs = {key: value for key, value in after.items() if key != "jobs" and before.get(key) != value}
+    old, new = before["jobs"], after["jobs"]
+    jobs: dict[str, Any] = {number: job for number, job in new.items() if old.get(number) != job}
+    jobs.update((number, None) for number in old if number not in new)
+    if jobs:
+        differs["jobs"] = jobs
+    return differs
+
+
+def _totals(snapshot: Snapshot) -> dict[str, Any]:
+    nodes = Counter(node.state for node in snapshot.nodes)
+    jobs = Counter(job.state for job in snapshot.jobs)
+    usable = nodes["busy"] + nodes["idle"]
+    return {
+        "busy": nodes["busy"],
+        "idle": nodes["idle"],
+        "down": nodes["down"],
+        "running": jobs["running"] + jobs["starting"] + jobs["ending"],
+        "waiting": jobs["waiting"],
+        "ended": sum(1 for job in snapshot.jobs if job.end_s is not None),
+        "utilization_now": round(nodes["busy"] / usable, 4) if usable else 0.0,
+        "utilization": round(snapshot.utilization, 3),
+    }
+
+
+def _job(job: JobStatus, record: JobRecord | None, numbers: Mapping[str, int]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": job.name,
+        "user": job.user,
+        "class": job.job_class,
+        "state": job.state,
+        "held": len(job.nodes),
+        "wanted": job.wanted_nodes,
+        "min": job.min_nodes,
+        "max": job.max_nodes,
+        "walltime_s": job.walltime_s,
+        "submit_s": round(job.submit_s, 2),
+        "start_s": job.start_s,
+        "end_s": job.end_s,
+        "expected_start_s": job.expected_start_s,
+        "expected_end_s": job.expected_end_s,
+        "reason": job.reason[:_SHORT],
+        "ready": job.ready,
+        "resizing": job.resizing,
+        "grows": job.grows,
+        "shrinks": job.shrinks,
+        "progress": job.progress,
+        "progress_total": job.progress_total,
+        "progress_unit": job.progress_unit,
+    }
+    if record is not None:
+        told["segments"] = [
+            [round(part.from_s, 2), _until(part.to_s), _ranges(numbers[node] for node in part.nodes)]
+            for part in record.segments
+        ]
+        told["resizes"] = [_resize(resize) for resize in record.resizes[-_KEPT_RESIZES:]]
+    return told
+
+
+def _until(to_s: float) -> float | None:
+    """When something ended; None if it goes on."""
+    return None if to_s == math.inf else round(to_s, 2)
+
+
+def _resize(resize: ResizeRecord) -> dict[str, Any]:
+    return {
+        "order": resize.order,
+        "kind": resize.kind,
+        "count": resize.count,
+        "ordered_s": round(resize.ordered_s, 2),
+        "done_s": None if resize.done_s is None else round(resize.done_s, 2),
+        "outcome": resize.outcome,
+        "reason": resize.reason[:_SHORT],
+        "seconds": resize.seconds,
+        "phases": dict(resize.phases),
+    }
+
+
+def _ranges(numbers: Iterable[int]) -> list[list[int]]:
+    """Return ``numbers`` as ranges from the first to the last, both included."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges

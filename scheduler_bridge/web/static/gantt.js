@@ -1,0 +1,260 @@
+// The picture: utilization, a row per node with a bar per job, waiting jobs; all on one time axis that ends now.
+
+import { busySteps, measure, waitingSteps } from "./model.js";
+import { fill, ink, pattern } from "./looks.js";
+import { clock, percent, plural } from "./words.js";
+
+const TOP = 46, BOTTOM = 38, AXIS = 20, GAP = 8;
+const TICKS = { 900: 180, 300: 60, 60: 10 };
+
+export class Gantt {
+  constructor(canvas, tip, model) {
+    this.canvas = canvas;
+    this.tip = tip;
+    this.model = model;
+    this.window_s = 900;
+    this.boxes = [];
+    this.toldAt = 0;
+    canvas.addEventListener("pointermove", (event) => this.point(event));
+    canvas.addEventListener("pointerdown", (event) => this.point(event));
+    canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+  }
+
+  draw(jobs) {
+    const state = this.model.state;
+    const width = this.canvas.clientWidth;
+    if (width === 0) return;
+    const rows = state.nodes.length;
+    const row = Math.min(26, Math.max(1, Math.floor(Math.min(560, Math.max(120, rows * 22)) / rows * 2) / 2));
+    const height = Math.ceil(TOP + GAP + rows * row + GAP + BOTTOM + AXIS);
+    const ratio = window.devicePixelRatio || 1;
+    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      this.canvas.style.height = `${height}px`;
+    }
+    const style = getComputedStyle(document.body);
+    const tone = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.tones = { ink: tone("ink"), faint: tone("faint"), grid: tone("grid"), line: tone("line"), down: tone("down"), accent: tone("accent"), idle: tone("idle") };
+    const context = this.canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.font = "11px system-ui, sans-serif";
+    const widest = Math.max(...sample(state.nodes).map(([name]) => context.measureText(name).width), 40);
+    const now = this.model.now();
+    const left = Math.min(widest + 8, width * 0.25);
+    this.area = { left, right: width - 2, top: TOP + GAP, bottom: TOP + GAP + rows * row, row, now, from: now - this.window_s };
+    this.boxes = [];
+    const known = Math.max(this.area.from, 0);
+    this.axis(context, height);
+    this.nodes(context, state);
+    this.bars(context, jobs);
+    this.utilization(context, jobs, state, known);
+    this.waiting(context, jobs, known);
+    this.tell(state);
+  }
+
+  x(time_s) {
+    const { left, right, from, now } = this.area;
+    return left + Math.min(1, Math.max(0, (time_s - from) / (now - from))) * (right - left);
+  }
+
+  y(node) {
+    return this.area.top + node * this.area.row;
+  }
+
+  axis(context, height) {
+    const { left, right, top, bottom, from, now } = this.area;
+    let every = TICKS[this.window_s] ?? 60;
+    if (right - left < 500) every *= 2;
+    const wallNow = this.model.wall(now).getTime() / 1000 - new Date().getTimezoneOffset() * 60;
+    context.textAlign = "center";
+    context.fillStyle = this.tones.faint;
+    for (let wall = Math.floor(wallNow / every) * every; wall > wallNow - this.window_s; wall -= every) {
+      const time_s = now - (wallNow - wall);
+      const x = this.x(time_s);
+      context.fillStyle = this.tones.grid;
+      context.fillRect(x, 4, 1, height - AXIS - 4);
+      context.fillStyle = this.tones.faint;
+      const text = clock(this.model.wall(time_s), every < 60);
+      if (x - context.measureText(text).width / 2 > left && x + 30 < right) context.fillText(text, x, height - 6);
+    }
+    context.textAlign = "right";
+    context.fillText("now", right, height - 6);
+    if (from < 0) { // The scheduler began within the picture.
+      context.fillStyle = this.tones.line;
+      context.fillRect(this.x(0), top, 1, bottom - top);
+    }
+  }
+
+  nodes(context, state) {
+    const { left, right, row, from } = this.area;
+    const every = Math.max(1, Math.ceil(12 / row));
+    state.nodes.forEach(([name, status], number) => {
+      const y = this.y(number);
+      context.fillStyle = this.tones.idle;
+      context.fillRect(this.x(Math.max(from, 0)), y, right - this.x(Math.max(from, 0)), row);
+      context.fillStyle = this.tones.grid;
+      if (row >= 6) context.fillRect(left, y, right - left, 0.5);
+      if (number % every) return;
+      context.textAlign = "right";
+      context.textBaseline = "middle";
+      context.fillStyle = status === "down" ? this.tones.down : this.tones.faint;
+      context.fillText(fitted(context, name, left - 6), left - 5, y + Math.max(row, 10) / 2);
+    });
+    context.textBaseline = "alphabetic";
+    for (const [node, since, until, job] of state.reserved) {
+      context.fillStyle = job === null ? this.tones.down : pattern(context, "/", "", this.tones.faint);
+      this.box(context, since, until, node, node);
+    }
+  }
+
+  // Fills a rectangle of time and rows; returns it, or null where it cannot be seen.
+  box(context, since, until, first, last) {
+    const { from, now, row } = this.area;
+    if ((until ?? now) <= from) return null;
+    const x = this.x(since);
+    const gap = row >= 8 ? 1 : 0;
+    const found = { x, y: this.y(first) + gap, w: Math.max(this.x(until ?? now) - x, 0.5), h: (last - first + 1) * row - 2 * gap };
+    context.fillRect(found.x, found.y, found.w, found.h);
+    return found;
+  }
+
+  bars(context, jobs) {
+    for (const job of jobs) {
+      let largest = null;
+      for (const [since, until, ranges] of job.segments ?? []) {
+        for (const [first, last] of ranges) {
+          context.fillStyle = fill(context, job.id);
+          const box = this.box(context, since, until, first, last);
+          if (box === null) continue;
+          this.boxes.push({ ...box, job, since, until, ranges });
+          if (largest === null || box.w * box.h > largest.w * largest.h) largest = box;
+        }
+      }
+      for (const resize of job.resizes ?? []) this.resize(context, job, resize);
+      if (largest !== null) this.name(context, job, largest);
+    }
+  }
+
+  // The seconds of a resize are shaded on the nodes that the job held meanwhile; its end is a line.
+  resize(context, job, resize) {
+    const { from, now } = this.area;
+    const done = resize.done_s ?? now;
+    if (done <= from) return;
+    for (const [since, until, ranges] of job.segments ?? []) {
+      const begin = Math.max(since, resize.ordered_s, from);
+      const end = Math.min(until ?? now, done);
+      if (end < begin) continue;
+      for (const [first, last] of ranges) {
+        context.fillStyle = pattern(context, "|", "", "rgba(0,0,0,.45)");
+        this.box(context, begin, end, first, last);
+        context.fillStyle = resize.outcome === "done" || resize.outcome === "pending" ? "#000000" : "#b3400a";
+        if (resize.done_s !== null && end === done) context.fillRect(this.x(done) - 0.5, this.y(first), 1.5, (last - first + 1) * this.area.row);
+      }
+    }
+  }
+
+  name(context, job, box) {
+    const text = `${job.class === "malleable" ? "↔ " : ""}${job.name}`;
+    if (box.h < 11 || box.w < 24) return;
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    const label = fitted(context, text, box.w - 8);
+    if (label.length < 3 && label !== text) return;
+    context.fillStyle = fill(context, job.id);
+    context.fillRect(box.x + 2, box.y + box.h / 2 - 7, context.measureText(label).width + 5, 14);
+    context.fillStyle = ink(job.id);
+    context.fillText(label, box.x + 4, box.y + box.h / 2 + 0.5);
+    context.textBaseline = "alphabetic";
+  }
+
+  utilization(context, jobs, state, known) {
+    const { left, right, now } = this.area;
+    const usable = Math.max(1, state.totals.busy + state.totals.idle);
+    const found = busySteps(jobs, now);
+    const { mean } = measure(found, known, now);
+    this.strip(context, found, usable, 14, TOP, this.tones.accent);
+    context.textAlign = "left";
+    context.fillStyle = this.tones.ink;
+    context.fillText(`busy: ${percent(Math.min(1, mean / usable))} on average`, left + 2, 10);
+    context.textAlign = "right";
+    context.fillStyle = this.tones.faint;
+    context.fillText("100 %", left - 5, 20);
+    context.fillText("0", left - 5, TOP);
+    context.fillStyle = this.tones.line;
+    context.fillRect(left, TOP, right - left, 1);
+  }
+
+  waiting(context, jobs, known) {
+    const { left, right, bottom, now, from } = this.area;
+    const found = waitingSteps(jobs, now);
+    const { highest } = measure(found, known, now);
+    const base = bottom + GAP + BOTTOM - 8;
+    this.strip(context, found, Math.max(1, highest), bottom + GAP + 14, base, this.tones.faint);
+    context.textAlign = "left";
+    context.fillStyle = this.tones.ink;
+    context.fillText(highest ? `waiting: at most ${plural(highest, "job")}` : "waiting: none", left + 2, bottom + GAP + 10);
+    context.fillStyle = this.tones.line;
+    context.fillRect(left, base, right - left, 1);
+    context.fillStyle = this.tones.faint;
+    for (const job of jobs) {
+      if (job.submit_s < from) continue;
+      const x = this.x(job.submit_s);
+      context.beginPath();
+      context.moveTo(x - 3, base + 7);
+      context.lineTo(x + 3, base + 7);
+      context.lineTo(x, base + 2);
+      context.fill();
+    }
+  }
+
+  strip(context, found, most, top, base, tone) {
+    const { from, now } = this.area;
+    context.fillStyle = tone;
+    found.forEach(([at, level], index) => {
+      const until = found[index + 1]?.[0] ?? now;
+      if (until <= from || level <= 0) return;
+      const height = (base - top) * Math.min(1, level / most);
+      const x = this.x(Math.max(at, from));
+      context.globalAlpha = 0.3;
+      context.fillRect(x, base - height, this.x(until) - x, height);
+      context.globalAlpha = 1;
+      context.fillRect(x, base - height - 0.75, this.x(until) - x, 1.5);
+    });
+  }
+
+  point(event) {
+    const frame = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - frame.left, event.clientY - frame.top];
+    const hit = this.boxes.findLast((box) => x >= box.x && x <= box.x + box.w && y >= box.y && y <= box.y + box.h);
+    this.tip.hidden = hit === undefined;
+    if (hit === undefined) return;
+    const held = hit.ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+    const until = hit.until === null ? "now" : clock(this.model.wall(hit.until));
+    this.tip.textContent = `${hit.job.name} (job ${hit.job.id}, ${hit.job.class}): ${plural(held, "node")} from ${clock(this.model.wall(hit.since))} to ${until}`;
+    this.tip.style.left = `${Math.max(0, Math.min(x + 12, frame.width - this.tip.offsetWidth - 4))}px`;
+    this.tip.style.top = `${y + 14}px`;
+  }
+
+  // For those who do not see the picture; not more often than can be read out.
+  tell(state) {
+    if (performance.now() - this.toldAt < 10000 && this.toldAt) return;
+    this.toldAt = performance.now();
+    const { busy, idle, down, running, waiting } = state.totals;
+    this.canvas.setAttribute("aria-label", `Nodes over the last ${plural(this.window_s / 60, "minute")}. Now ${busy} busy, ${idle} idle, ${down} down; ${plural(running, "job")} running, ${waiting} waiting. The tables below have the same.`);
+  }
+}
+
+// Some of many names, to measure how wide they are.
+function sample(nodes) {
+  const every = Math.ceil(nodes.length / 50);
+  return nodes.filter((_, number) => number % every === 0);
+}
+
+function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let shorter = text;
+  while (shorter && context.measureText(`${shorter}…`).width > width) shorter = shorter.slice(0, -1);
+  return shorter ? `${shorter}…` : "";
+}

@@ -1,0 +1,85 @@
+"""What the page is told, and what has changed."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from support.clusters import Cluster
+
+from scheduler_bridge.web.state import change, document
+
+
+def told(cluster: Cluster, window_s: float = 900.0) -> dict[str, Any]:
+    snapshot = cluster.snapshot()
+    return document(snapshot, cluster.recent(snapshot.now_s - window_s), window_s)
+
+
+def busy() -> Cluster:
+    cluster = Cluster(6)
+    grower = cluster.submit("grower", 1, 5)
+    cluster.now_s = 10.0
+    cluster.start(grower, "node1", "node2", "node5")
+    cluster.now_s = 20.0
+    cluster.grow(grower, "node3")
+    cluster.submit("waiter", 4, 4, reason="it needs 4 nodes, 2 are free")
+    cluster.now_s = 30.0
+    return cluster
+
+
+def test_nodes_are_numbers_and_ranges() -> None:
+    job = told(busy())["jobs"]["1"]
+    assert job["segments"] == [[10.0, 20.0, [[0, 1], [4, 4]]], [20.0, None, [[0, 2], [4, 4]]]]
+    (resize,) = job["resizes"]
+    assert (resize["kind"], resize["count"], resize["ordered_s"], resize["done_s"]) == ("grow", 1, 20.0, 20.0)
+    assert (resize["outcome"], resize["seconds"], resize["phases"]) == ("done", 0.5, {"pre": 0.1, "spawn": 0.4})
+
+
+def test_totals_count_nodes_and_jobs() -> None:
+    cluster = busy()
+    cluster.fail("node6")
+    totals = told(cluster)["totals"]
+    assert (totals["busy"], totals["idle"], totals["down"]) == (4, 1, 1)
+    assert (totals["running"], totals["waiting"], totals["ended"]) == (1, 1, 0)
+    assert totals["utilization_now"] == 0.8
+    assert totals["utilization"] == round((3 * 10 + 4 * 10) / (6 * 30), 3)
+    assert [5, 30.0, None, None] in told(cluster)["reserved"]
+    assert ["node6", "down"] in told(cluster)["nodes"]
+
+
+def test_what_ended_before_the_window_is_left_out() -> None:
+    cluster = busy()
+    cluster.end(1)
+    cluster.now_s = 100.0
+    assert "1" in told(cluster, window_s=80.0)["jobs"]
+    assert told(cluster, window_s=80.0)["jobs"]["1"]["segments"] == [[20.0, 30.0, [[0, 2], [4, 4]]]]
+    assert "1" not in told(cluster, window_s=60.0)["jobs"]
+    assert "2" in told(cluster, window_s=60.0)["jobs"], "it waits still"
+
+
+def test_changes_make_the_new_picture_of_the_old_one() -> None:
+    cluster = busy()
+    pictures = [told(cluster)]
+    for act in (
+        lambda: cluster.end(1),
+        lambda: cluster.start(2, "node1", "node2", "node3", "node4"),
+        lambda: cluster.submit("third", 1, 2),
+        lambda: cluster.fail("node6"),
+    ):
+        cluster.now_s += 5.0
+        act()
+        pictures.append(told(cluster, window_s=900.0 if len(pictures) < 3 else 3.0))
+    page = pictures[0]
+    for before, after in itertools.pairwise(pictures):
+        part = change(before, after)
+        jobs = {**page["jobs"], **part.get("jobs", {})}
+        page = {**page, **part, "jobs": {number: job for number, job in jobs.items() if job is not None}}
+        assert page == after
+    assert "1" not in page["jobs"]
+
+
+def test_what_stays_is_not_told_again() -> None:
+    cluster = busy()
+    before = told(cluster)
+    cluster.now_s = 31.0
+    assert set(change(before, told(cluster))) == {"now_s", "totals"}

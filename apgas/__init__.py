@@ -8,8 +8,8 @@ Example:
     ...             apgas.async_at(place, print, "hello from", place)
     >>> apgas.run(main)  # doctest: +SKIP
 
-The public names (``apgas._public``) are loaded when the first of them is used: a place that joins a running program
-needs none of them for that, and is waited for.
+The module of a public name is loaded when that name is first used: what a program does not use before it runs, it does
+not wait for. ``apgas._public`` has all of them, for those who read types.
 """
 
 from typing import TYPE_CHECKING
@@ -18,21 +18,47 @@ if TYPE_CHECKING:
     from apgas._public import *  # noqa: F403 - every public name, and no other
     from apgas._public import __all__ as __all__
 else:
+    _NAMES = {
+        "core.estimate": "Estimate",
+        "core.identity": "Place",
+        "core.resize": "Deadlines ResizeRecord",
+        "errors": "ApgasError CancelledError DeadlineError DeadPlaceError PlaceGoneError SlowPeerError UsageError",
+        "malleability.handler": "MalleableHandler",
+        "runtime.api": "async_ async_at at attach capture here immediate place places uncounted",
+        "runtime.collectives": "broadcast gather reduce",
+        "runtime.context": "Future",
+        "runtime.estimating": "estimate",
+        "runtime.failures": "on_place_failure",
+        "runtime.logs": "configure_logging",
+        "runtime.malleable": "define_malleable_handler disable_malleable_handler drain_orders nodes offer_shrink "
+        "progress request_grow resizes schedule_orders shrink_wish",
+        "runtime.mpi_comm": "comm",
+        "runtime.place_state": "PlaceState",
+        "runtime.program": "run",
+        "runtime.refs": "GlobalRef PlaceLocal",
+        "runtime.scopes": "FinishScope cancel cancelled deadline finish",
+        "runtime.statistics": "Statistics statistics",
+        "runtime.trace": "trace_between trace_instant trace_span",
+        "runtime.tracing": "trace",
+    }
+    _NAMES_THERE = {"trace_between": "between", "trace_instant": "instant", "trace_span": "span"}
+    _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+    __all__ = list(_HOMES)
 
     def __getattr__(name):
-        """Load the public names.
+        """Load a public name.
 
         Raises:
             AttributeError: There is no such name.
         """
         from importlib import import_module
 
-        public = import_module("apgas._public")
-        if name != "__all__" and name not in public.__all__:
+        if name not in _HOMES:
             raise AttributeError(f"module 'apgas' has no attribute {name!r}")
-        globals().update({known: getattr(public, known) for known in public.__all__}, __all__=public.__all__)
-        return globals()[name]
+        globals()[name] = found = getattr(import_module(f"apgas.{_HOMES[name]}"), _NAMES_THERE.get(name, name))
+        return found
 
     def __dir__():
         """List the public names, too."""
-        return sorted({*globals(), *__getattr__("__all__")})
+        return sorted({*globals(), *__all__})

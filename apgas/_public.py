@@ -23,7 +23,6 @@ from apgas.runtime.api import (
     immediate,
     place,
     places,
-    trace,
     uncounted,
 )
 from apgas.runtime.collectives import broadcast, gather, reduce
@@ -52,6 +51,7 @@ from apgas.runtime.statistics import Statistics, statistics
 from apgas.runtime.trace import between as trace_between
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span
+from apgas.runtime.tracing import trace
 
 __all__ = [
     "ApgasError",

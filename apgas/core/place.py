@@ -44,7 +44,13 @@ from apgas.errors import CancelledError, InvariantError, PlaceGoneError, Protoco
 
 
 class PlaceCore:
-    """The state of one place."""
+    """The state of one place.
+
+    Attributes:
+        survives: Whether the job goes on when places die.
+    """
+
+    survives = False
 
     def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
         self.here = here

@@ -32,6 +32,8 @@ from apgas.errors import ProtocolError
 class ResilientPlaceCore(PlaceCore):
     """The state of one place that survives the loss of others."""
 
+    survives = True
+
     def __init__(self, here: int, members: Iterable[m.PlaceInfo], epoch: int) -> None:
         super().__init__(here, members, epoch)
         self.finishes = self._losses = ResilientFinishTable(here)

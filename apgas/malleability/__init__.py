@@ -1,1 +1,6 @@
 """Handlers, orders, and where orders come from."""
+
+from typing import Final
+
+ENV_SCHEDULER: Final = "MALLEABLE_SCHEDULER"
+"""Where the scheduler listens; without it a job has none, and need not load what it would say to it."""

@@ -12,11 +12,13 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from apgas import malleability
+
 PROTOCOL_VERSION: Final = 2
 MAX_LINE_BYTES: Final = 64 * 1024
 """Longer lines are refused, and the connection is closed: a peer that sends them is broken or hostile."""
 
-ENV_SCHEDULER: Final = "MALLEABLE_SCHEDULER"
+ENV_SCHEDULER: Final = malleability.ENV_SCHEDULER
 ENV_JOB: Final = "MALLEABLE_JOB"
 ENV_TOKEN: Final = "MALLEABLE_TOKEN"
 

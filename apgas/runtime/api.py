@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from apgas.core.identity import Place
 from apgas.errors import UsageError
 from apgas.runtime import current
 from apgas.runtime.context import Future, Scope, current_scope, entered
-from apgas.runtime.program import program
-from apgas.runtime.tracing import Tracing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -248,25 +244,3 @@ def attach(scope: Scope) -> AbstractContextManager[None]:
         The context of the block.
     """
     return entered(scope)
-
-
-def trace(path: Path | str) -> None:
-    """(place 0) Trace all places from now on, newcomers too, and write the timeline when the program has ended well.
-
-    Open the file in Perfetto or chrome://tracing: activities, what libraries note, and orders with their phases, of all
-    places on one clock.
-
-    Args:
-        path: The file, JSON in the Chrome trace event format.
-
-    Raises:
-        UsageError: Tracing is on already, or the file's folder cannot be written.
-    """
-    resizing = program().resizing
-    path = Path(path).absolute()
-    if resizing.tracing is not None:
-        raise UsageError("the program is traced already")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"the timeline cannot be written: {path.parent} is no folder that can be written")
-    resizing.tracing = Tracing(path, at)
-    resizing.tracing.join(places())

@@ -14,8 +14,8 @@ from msgspec import Meta
 
 from apgas.core.estimate import Sample, newest, samples_of
 from apgas.core.resize import Kind, ResizeRecord
+from apgas.runtime.environment import ENV_CALIBRATION
 
-ENV_CALIBRATION: Final = "APGAS_CALIBRATION"
 _MOST_BYTES: Final = 1 << 20
 _log = logging.getLogger("apgas.resize")
 

@@ -16,8 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-import cloudpickle
-
 from apgas.errors import ProtocolError
 from apgas.runtime import codec
 from apgas.runtime.functions import Definition, ReceivedFunction, SentFunctions
@@ -38,7 +36,7 @@ class Calls:
     """Packs the calls that one place sends, and unpacks those that it receives."""
 
     def __init__(self) -> None:
-        self._sent = SentFunctions(partial(cloudpickle.dumps, protocol=5))
+        self._sent = SentFunctions(codec.dump_function)
         self._received: dict[tuple[int, int], ReceivedFunction] = {}
 
     def pack(self, dst: int, call: Call) -> tuple[list[Buffer], Definition | None]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import io
 import pickle
 import reprlib
+import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import FunctionType
-from typing import Any, Final, TypeAlias
-
-import cloudpickle
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from apgas.errors import ApgasError, UsageError
 from apgas.runtime.handles import Carrier, Carrying, Handle
 from apgas.transport.wire import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from apgas.runtime import by_value
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
@@ -52,23 +54,16 @@ class _ByName(pickle.Pickler):
             self.handles += tuple(obj.handles())
             return obj.travel()
         if isinstance(obj, FunctionType | type) and (
-            obj.__module__ == "__main__" or obj.__module__ in cloudpickle.list_registry_pickle_by_value()
+            obj.__module__ == "__main__" or obj.__module__ in modules_by_value()
         ):
             raise _TravelsByValueError
         return NotImplemented
 
 
-class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
-    """Pickles functions and classes that cannot be named, too."""
-
-    handles: tuple[Handle, ...] = ()
-
-    def reducer_override(self, obj: Any) -> Any:
-        """Take the handles of what has any."""
-        if isinstance(obj, Carrier):
-            self.handles += tuple(obj.handles())
-            return obj.travel()
-        return super().reducer_override(obj)
+def modules_by_value() -> Collection[str]:
+    """The modules whose functions and classes the program wants sent by value: it has loaded cloudpickle to say so."""
+    loaded = sys.modules.get("cloudpickle")
+    return () if loaded is None else loaded.list_registry_pickle_by_value()
 
 
 def dumps(value: object) -> list[Buffer]:
@@ -91,13 +86,12 @@ def dumps(value: object) -> list[Buffer]:
 
     file = io.BytesIO()
     try:
-        pickler: _ByName | _ByValue = _ByName(file, 5, buffer_callback=keep_within)
+        pickler: _ByName | by_value.Pickler = _ByName(file, 5, buffer_callback=keep_within)
         pickler.dump(value)
     except Exception:  # noqa: BLE001 - whatever it is, cloudpickle does it or says why not
         beside.clear()
         file = io.BytesIO()
-        pickler = _ByValue(file, 5, buffer_callback=keep_within)
-        _dump_by_value(pickler, value)
+        pickler = _dumped_by_value(value, file, keep_within)
     body = file.getvalue()
     check_size(len(body) + sum(raw.nbytes for raw in beside))
     return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
@@ -113,11 +107,28 @@ def check_size(size_bytes: int) -> None:
         raise UsageError(f"cannot send {size_bytes} bytes at once, at most {MOST_BYTES}: send it in parts")
 
 
-def _dump_by_value(pickler: _ByValue, value: object) -> None:
+def _dumped_by_value(
+    value: object, file: io.BytesIO, keep_within: Callable[[pickle.PickleBuffer], bool]
+) -> by_value.Pickler:
+    from apgas.runtime import by_value
+
+    pickler = by_value.Pickler(file, 5, buffer_callback=keep_within)
     try:
         pickler.dump(value)
     except Exception as error:
         raise TypeError(f"cannot send {reprlib.repr(value)}: {error}") from error
+    return pickler
+
+
+def dump_function(function: object) -> bytes:
+    """Pickle a function by value."""
+    return _dumps_by_value(function)
+
+
+def _dumps_by_value(value: object) -> bytes:
+    from apgas.runtime import by_value
+
+    return by_value.dumps(value)
 
 
 def loads(payload: Sequence[Buffer]) -> Any:
@@ -144,12 +155,12 @@ def dump_error(error: BaseException, place: int, node: str) -> bytes:
     note = f"raised on place {place} ({node}):\n{text}"
     try:
         error.add_note(note)
-        body: bytes = cloudpickle.dumps(error, protocol=5)
+        body = _dumps_by_value(error)
         pickle.loads(body)
     except Exception:  # noqa: BLE001 - an error that cannot travel is replaced by one that can
         substitute = RemoteError(summary(error))
         substitute.add_note(note)
-        body = cloudpickle.dumps(substitute, protocol=5)
+        body = pickle.dumps(substitute, protocol=5)
     return body
 
 

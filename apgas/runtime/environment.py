@@ -11,7 +11,6 @@ import resource
 import signal
 import socket
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from apgas.errors import UsageError
@@ -19,6 +18,7 @@ from apgas.runtime import mpis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
 
@@ -29,10 +29,11 @@ TRANSPORTS = ("tcp", "mpi")
 WANTED_OPEN_FILES = 65_536
 
 ENV_PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
+ENV_CALIBRATION = "APGAS_CALIBRATION"
 
-_INTERFACES = Path("/sys/class/net")
+_INTERFACES = "/sys/class/net"
 _INTERFACE_UP = 1
-_LIBFABRIC = Path(sys.prefix) / "lib" / "mpich" / "libfabric.so.1"
+_LIBFABRIC = f"{sys.prefix}/lib/mpich/libfabric.so.1"
 
 
 class Launch(NamedTuple):
@@ -82,7 +83,7 @@ def prepare() -> Launch:
     if _only_loopback():
         # Open MPI leaves the loopback interface out, but here there is no other
         os.environ.setdefault("OMPI_MCA_btl_tcp_if_exclude", "none")
-    if _LIBFABRIC.exists():
+    if os.path.exists(_LIBFABRIC):
         # Over UCX, the other way of PyPI's MPICH, a place fails in MPI_Finalize once a place on another host has left.
         os.environ.setdefault("MPIR_CVAR_CH4_NETMOD", "ofi")
     if transport() == "mpi":
@@ -145,6 +146,8 @@ def places_per_node(environ: Mapping[str, str]) -> int:
 
 def right_mpiexec() -> Path | None:
     """Returns the mpiexec installed beside this interpreter, or None if its MPI came from elsewhere."""
+    from pathlib import Path
+
     path = Path(sys.prefix) / "bin" / "mpiexec"
     return path if path.exists() else None
 
@@ -221,11 +224,15 @@ def _prepare_singleton() -> None:
 
 def _only_loopback() -> bool:
     """Whether no other network interface is up."""
-    for interface in _INTERFACES.glob("*"):
-        with contextlib.suppress(OSError, ValueError):
-            if interface.name != "lo" and int((interface / "flags").read_text(encoding="ascii"), 16) & _INTERFACE_UP:
-                return False
+    with contextlib.suppress(OSError):
+        return not any(name != "lo" and _is_up(name) for name in os.listdir(_INTERFACES))
     return True
+
+
+def _is_up(interface: str) -> bool:
+    with contextlib.suppress(OSError, ValueError), open(f"{_INTERFACES}/{interface}/flags", encoding="ascii") as flags:
+        return bool(int(flags.read(), 16) & _INTERFACE_UP)
+    return False
 
 
 def _foreign_launcher(launch: Launch, library: str) -> UsageError:
@@ -248,7 +255,7 @@ def _foreign_launcher(launch: Launch, library: str) -> UsageError:
 
 def _bundled(mpi: mpis.Mpi) -> bool:
     """Whether this MPI was installed from PyPI beside this interpreter; asking pip's records would take 30 ms."""
-    return (Path(sys.prefix) / "lib" / mpi.library).exists()
+    return os.path.exists(f"{sys.prefix}/lib/{mpi.library}")
 
 
 def _number(text: str | None) -> int | None:

@@ -8,15 +8,13 @@ name, or is itself such a function. That is checked anew at every call, by ident
 
 from __future__ import annotations
 
-import dis
 import functools
 import threading
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-import cloudpickle
-
+from apgas.runtime.codec import modules_by_value
 from apgas.transport.base import Buffer
 
 MOST_DEFINITIONS: Final = 1024
@@ -56,7 +54,7 @@ class SentFunctions:
 
     def definition(self, function: object) -> Definition | None:
         """Return the definition by which ``function`` may travel; None: it has to travel in full, or by its name."""
-        if type(function) is not FunctionType or not _by_value(function) or cloudpickle.list_registry_pickle_by_value():
+        if type(function) is not FunctionType or not _by_value(function) or modules_by_value():
             return None
         known = self._definitions.get(id(function))
         refers = _refers(function)
@@ -166,6 +164,8 @@ def _is_fixed(value: object) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _global_names(code: CodeType) -> tuple[str, ...] | None:
     """Return the global names that ``code`` and the code inside of it use; None if it assigns to one."""
+    import dis
+
     names: dict[str, None] = {}
     for instruction in dis.get_instructions(code):
         if instruction.opname in _WRITES:

@@ -10,7 +10,6 @@ import atexit
 import fcntl
 import os
 import pickle
-import secrets
 import stat
 import sys
 import termios
@@ -39,6 +38,7 @@ from apgas.runtime import (
     segments,
 )
 from apgas.runtime.outputs import TaggedOutput
+from apgas.transport.auth import new_token
 from apgas.transport.near import Listening
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def start_world() -> Start:
         )
     mpi = library.load()
     world = mpi.COMM_WORLD
-    token = world.bcast(secrets.token_bytes(32) if world.rank == 0 else None, root=0)
+    token = world.bcast(new_token() if world.rank == 0 else None, root=0)
     spot = reach.Spot(reach.machine(), environment.node_name())
     towards = reach.someone_elsewhere(spot, world.allgather(spot))
     # as soon as all have initialised: until then a kill -9 leaves them behind

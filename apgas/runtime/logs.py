@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
 from apgas.runtime import current, naming
-from apgas.runtime.driver import Driver
+
+if TYPE_CHECKING:
+    from apgas.runtime.driver import Driver
 
 ENV_LEVEL: Final = "APGAS_LOG_LEVEL"
 FORMAT: Final = "%(asctime)s %(levelname)s [place %(place)s] %(activity)s %(name)s: %(message)s"

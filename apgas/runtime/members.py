@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from apgas.core import effects as e
 from apgas.core.identity import Place
-from apgas.core.resilient import ResilientPlaceCore
 from apgas.errors import DeadPlaceError
 from apgas.runtime.calls import Calls
 from apgas.transport.base import TransportClosedError, UnknownPeerError
@@ -26,7 +25,7 @@ class Members:
     def __init__(self, driver: Driver, calls: Calls) -> None:
         self._driver = driver
         self._calls = calls
-        self._survives = isinstance(driver.core, ResilientPlaceCore)
+        self._survives = driver.core.survives
         self._nodes = {info.place: info.node for info in driver.core.membership.members.values()}
 
     def place(self, place: int) -> Place:

@@ -12,7 +12,6 @@ import signal
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 MOMENT_S: Final = 0.6
@@ -80,6 +79,7 @@ def _ended(handle: int, timeout_ms: int | None) -> bool:
 def _remove_session(name: str) -> None:
     """Remove the folder that the process manager kept on this node; the other places here do the same."""
     import shutil
+    from pathlib import Path
 
     folder = Path(name)
     if folder.is_absolute() and folder.name.startswith(_SESSION_NAMES):

@@ -12,7 +12,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from apgas.core.place import PlaceCore
-from apgas.core.resilient import ResilientPlaceCore
 from apgas.runtime import current, lifetime, logs, outputs, reach, resilience
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
@@ -41,8 +40,7 @@ def build(start: Start) -> Driver:
     identity = start.identity
     _transport = TcpTransport(start.token, start.listening)
     sys.setswitchinterval(SWITCH_S)
-    machine = ResilientPlaceCore if resilience.wanted() else PlaceCore
-    core = checked(machine)(identity.place, identity.members, identity.epoch)
+    core = checked(_machine())(identity.place, identity.members, identity.epoch)
     driver = Driver(core, _plane(identity, _transport))
     if _mpi_plane is not None and identity.place == 0:
         driver.on_members = partial(_tell_plane, driver, _mpi_plane)
@@ -52,6 +50,14 @@ def build(start: Start) -> Driver:
     before_waits(_transport.flush)
     driver.start()
     return driver
+
+
+def _machine() -> type[PlaceCore]:
+    if not resilience.wanted():
+        return PlaceCore
+    from apgas.core.resilient import ResilientPlaceCore
+
+    return ResilientPlaceCore
 
 
 def _tell_plane(driver: Driver, plane: MpiTransport, epoch: int, added: list[int]) -> None:

@@ -12,15 +12,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, NoReturn, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
-from apgas.malleability.orders import ENV_SCHEDULER
-from apgas.runtime import calibration, codec, current, environment, lifetime, naming, process, resilience, spawning
+from apgas.malleability import ENV_SCHEDULER
+from apgas.runtime import codec, current, environment, lifetime, naming, process, resilience
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
-from apgas.runtime.growth import MpiSpawner
-from apgas.runtime.resizing import Resizing
+
+if TYPE_CHECKING:
+    from apgas.runtime.resizing import Resizing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,21 +51,40 @@ _log = logging.getLogger("apgas")
 class Program:
     """The program of place 0.
 
+    Args:
+        driver: Its place.
+        make: Makes what ``resizing`` returns; nothing of that is loaded before it is asked for.
+
     Attributes:
         driver: Its place.
-        resizing: Its orders.
+        resizes: What ``resizing`` returns, if anybody has asked for it.
     """
 
-    def __init__(self, driver: Driver, resizing: Resizing) -> None:
+    def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
         self.driver = driver
-        self.resizing = resizing
+        self.resizes: Resizing | None = None
+        self._make = make
+        self._making = threading.Lock()
+
+    @property
+    def resizing(self) -> Resizing:
+        """Its orders."""
+        with self._making:
+            if self.resizes is None:
+                self.resizes = self._make()
+            return self.resizes
+
+    def hang_up(self) -> None:
+        """Tell the scheduler, if there is one, that nothing more will be said."""
+        if self.resizes is not None and self.resizes.communicator is not None:
+            self.resizes.communicator.close()
 
 
 class _Job(Program):
     """The program that this process is place 0 of."""
 
-    def __init__(self, driver: Driver, resizing: Resizing) -> None:
-        super().__init__(driver, resizing)
+    def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
+        super().__init__(driver, make)
         self.signalled: signal.Signals | None = None
         self._signalled_s = -math.inf
         driver.on_place_lost = self._lost
@@ -104,8 +125,7 @@ class _Job(Program):
         """
         became = "" if isinstance(error, KeyboardInterrupt) else f" ({codec.summary(error)})"
         _say(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
-        if self.resizing.communicator is not None:
-            self.resizing.communicator.close()
+        self.hang_up()
         lifetime.abort(128 + by)
 
 
@@ -179,15 +199,13 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     driver = process.build(start)
     if start.identity.place != 0:
         lifetime.leave(process.serve(driver))
-    this = _Job(driver, Resizing(driver, MpiSpawner(driver, start.token)))
+    this = _Job(driver, partial(_make_resizing, driver, start.token, time.monotonic()))
     _programs[driver] = this
     try:
-        this.resizing.share_nodes(environment.places_per_node(os.environ))
-        this.resizing.calibration = calibration.from_environment(os.environ)
-        _connect(this.resizing)
+        _prepare_resizing(this)
         value = run_main(this, main, *args, **kwargs)
-        if this.resizing.calibration is not None:
-            this.resizing.calibration.store(this.resizing.records)
+        if this.resizes is not None and this.resizes.calibration is not None:
+            this.resizes.calibration.store(this.resizes.records)
     except BaseException as error:
         if this.signalled is not None and _came_of_an_interrupt(error):
             this.stop(this.signalled, error)
@@ -211,38 +229,53 @@ def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwa
     with entered(Scope(finish)):
         value = main(*args, **kwargs)
     errors = this.driver.close_finish(finish)
-    this.resizing.disable(calls=False)
-    _write_timeline(this)
+    if this.resizes is not None:
+        this.resizes.disable(calls=False)
+        _write_timeline(this.driver, this.resizes)
     if errors:
         raise BaseExceptionGroup("activities failed", errors)
     return value
 
 
-def _write_timeline(this: Program) -> None:
-    tracing = this.resizing.tracing
+def _write_timeline(driver: Driver, resizing: Resizing) -> None:
+    tracing = resizing.tracing
     if tracing is None:
         return
-    finish = this.driver.open_finish()
+    finish = driver.open_finish()
     with entered(Scope(finish)):
-        tracing.collect(this.driver.places())
-    this.driver.close_finish(finish)
+        tracing.collect(driver.places())
+    driver.close_finish(finish)
     try:
-        tracing.write(this.resizing.records, this.resizing.records_began_ns)
+        tracing.write(resizing.records, resizing.records_began_ns)
     except OSError as error:
         # the program has its result: that must not be lost with a picture of how it came about
         _say(f"apgas: the timeline {tracing.path} cannot be written: {error.strerror}\n")
 
 
-def _connect(resizing: Resizing) -> None:
-    """Connect to the scheduler that started us, if one did."""
-    if ENV_SCHEDULER not in os.environ:
-        return
-    from apgas.malleability.socket import from_environment
+def _make_resizing(driver: Driver, token: bytes, began_s: float) -> Resizing:
+    from apgas.runtime.growth import MpiSpawner
+    from apgas.runtime.resizing import Resizing
 
-    communicator = from_environment()
-    if communicator is not None:
-        resizing.communicator = communicator
-        communicator.start(resizing)
+    with driver.lock:
+        return Resizing(driver, MpiSpawner(driver, token), began_s=began_s)
+
+
+def _prepare_resizing(this: Program) -> None:
+    """Do what the environment asks for; a program that neither it nor ``main`` ever resizes does without all that."""
+    places_per_node = environment.places_per_node(os.environ)
+    if places_per_node > 1:
+        this.resizing.share_nodes(places_per_node)
+    if environment.ENV_CALIBRATION in os.environ:
+        from apgas.runtime import calibration
+
+        this.resizing.calibration = calibration.from_environment(os.environ)
+    if ENV_SCHEDULER in os.environ:
+        from apgas.malleability.socket import from_environment
+
+        communicator = from_environment()
+        if communicator is not None:
+            this.resizing.communicator = communicator
+            communicator.start(this.resizing)
 
 
 def _part(this: _Job, error: BaseException | None) -> None:
@@ -268,13 +301,20 @@ def _end(this: _Job, error: BaseException | None) -> None:
         # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
         atexit.register(_wait_for_the_last, this, others)
         return
-    if spawning.under_way():
+    if _spawning():
         # a host has ceased to answer, say; an order that waited for it has been given up long ago
         if error is not None:
             _end_by_force(this, error)
         atexit.register(lifetime.abort, 0)
         return
     _close(this)
+
+
+def _spawning() -> bool:
+    """Whether MPI is still busy with newcomers."""
+    from apgas.runtime import spawning
+
+    return spawning.under_way()
 
 
 def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
@@ -290,8 +330,7 @@ def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
 
 
 def _close(this: _Job) -> None:
-    if this.resizing.communicator is not None:
-        this.resizing.communicator.close()
+    this.hang_up()
     process.close(this.driver)
     with suppress(Exception):
         lifetime.finalize()
@@ -301,7 +340,8 @@ def end_places(this: Program, reason: str) -> list[int]:
     """Tell every other place that the program is over, for ``reason`` (empty: well); returns whom to wait for."""
     driver = this.driver
     # newcomers that are just being spawned could not be told of the end: let that order finish
-    this.resizing.disable(SETTLE_S, calls=False)
+    if this.resizes is not None:
+        this.resizes.disable(SETTLE_S, calls=False)
     with driver.lock:
         if driver.core.over:
             return []
@@ -328,6 +368,5 @@ def _end_by_force(this: _Job, error: BaseException) -> NoReturn:
         sys.excepthook(type(error), error, error.__traceback__)
     elif code is not None and not isinstance(code, int):
         _say(f"{code}\n")
-    if this.resizing.communicator is not None:
-        this.resizing.communicator.close()
+    this.hang_up()
     lifetime.abort(code if isinstance(code, int) else int(code is not None))

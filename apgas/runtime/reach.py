@@ -8,7 +8,6 @@ import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from apgas.errors import UsageError
@@ -42,10 +41,10 @@ class Network(Protocol):
 def machine() -> tuple[str, ...]:
     """Tell this machine from others, emulated ones included: its name, its boot, and the network it is in."""
     boot, network = "", ""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
     with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    with suppress(OSError):
-        network = os.readlink("/proc/self/ns/net")  # noqa: PTH115 - a name, not a path
+        network = os.readlink("/proc/self/ns/net")
     return os.uname().nodename, boot, network
 
 

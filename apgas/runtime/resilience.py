@@ -11,7 +11,6 @@ pipe and returns 141. So the last one is the guard of place 0, which stays for a
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -19,7 +18,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from apgas.errors import UsageError
@@ -92,6 +90,8 @@ def _guard(lingers: bool) -> None:
     """Go on as a child of this process, which ends when we do, or a moment later; and well, if we are killed."""
     place = os.fork()
     if place == 0:
+        import ctypes
+
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         return
 
@@ -109,17 +109,18 @@ def _guard(lingers: bool) -> None:
 
 
 def _recipe() -> str:
-    return f"start it like this: python -m apgas.survive -n 4 python {Path(sys.argv[0] or 'prog.py').name}"
+    return f"start it like this: python -m apgas.survive -n 4 python {os.path.basename(sys.argv[0]) or 'prog.py'}"
 
 
 def _mpiexec_words(pid: int) -> list[str]:
     """The command line of the mpiexec that started this process; empty if it runs on another machine."""
     with suppress(OSError, ValueError):
         for _ in range(_ANCESTORS):
-            process = Path(f"/proc/{pid}")
-            words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            if Path(words[0]).name.startswith(("mpiexec", "mpirun")):
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                words = file.read().split("\0")
+            if os.path.basename(words[0]).startswith(("mpiexec", "mpirun")):
                 return words
             # the name of the process, in parentheses, may hold anything
-            pid = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                pid = int(file.read().rpartition(")")[2].split()[1])
     return []

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
@@ -32,10 +32,12 @@ from apgas.runtime.growth import Spawner
 from apgas.runtime.handlers import SerialCalls, call_handler
 from apgas.runtime.lifetime import Identity
 from apgas.runtime.schedule import OwnOrders, ScheduledOrder, is_own
-from apgas.runtime.tracing import Tracing
 from apgas.runtime.validation import checked
 from apgas.runtime.workers import WorkersOrders
 from apgas.transport.base import TransportClosedError, UnknownPeerError
+
+if TYPE_CHECKING:
+    from apgas.runtime.tracing import Tracing
 
 _log = logging.getLogger("apgas.resize")
 PROGRESS_EVERY_S = 0.25
@@ -43,9 +45,18 @@ PROGRESS_EVERY_S = 0.25
 
 
 class Resizing:
-    """Everything about orders on place 0."""
+    """Everything about orders on place 0.
 
-    def __init__(self, driver: Driver, spawner: Spawner, communicator: Communicator | None = None) -> None:
+    Args:
+        driver: Its place.
+        spawner: Starts newcomers.
+        communicator: The way to the scheduler, if there is one.
+        began_s: When the times of the records begin; None: now.
+    """
+
+    def __init__(
+        self, driver: Driver, spawner: Spawner, communicator: Communicator | None = None, began_s: float | None = None
+    ) -> None:
         self.driver = driver
         self.communicator = communicator
         self.records: list[r.ResizeRecord] = []
@@ -65,7 +76,7 @@ class Resizing:
         self._request_numbers = itertools.count()
         self.progress_every_s = PROGRESS_EVERY_S
         self._progress_s = -math.inf
-        self._zero_s = self._workers.zero_s = time.monotonic()
+        self._zero_s = self._workers.zero_s = time.monotonic() if began_s is None else began_s
         self._origin_s = 0.0
         self._admitted_to = 0
         self._lost_nodes: list[str] = []

@@ -11,7 +11,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 _SEGMENT = "/dev/shm/mpich_shm_"
@@ -19,7 +18,7 @@ _TOPOLOGY = "/hydra_hwloc_xmlfile_"
 _DELETED = " (deleted)"
 _PROXY = "hydra_pmi_proxy"
 _ANCESTORS = 4  # a place may be wrapped by a shell or two
-_PATTERNS = (("/dev/shm", "mpich_shm_*"), ("/tmp", "hydra_hwloc_xmlfile_*"))
+_BEGINNINGS = (("/dev/shm", "mpich_shm_"), ("/tmp", "hydra_hwloc_xmlfile_"))
 OLD_S: Final = 60.0
 """No initialisation takes so long: a file that is older and not in use is left over."""
 
@@ -33,7 +32,7 @@ def unlink_leftovers() -> list[str]:
     gone = []
     for name in sorted(_mapped_segments() | _topology_files()):
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            os.unlink(name)
             gone.append(name)
     return gone
 
@@ -47,33 +46,37 @@ def sweep() -> list[str]:
     if not old:
         return []
     used: set[str] = set()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            used |= _mapped_segments(folder.name)
-            with contextlib.suppress(OSError):
-                used |= _open_files(int(folder.name))
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        used |= _mapped_segments(pid)
+        with contextlib.suppress(OSError):
+            used |= _open_files(int(pid))
     gone = []
     for name in sorted(old - used):
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            os.unlink(name)
             gone.append(name)
     return gone
 
 
 def _old_files() -> Iterable[str]:
     now_s = time.time()
-    for folder, pattern in _PATTERNS:
-        for path in Path(folder).glob(pattern):
+    for folder, beginning in _BEGINNINGS:
+        names: list[str] = []
+        with contextlib.suppress(OSError):
+            names = os.listdir(folder)
+        for name in names:
+            if not name.startswith(beginning):
+                continue
             with contextlib.suppress(OSError):
-                found = path.lstat()
+                found = os.lstat(f"{folder}/{name}")
                 if found.st_uid == os.getuid() and now_s - found.st_mtime > OLD_S:
-                    yield str(path)
+                    yield f"{folder}/{name}"
 
 
 def _mapped_segments(pid: str = "self") -> set[str]:
     """Names of the MPICH segments that a process has mapped."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = _text(f"/proc/{pid}/maps").splitlines()
     except OSError:
         return set()
     names = (line[line.find(_SEGMENT) :] for line in lines if _SEGMENT in line)
@@ -99,16 +102,21 @@ def _topology_files() -> set[str]:
 
 
 def _command_and_parent(pid: int) -> tuple[str, int]:
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    stat = _text(f"/proc/{pid}/stat")
     command, rest = stat[stat.index("(") + 1 :].rsplit(")", 1)
     return command, int(rest.split()[1])
 
 
 def _open_files(pid: int) -> set[str]:
     names = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
-            target = str(descriptor.readlink())
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
             if _TOPOLOGY in target and not target.endswith(_DELETED):
                 names.add(target)
     return names
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()

@@ -7,23 +7,23 @@ processes of a machine share; for places elsewhere the offset to place 0's clock
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from apgas.core.identity import Place
-from apgas.core.resize import ResizeRecord
 from apgas.runtime import current
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from apgas.core.resize import ResizeRecord
     from apgas.runtime.driver import Driver
 
 Arguments: TypeAlias = Mapping[str, int | float | str]
@@ -210,6 +210,8 @@ class Timeline:
         Raises:
             OSError: The file cannot be written.
         """
+        import json
+
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             part.write_text(json.dumps(self.as_json()), encoding="utf-8")

@@ -211,7 +211,7 @@ class Job(Generic[T]):
         driver = self._places.start(tuple(name for name in self._names for _ in range(self._places_per_node)))
         driver.on_place_lost = self._lost
         with current.working_for(driver):
-            this = Program(driver, Resizing(driver, self._spawner, self._scheduler))
+            this = Program(driver, lambda: Resizing(driver, self._spawner, self._scheduler))
             self.resizes = this.resizing.records
             this.resizing.progress_every_s = 0.0
             this.resizing.share_nodes(self._places_per_node)

@@ -15,9 +15,7 @@ encrypted nor signed after the handshake: this keeps strangers out of a trusted 
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
+import os
 import struct
 from typing import Final
 
@@ -33,7 +31,7 @@ _WELCOME: Final = b"\x06"
 
 def new_token() -> bytes:
     """Return a fresh secret for one job."""
-    return secrets.token_bytes(TOKEN_BYTES)
+    return os.urandom(TOKEN_BYTES)
 
 
 def check_token(token: bytes) -> bytes:
@@ -48,7 +46,15 @@ def check_token(token: bytes) -> bytes:
 
 
 def _proof(token: bytes, direction: bytes, hello: bytes, listener_nonce: bytes) -> bytes:
-    return hmac.digest(token, direction + b"\0" + hello + listener_nonce, hashlib.sha256)
+    import hmac  # with OpenSSL, which a program that has not begun yet does not wait for
+
+    return hmac.digest(token, direction + b"\0" + hello + listener_nonce, "sha256")
+
+
+def _is_proof(given: bytes, token: bytes, direction: bytes, hello: bytes, listener_nonce: bytes) -> bool:
+    import hmac
+
+    return hmac.compare_digest(given, _proof(token, direction, hello, listener_nonce))
 
 
 class _Side:
@@ -95,7 +101,7 @@ class Caller(_Side):
     def __init__(self, token: bytes, place: int, peer: int, nonce: bytes | None = None) -> None:
         super().__init__(NONCE_BYTES + MAC_BYTES)
         self._token = check_token(token)
-        self.hello: Final = _HELLO.pack(_MAGIC, place, peer, nonce or secrets.token_bytes(NONCE_BYTES))
+        self.hello: Final = _HELLO.pack(_MAGIC, place, peer, nonce or os.urandom(NONCE_BYTES))
         self._proved = False
 
     def _step(self, message: bytes) -> tuple[bytes, int]:
@@ -104,7 +110,7 @@ class Caller(_Side):
                 raise AuthenticationError("no welcome after the handshake")
             return b"", 0
         nonce, proof = message[:NONCE_BYTES], message[NONCE_BYTES:]
-        if not hmac.compare_digest(proof, _proof(self._token, b"listener", self.hello, nonce)):
+        if not _is_proof(proof, self._token, b"listener", self.hello, nonce):
             raise AuthenticationError("the listener does not hold this job's token")
         self._proved = True
         return _proof(self._token, b"caller", self.hello, nonce), len(_WELCOME)
@@ -117,7 +123,7 @@ class Listener(_Side):
         super().__init__(_HELLO.size)
         self._token = check_token(token)
         self._place = place
-        self._nonce = nonce or secrets.token_bytes(NONCE_BYTES)
+        self._nonce = nonce or os.urandom(NONCE_BYTES)
         self._hello = b""
         self.peer = -1
 
@@ -128,7 +134,7 @@ class Listener(_Side):
 
     def _step(self, message: bytes) -> tuple[bytes, int]:
         if self._hello:
-            if not hmac.compare_digest(message, _proof(self._token, b"caller", self._hello, self._nonce)):
+            if not _is_proof(message, self._token, b"caller", self._hello, self._nonce):
                 raise AuthenticationError(f"a caller named place {self.peer} does not hold this job's token")
             return _WELCOME, 0
         magic, peer, called, _ = _HELLO.unpack(message)

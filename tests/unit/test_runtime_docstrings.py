@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import apgas
+from apgas import _public
 
 PUBLIC = [getattr(apgas, name) for name in apgas.__all__]
 NEVER_FAIL = (apgas.attach, apgas.trace_between, apgas.trace_instant, apgas.trace_span)
@@ -48,6 +49,12 @@ def test_a_public_function_says_what_it_takes_and_returns(value: Any) -> None:
 @pytest.mark.parametrize("value", [value for value in PUBLIC if inspect.isfunction(value) and value not in NEVER_FAIL])
 def test_a_public_function_says_what_it_raises(value: Any) -> None:
     assert "Raises:" in (value.__doc__ or "")
+
+
+def test_what_is_loaded_is_what_type_checkers_see() -> None:
+    assert sorted(apgas.__all__) == sorted(_public.__all__)
+    for name in _public.__all__:
+        assert getattr(apgas, name) is getattr(_public, name), name
 
 
 def test_the_public_names_are_loaded_when_one_is_used() -> None:

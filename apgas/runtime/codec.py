@@ -32,6 +32,9 @@ MOST_BYTES: Final = DEFAULT_LIMITS.total_bytes - 2**20
 """Of one value; leaves room for the message that it travels with."""
 
 
+_PLAIN: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
+_SHORT: Final = 16
+"""To look at what is in a longer tuple takes longer than to pickle it."""
 _NONE: Final = pickle.dumps(None, protocol=5)
 
 
@@ -75,6 +78,10 @@ def dumps(value: object) -> list[Buffer]:
     """
     if value is None:
         return [_NONE]
+    if _is_plain(value):
+        body = pickle.dumps(value, protocol=5)
+        check_size(len(body))
+        return [body]
     beside: list[memoryview] = []
 
     def keep_within(buffer: pickle.PickleBuffer) -> bool:
@@ -95,6 +102,15 @@ def dumps(value: object) -> list[Buffer]:
     body = file.getvalue()
     check_size(len(body) + sum(raw.nbytes for raw in beside))
     return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
+
+
+def _is_plain(value: object) -> bool:
+    """Whether anybody could unpickle ``value``: there is nothing in it that has to be looked at. Short ones only."""
+    kind = type(value)
+    if kind is tuple:
+        parts: tuple[object, ...] = value  # type: ignore[assignment]  # as its type says
+        return len(parts) <= _SHORT and all(map(_is_plain, parts))
+    return kind in _PLAIN or (kind is dict and not value)
 
 
 def check_size(size_bytes: int) -> None:

@@ -124,6 +124,14 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         super().__init__()
         self._state = "RUNNING"  # what set_running_or_notify_cancel does, without its lock: nobody has this one yet
 
+    def done(self) -> bool:
+        """Tell whether the activity has ended.
+
+        Returns:
+            Whether ``result`` and ``exception`` return at once.
+        """
+        return self._state == "FINISHED"  # without its lock: it is never cancelled, and this changes once
+
     def result(self, timeout: float | None = None) -> T:
         """Wait for the value of the activity.
 

@@ -145,6 +145,8 @@ class Decoder:
         self._in_segment: list[memoryview] | None = None
         self._src = src
         self._limits = limits
+        # what is no longer than this keeps to the limits, whatever it is
+        self._surely_bytes = min(limits.head_bytes, limits.total_bytes) if limits.buffers else 0
         self._scratch = memoryview(scratch if scratch is not None else bytearray(SCRATCH_BYTES))
         self._partial = b""
         self._frame_src = 0
@@ -173,6 +175,8 @@ class Decoder:
         data = self._scratch[:received_bytes]
         if self._partial:
             data = memoryview(b"".join((self._partial, data)))
+        elif (only := self._only(data)) is not None:
+            return [only]
         used = self._parse(data, frames)
         self._partial = bytes(data[used:])
         return frames
@@ -180,6 +184,17 @@ class Decoder:
     def at_boundary(self) -> bool:
         """Tell whether no frame is incomplete: the stream may end here."""
         return self._target is None and not self._partial
+
+    def _only(self, data: memoryview) -> Frame | None:
+        """Return the frame that ``data`` is, if it is a whole one with one buffer, as most are; ``_parse`` in short."""
+        size = len(data)
+        if not _HEADER_1.size <= size <= self._surely_bytes:
+            return None
+        magic, src, head_bytes, count, total_bytes, only_bytes = _HEADER_1.unpack_from(data)
+        body = _HEADER_1.size + head_bytes
+        if magic != MAGIC or src != self._src or count != 1 or total_bytes != only_bytes or body + only_bytes != size:
+            return None
+        return Frame(src, bytes(data[_HEADER_1.size : body]), [bytearray(data[body:])])
 
     def _parse(self, data: memoryview, frames: list[Frame]) -> int:
         """Cut frames out of ``data``; return how many bytes are used up: the rest is an incomplete header."""

@@ -32,6 +32,23 @@ class OnlyHere:
         return (exec, ("raise SystemExit(3)",))
 
 
+@pytest.mark.parametrize(
+    "value", [((1, "two", 3.0, b"4", None, True, 6j), {}), (((((),),),), {}), tuple(range(100)), ((), {"a": 1})]
+)
+def test_plain_values_come_back_as_they_went(value: object) -> None:
+    assert codec.loads(codec.dumps(value)) == value
+
+
+def test_what_only_looks_plain_travels_by_value_where_it_has_no_name() -> None:
+    class Count(int):
+        """A number of this function's own."""
+
+    payload = codec.dumps(((Count(3), lambda: 5), {}))
+    (count, five), _ = codec.loads(payload)
+    assert (count, five()) == (3, 5)
+    assert type(count).__name__ == "Count"
+
+
 @pytest.mark.parametrize("length", [3, 1000])
 def test_any_number_of_arrays_fits_in_a_frame(length: int) -> None:
     arrays = [np.full(length, float(number)) for number in range(DEFAULT_LIMITS.buffers + 100)]

@@ -23,6 +23,21 @@ def test_small_frames_are_one_piece() -> None:
     assert feed(Decoder(), bytes(piece)) == [Frame(3, b"head", [bytearray(b"a"), bytearray(b"b")])]
 
 
+@pytest.mark.parametrize(
+    ("src", "head", "text"), [(2, b"", "in the name of place 2"), (1, b"x" * 101, "head of 101 bytes")]
+)
+def test_a_frame_that_arrives_as_a_whole_is_looked_at_too(src: int, head: bytes, text: str) -> None:
+    (whole,) = encode(src, head, [b"buffer"])
+    with pytest.raises(ProtocolError, match=text):
+        feed(Decoder(src=1, limits=Limits(head_bytes=100, buffers=3, total_bytes=200)), bytes(whole))
+
+
+def test_a_frame_keeps_nothing_of_the_scratch_that_the_next_one_is_received_in() -> None:
+    decoder = Decoder(src=1)
+    frames = [*feed(decoder, bytes(encode(1, b"one", [b"1"])[0])), *feed(decoder, bytes(encode(1, b"two", [b"2"])[0]))]
+    assert frames == [Frame(1, b"one", [bytearray(b"1")]), Frame(1, b"two", [bytearray(b"2")])]
+
+
 def test_big_buffers_are_shared_with_the_caller() -> None:
     big = bytearray(100_000)
     pieces = encode(0, b"head", [b"x", big, b"y"])

@@ -51,11 +51,11 @@ def _check_job(state: SchedulerState, job: TrackedJob) -> None:
 
 def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     """What is wrong with the job's nodes and lists; empty if nothing is."""
-    spec, size = job.spec, len(job.allotment)
+    spec, size, job_id = job.spec, len(job.allotment), job.spec.job_id
     holding = job.state in HOLDING
-    if state.pool.holds(spec.job_id) != job.allotment.ranks:
+    if state.pool.holds(job_id) != job.allotment.ranks:
         return "the pool knows of other nodes"
-    if holding != (spec.job_id in state.active) or (job.state is JobState.QUEUED) != (spec.job_id in state.queue):
+    if holding != (job_id in state.active) or (job.state is JobState.QUEUED) != (job_id in state.queue):
         return "in the wrong list"
     if (holding and not (spec.min_nodes <= size or job.losses)) or size > spec.max_nodes:
         return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from scheduler_bridge.core import alarms, history, invariants, on_jobs, on_nodes, on_resizes, orders, snapshot
@@ -131,7 +131,7 @@ class SchedulerCore:
         state = self._state
         state.touched.clear()
         effects: list[Effect] = []
-        batch = sorted(events, key=batch_rank)
+        batch = events if isinstance(events, tuple | list) and len(events) == 1 else sorted(events, key=batch_rank)
         for event in batch:
             effects += self._apply(event, now)
         effects += alarms.ring(state, now)
@@ -174,6 +174,10 @@ class SchedulerCore:
             InvariantError: Something does not hold.
         """
         invariants.check_all(self._state)
+
+    def endings(self) -> Iterator[tuple[int, Outcome | None, float | None]]:
+        """How and when (seconds) every job ended, by id; None for those that have not."""
+        return ((job_id, job.outcome, job.ended_s) for job_id, job in self._state.jobs.items())
 
     def snapshot(self) -> Snapshot:
         """A read-only picture of all jobs and nodes."""

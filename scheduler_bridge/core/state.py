@@ -59,7 +59,7 @@ class SchedulerState:
         active: Those that hold nodes, in the order of their starts.
         reservations: Made in the last pass, by job, in the order in which the policy named them.
         past_use: Per user, the used parts of the walltimes of the last jobs.
-        accuracy: Per user, their mean; replaced, never changed, for views hold it.
+        accuracy: Per user, their mean.
         next_order: Number of the next order.
         changed: Something happened since the last pass that may allow a decision.
         touched: Jobs changed by the present batch, by id.
@@ -152,4 +152,4 @@ class SchedulerState:
         """Keep what the user's job used of its walltime. [D] Failed, cancelled and lost jobs say nothing about it."""
         used = self.past_use.setdefault(spec.user, deque(maxlen=_HISTORY_JOBS))
         used.append(min(1.0, runtime_s / spec.walltime_s))
-        self.accuracy = {**self.accuracy, spec.user: sum(used) / len(used)}
+        self.accuracy[spec.user] = sum(used) / len(used)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -32,6 +33,7 @@ class LiveView(ClusterView):
         self._accuracy: Mapping[str, float] = {}
         self._orders: dict[Key, _Order] = {}
         self._totals: dict[Callable[[RunningJob], int], _Total] = {}
+        self._indices: list[_Order | _Total] = []
         self._lines: dict[Need, WaitingIndex] = {}
 
     def refresh(
@@ -40,17 +42,17 @@ class LiveView(ClusterView):
         """Take in what has become of the ``stale`` jobs."""
         self._running = None
         self._promises, self._accuracy = reservations, accuracy
-        orders, totals, lines = self._orders.values(), self._totals.values(), self._lines.values()
+        queue, active, lines = self._queue.jobs, self._active, self._lines
         for job_id, job in stale.items():
-            if lines:
-                waits = job_id in self._queue.jobs
-                for line in lines:
-                    line.put(job.spec, waits=waits)
-            running = job.view() if job_id in self._active else None
-            for order in orders:
-                order.put(job_id, running)
-            for total in totals:
-                total.put(job_id, running)
+            if job_id in queue:
+                for line in lines.values():
+                    line.add(job.spec)
+                continue
+            for line in lines.values():
+                line.remove(job_id)
+            running = job.view() if job_id in active else None
+            for index in self._indices:
+                index.put(job_id, running)
 
     @property
     def total_nodes(self) -> int:
@@ -88,11 +90,12 @@ class LiveView(ClusterView):
         """The sum of a pure function over the running jobs."""
         if (total := self._totals.get(measure)) is None:
             total = self._totals[measure] = _Total(measure, self.running)
+            self._indices.append(total)
         return total.sum
 
-    def running_by(self, key: Key) -> Iterable[RunningJob]:
-        """The running jobs in the order of ``key``, found as they are asked for."""
-        return self._order(key).jobs()
+    def running_by(self, key: Key) -> Sequence[RunningJob]:
+        """The running jobs in the order of ``key``."""
+        return self._order(key).jobs
 
     def paused(self, now: float) -> Sequence[RunningJob]:
         """The running jobs that take no order before some later time."""
@@ -114,12 +117,13 @@ class LiveView(ClusterView):
             queue=tuple(self._queue),
             running=self.running,
             reservations=self._promises,
-            accuracy=self._accuracy,
+            accuracy=dict(self._accuracy),
         )
 
     def _order(self, key: Key) -> _Order:
         if (order := self._orders.get(key)) is None:
             order = self._orders[key] = _Order(key, self.running)
+            self._indices.append(order)
         return order
 
 
@@ -150,42 +154,39 @@ class _Waiting(Sequence[JobSpec]):
 
 
 class _Order:
-    """Running jobs, sorted by a key and by id."""
+    """Running jobs, sorted by a key and by id.
+
+    Attributes:
+        jobs: The jobs, in order.
+    """
 
     def __init__(self, key: Key, running: Iterable[RunningJob]) -> None:
         self._key = key
-        self._entries: list[tuple[Any, int, RunningJob]] = sorted(
-            [(value, job.spec.job_id, job) for job in running if (value := key(job)) is not None]
-        )
-        self._values = {job_id: value for value, job_id, _ in self._entries}
+        self._values: dict[int, Any] = {}
+        self._ranks: list[tuple[Any, int]] = []  # value and id, in parallel to the jobs
+        self.jobs: list[RunningJob] = []
+        for job in running:
+            self.put(job.spec.job_id, job)
 
     def put(self, job_id: int, job: RunningJob | None) -> None:
         """Enter the job as it is now, or leave it out."""
         value = None if job is None else self._key(job)
         before = self._values.get(job_id)
-        entries = self._entries
         if before is not None:
-            position = bisect_left(entries, (before, job_id))
+            position = bisect_left(self._ranks, (before, job_id))
             if job is not None and value == before:
-                entries[position] = (value, job_id, job)
+                self.jobs[position] = job
                 return
-            del entries[position], self._values[job_id]
+            del self._ranks[position], self.jobs[position], self._values[job_id]
         if job is not None and value is not None:
-            entries.insert(bisect_left(entries, (value, job_id)), (value, job_id, job))
+            position = bisect_left(self._ranks, (value, job_id))
+            self._ranks.insert(position, (value, job_id))
+            self.jobs.insert(position, job)
             self._values[job_id] = value
 
-    def jobs(self) -> Iterator[RunningJob]:
-        """The jobs, in order."""
-        return (job for _, _, job in self._entries)
-
     def beyond(self, limit: float) -> list[RunningJob]:
-        """The jobs whose value is above ``limit``, the highest first."""
-        found: list[RunningJob] = []
-        for value, _, job in reversed(self._entries):
-            if value <= limit:
-                break
-            found.append(job)
-        return found
+        """The jobs whose value is above ``limit``."""
+        return self.jobs[bisect_right(self._ranks, (limit, math.inf)) :]
 
 
 class _Total:
@@ -198,8 +199,9 @@ class _Total:
 
     def put(self, job_id: int, job: RunningJob | None) -> None:
         """Count the job as it is now, or not at all."""
-        before = self._parts.pop(job_id, 0)
         value = 0 if job is None else self._measure(job)
-        if value:
+        if value != (before := self._parts.get(job_id, 0)):
+            self.sum += value - before
             self._parts[job_id] = value
-        self.sum += value - before
+            if not value:
+                del self._parts[job_id]

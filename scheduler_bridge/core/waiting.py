@@ -60,18 +60,20 @@ class WaitingIndex:
         for spec in queue:
             self._append(spec, 0)  # the needs follow at the first walk
 
-    def put(self, spec: JobSpec, *, waits: bool) -> None:
-        """Add a job at the end, take it out, or leave it as it is."""
-        block = self._block_of.get(spec.job_id)
-        if waits and block is None:
+    def add(self, spec: JobSpec) -> None:
+        """Add a job at the end, if it is not there."""
+        if spec.job_id not in self._block_of:
             self._append(spec, self._need(spec, self._total_nodes))
-        elif block is not None and not waits:
-            del self._block_of[spec.job_id]
-            block.remove(spec.job_id)
-            if not block.specs:
-                self.blocks.remove(block)
-            elif len(self.blocks) > 8 and len(self.blocks) * _BLOCK_JOBS > 4 * len(self._block_of):
-                self._rebuild()
+
+    def remove(self, job_id: int) -> None:
+        """Take a job out, if it is there."""
+        if (block := self._block_of.pop(job_id, None)) is None:
+            return
+        block.remove(job_id)
+        if not block.specs:
+            self.blocks.remove(block)
+        elif len(self.blocks) > 8 and len(self.blocks) * _BLOCK_JOBS > 4 * len(self._block_of):
+            self._rebuild()
 
     def walk(self, total_nodes: int) -> IndexedLine:
         """Begin a walk; ``total_nodes`` are in service."""

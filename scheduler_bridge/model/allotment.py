@@ -20,7 +20,10 @@ class Allotment:
     chunks: tuple[int, ...] = ()
 
     def __len__(self) -> int:
-        return sum([chunk.bit_count() for chunk in self.chunks])
+        count = 0
+        for chunk in self.chunks:
+            count += chunk.bit_count()
+        return count
 
     @property
     def ranks(self) -> int:

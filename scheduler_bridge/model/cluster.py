@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -103,7 +103,7 @@ class ClusterView:
         """The sum of a pure function over the running jobs. Ask with the same function object every time."""
         return sum([measure(job) for job in self.running])
 
-    def running_by(self, key: Key) -> Iterable[RunningJob]:
+    def running_by(self, key: Key) -> Sequence[RunningJob]:
         """The running jobs in the order of ``key``."""
         keyed = [(value, job.spec.job_id, job) for job in self.running if (value := key(job)) is not None]
         return [job for _, _, job in sorted(keyed)]

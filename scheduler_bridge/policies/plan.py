@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import TypeAlias, overload
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Need, Reason, Reservation, RunningJob
@@ -20,7 +20,7 @@ def by_expected_end(job: RunningJob) -> float:
     return job.expected_end_s
 
 
-@lru_cache
+@cache
 def reclaimable(floor: Floor) -> Callable[[RunningJob], int]:
     """Measure the nodes that a job could give back above ``floor``, now or after a pause."""
     return lambda job: job.reclaimable_nodes(floor(job.spec))
@@ -90,7 +90,8 @@ class Plan:
     @property
     def usable(self) -> int:
         """Nodes that are free now and promised to nobody."""
-        return max(0, min(self.free, self.soon))
+        usable = min(self.soon, self.free)
+        return max(0, usable)
 
     @property
     def started(self) -> Iterable[tuple[JobSpec, int]]:
@@ -168,9 +169,10 @@ class Plan:
         available = self.free + self.view.releasing_nodes
         start_s = self.now
         for time_s, released in self._releases(floor):
-            if available >= nodes and time_s > start_s:
-                break
-            start_s = max(start_s, time_s)
+            if time_s > start_s:
+                if available >= nodes:
+                    break
+                start_s = time_s
             available += released
         return Reservation(spec.job_id, start_s if available >= nodes else math.inf, nodes, max(0, available - nodes))
 
@@ -187,10 +189,13 @@ class Plan:
             others += [(now, at_once), *later]
         others.sort(reverse=True)
         for job in self.view.running_by(by_expected_end):
-            held = job.nodes - job.releasing_nodes
-            if floor is not None:
+            held, end_s = job.nodes, job.expected_end_s
+            if job.order is not None:
+                held -= job.releasing_nodes
+            if floor is not None and job.ready:
                 held -= job.reclaimable_nodes(floor(job.spec))
-            end_s = max(now, job.expected_end_s)
+            if end_s < now:
+                end_s = now
             while others and others[-1][0] <= end_s:
                 yield others.pop()
             yield end_s, held

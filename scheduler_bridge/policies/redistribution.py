@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Final, Generic, TypeVar
 
 from scheduler_bridge.model import Because, JobSpec, Key, RunningJob, wording
@@ -182,13 +182,13 @@ class ByPriority:
             plan.grow(taker.job, nodes, Because("idle nodes go to {}", (self.priority.lowest,)))
 
 
-@lru_cache
+@cache
 def _givable(floor: Floor) -> Callable[[RunningJob], int]:
     """Measure what a job could be told to give, if it is not on pause."""
     return lambda job: job.reclaimable_nodes(floor(job.spec)) if job.order is None else 0
 
 
-@lru_cache
+@cache
 def _giving_order(priority: Priority, floor: Floor) -> Key:
     """The jobs that can give nodes, if they are not on pause, the highest priority first."""
 
@@ -199,7 +199,7 @@ def _giving_order(priority: Priority, floor: Floor) -> Key:
     return key
 
 
-@lru_cache
+@cache
 def _taking_order(priority: Priority) -> Key:
     """The jobs that can take nodes, if they are not on pause, the lowest priority first."""
 

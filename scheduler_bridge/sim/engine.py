@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
@@ -22,6 +24,7 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WakeUp,
 )
+from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.models import JobRecord, SimJob
 
@@ -82,13 +85,17 @@ class Engine:
         self._now = 0.0
         self._batches = 0
         self._serial = 0
+        self._submissions: deque[JobSpec] = deque()
         self._heap: list[tuple[float, int, Event, _Run | None, int]] = []
+        self._at_once: list[tuple[Event, _Run, int]] = []  # events of the present instant, for its next batch
         self._sims: dict[int, SimJob] = {}
         self._runs: dict[int, _Run] = {}
         self._records: dict[int, JobRecord] = {}
 
     def run(self, jobs: Iterable[SimJob], disturbances: Iterable[tuple[float, Event]] = ()) -> SimResult:
         """Run ``jobs`` and let ``disturbances`` (time in seconds, event) happen.
+
+        Jobs of one instant are submitted in the order of their ids, whatever their order in ``jobs``.
 
         Raises:
             ValueError: Two jobs have the same id.
@@ -99,30 +106,25 @@ class Engine:
                 raise ValueError(f"two jobs have the id {spec.job_id}")
             self._sims[spec.job_id] = sim
             self._records[spec.job_id] = JobRecord(spec)
-            self._push(spec.submit_s, JobSubmitted(spec))
+        specs = [sim.spec for sim in self._sims.values()]
+        self._submissions.extend(sorted(specs, key=lambda spec: (spec.submit_s, spec.job_id)))
         for time_s, event in disturbances:
             self._push(time_s, event)
-        while self._heap:
+        while self._at_once or self._heap or self._submissions:
             self._step()
         self._conclude()
         return SimResult(self._records, self._now, self._batches, self._core)
 
     def _push(self, time_s: float, event: Event, run: _Run | None = None) -> None:
+        if run is not None and time_s == self._now:
+            self._at_once.append((event, run, run.version))
+            return
         self._serial += 1
         heapq.heappush(self._heap, (time_s, self._serial, event, run, run.version if run else 0))
 
     def _step(self) -> None:
         """Hand everything that happens at the next instant to the core, and do what it wants."""
-        self._now = self._heap[0][0]
-        events: list[Event] = []
-        while self._heap and self._heap[0][0] == self._now:
-            _, _, event, run, version = heapq.heappop(self._heap)
-            if isinstance(event, EvolvingRequest):
-                run = self._runs.get(event.job_id)  # only a job that runs can ask
-                if run is None:
-                    continue
-            if run is None or self._happens(event, run, version):
-                events.append(event)
+        events = self._next_events()
         if not events:
             return
         effects = self._core.handle_batch(events, self._now)
@@ -133,6 +135,26 @@ class Engine:
             self._observer(self._now, events, effects)
         for effect in effects:
             self._do(effect)
+
+    def _next_events(self) -> list[Event]:
+        """What happens next: what the last batch brought about at once, or all that falls on the next instant."""
+        events: list[Event] = []
+        if self._at_once:
+            due, self._at_once = self._at_once, []
+            return [event for event, run, version in due if self._happens(event, run, version)]
+        heap, submissions = self._heap, self._submissions
+        self._now = now = min(heap[0][0] if heap else math.inf, submissions[0].submit_s if submissions else math.inf)
+        while submissions and submissions[0].submit_s == now:
+            events.append(JobSubmitted(submissions.popleft()))
+        while heap and heap[0][0] == now:
+            _, _, event, run, version = heapq.heappop(heap)
+            if isinstance(event, EvolvingRequest):
+                run = self._runs.get(event.job_id)  # only a job that runs can ask
+                if run is None:
+                    continue
+            if run is None or self._happens(event, run, version):
+                events.append(event)
+        return events
 
     def _happens(self, event: Event, run: _Run, version: int) -> bool:
         """Let the job live through ``event``; False if it is outdated."""
@@ -214,10 +236,9 @@ class Engine:
 
     def _conclude(self) -> None:
         """Copy how the core saw the ends into the records."""
-        for row in self._core.snapshot().jobs:
-            record = self._records[row.spec.job_id]
-            record.outcome = row.outcome
-            record.end_s = row.end_s
+        for job_id, outcome, end_s in self._core.endings():
+            record = self._records[job_id]
+            record.outcome, record.end_s = outcome, end_s
 
 
 def simulate(

@@ -15,6 +15,7 @@ from scheduler_bridge.cli import (
     resize,
     serve,
     shutdown,
+    simulate,
     submit,
     workload,
 )
@@ -31,7 +32,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (serve, submit, queue, explain, nodes, cancel, resize, report, policies, workload, doctor, shutdown):
+_COMMANDS = (
+    serve,
+    submit,
+    queue,
+    explain,
+    nodes,
+    cancel,
+    resize,
+    report,
+    simulate,
+    policies,
+    workload,
+    doctor,
+    shutdown,
+)
+for command in _COMMANDS:
     command.register(app)
 
 

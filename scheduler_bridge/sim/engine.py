@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
@@ -27,23 +27,13 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.models import JobRecord, SimJob
+from scheduler_bridge.sim.running import Change, Run, Wish
 
 Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
 """Called after every batch with its time, its events and their effects."""
 
-
-@dataclass(slots=True)
-class _Run:
-    """A job that was told to start. ``version`` outdates ends that were predicted before a change of speed."""
-
-    sim: SimJob
-    nodes: tuple[str, ...]
-    left_s: float
-    rate: float = 0.0
-    since_s: float = 0.0
-    version: int = 0
-    orders: int = 0
-    over: bool = False
+Progress: TypeAlias = Callable[[float, int], None]
+_PROGRESS_BATCHES: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +46,11 @@ class SimResult:
     core: SchedulerCore
 
 
+def node_names(nodes: int) -> list[str]:
+    """The names of simulated nodes: ``n0000``, ``n0001`` and so on."""
+    return [f"n{index:04d}" for index in range(nodes)]
+
+
 class Engine:
     """Simulates one cluster until nothing is left to happen.
 
@@ -66,6 +61,11 @@ class Engine:
         observer: Sees every batch.
         check: Check the core's whole state after every batch.
         remember: The jobs whose histories are kept, for ``SimResult.core.explanation``.
+        tick_s: The scheduler sees what has happened, and decides, at multiples of this time only; 0: at once.
+        progress: Told now and then when it is and how many jobs are over.
+
+    Raises:
+        ValueError: ``tick_s`` is negative.
     """
 
     def __init__(
@@ -77,19 +77,28 @@ class Engine:
         observer: Observer | None = None,
         check: bool = False,
         remember: Remembered = frozenset(),
+        tick_s: float = 0.0,
+        progress: Progress | None = None,
     ) -> None:
-        names = [f"n{index:04d}" for index in range(nodes)] if isinstance(nodes, int) else nodes
+        if tick_s < 0:
+            raise ValueError(f"tick_s is {tick_s}, must not be negative")
+        names = node_names(nodes) if isinstance(nodes, int) else nodes
         self._core = SchedulerCore(names, policy, settings, remember=remember)
         self._observer = observer
         self._check = check
+        self._tick_s = tick_s
+        self._progress = progress
+        self._over = 0
         self._now = 0.0
         self._batches = 0
         self._serial = 0
         self._submissions: deque[JobSpec] = deque()
-        self._heap: list[tuple[float, int, Event, _Run | None, int]] = []
-        self._at_once: list[tuple[Event, _Run, int]] = []  # events of the present instant, for its next batch
+        self._heap: list[tuple[float, int, Event | Change | Wish, Run | None, int]] = []
+        self._at_once: list[
+            tuple[Event | Change | Wish, Run, int]
+        ] = []  # events of the present instant, for its next batch
         self._sims: dict[int, SimJob] = {}
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, Run] = {}
         self._records: dict[int, JobRecord] = {}
 
     def run(self, jobs: Iterable[SimJob], disturbances: Iterable[tuple[float, Event]] = ()) -> SimResult:
@@ -115,7 +124,7 @@ class Engine:
         self._conclude()
         return SimResult(self._records, self._now, self._batches, self._core)
 
-    def _push(self, time_s: float, event: Event, run: _Run | None = None) -> None:
+    def _push(self, time_s: float, event: Event | Change | Wish, run: Run | None = None) -> None:
         if run is not None and time_s == self._now:
             self._at_once.append((event, run, run.version))
             return
@@ -129,6 +138,8 @@ class Engine:
             return
         effects = self._core.handle_batch(events, self._now)
         self._batches += 1
+        if self._progress is not None and self._batches % _PROGRESS_BATCHES == 0:
+            self._progress(self._now, self._over)
         if self._check:
             self._core.check()
         if self._observer is not None:
@@ -141,22 +152,42 @@ class Engine:
         events: list[Event] = []
         if self._at_once:
             due, self._at_once = self._at_once, []
-            return [event for event, run, version in due if self._happens(event, run, version)]
+            for event, at_once, version in due:
+                self._add(event, at_once, version, events)
+            return events
         heap, submissions = self._heap, self._submissions
-        self._now = now = min(heap[0][0] if heap else math.inf, submissions[0].submit_s if submissions else math.inf)
-        while submissions and submissions[0].submit_s == now:
+        now = min(heap[0][0] if heap else math.inf, submissions[0].submit_s if submissions else math.inf)
+        if self._tick_s:
+            now = math.ceil(now / self._tick_s) * self._tick_s
+        while submissions and submissions[0].submit_s <= now:
             events.append(JobSubmitted(submissions.popleft()))
-        while heap and heap[0][0] == now:
-            _, _, event, run, version = heapq.heappop(heap)
-            if isinstance(event, EvolvingRequest):
-                run = self._runs.get(event.job_id)  # only a job that runs can ask
-                if run is None:
-                    continue
-            if run is None or self._happens(event, run, version):
-                events.append(event)
+        while heap and heap[0][0] <= now:
+            self._now, _, event, run, version = heapq.heappop(heap)
+            self._add(event, run, version, events)
+        self._now = now
         return events
 
-    def _happens(self, event: Event, run: _Run, version: int) -> bool:
+    def _add(self, event: Event | Change | Wish, run: Run | None, version: int, events: list[Event]) -> None:
+        """Let ``event`` happen, and add what the scheduler sees of it."""
+        if isinstance(event, EvolvingRequest):
+            run = self._runs.get(event.job_id)  # only a job that runs can ask
+            if run is None:
+                return
+        if run is None:
+            assert not isinstance(event, Change | Wish)
+            events.append(event)
+        elif isinstance(event, Change):
+            if not run.over:
+                self._go_on(run, event.nodes)
+        elif isinstance(event, Wish):
+            if not run.over and version == run.version:
+                events.append(EvolvingRequest(event.job_id, run.sim.wishes[run.wishes][1]))
+                run.wishes += 1
+                self._foresee_wish(run)
+        elif self._happens(event, run, version):
+            events.append(event)
+
+    def _happens(self, event: Event, run: Run, version: int) -> bool:
         """Let the job live through ``event``; False if it is outdated."""
         if run.over or (isinstance(event, JobEnded) and version != run.version):
             return False
@@ -164,11 +195,13 @@ class Engine:
         match event:
             case JobStarted():
                 record.start_s = self._now
+                record.reserve(run.told_s, self._now, len(run.nodes))
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))
             case GrowCompleted(nodes=nodes):
                 run.nodes += nodes
                 record.grows += 1
+                self._arrived(run, record)
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))
             case ShrinkCompleted(nodes=nodes):
@@ -177,19 +210,43 @@ class Engine:
                 record.shrinks += 1
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))
+            case ResizeFailed():
+                self._arrived(run, record)
+                if run.rate == 0:
+                    self._go_on(run, len(run.nodes))
             case JobEnded():
                 run.over = True
+                self._over += 1
                 record.end_s = self._now
+                self._arrived(run, record)
+                if record.start_s is None:
+                    record.reserve(run.told_s, self._now, len(run.nodes))
             case _:
                 pass
         return True
 
-    def _go_on(self, run: _Run, nodes: int) -> None:
-        """Compute on ``nodes`` nodes from now on, and predict the end."""
-        run.left_s = max(0.0, run.left_s - run.rate * (self._now - run.since_s))
-        run.rate, run.since_s = run.sim.rate(nodes), self._now
+    def _arrived(self, run: Run, record: JobRecord) -> None:
+        """Nodes are not held for a growing job any more: it uses them, or they go back."""
+        if run.growing is not None:
+            since_s, nodes = run.growing
+            record.reserve(since_s, self._now, nodes)
+            run.growing = None
+
+    def _go_on(self, run: Run, nodes: int) -> None:
+        """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
+        run.left_s = run.left_at(self._now)
+        run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, self._now
         run.version += 1
-        self._push(self._now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
+        if nodes:
+            self._push(self._now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
+            self._foresee_wish(run)
+
+    def _foresee_wish(self, run: Run) -> None:
+        """Predict when the job asks for nodes next."""
+        if run.wishes < len(run.sim.wishes):
+            share, _ = run.sim.wishes[run.wishes]
+            ahead_s = run.left_at(self._now) - (1.0 - share) * run.sim.runtime_s
+            self._push(self._now + max(0.0, ahead_s) / run.rate, Wish(run.sim.spec.job_id), run)
 
     def _do(self, effect: Effect) -> None:
         match effect:
@@ -211,19 +268,28 @@ class Engine:
 
     def _start(self, effect: StartJob) -> None:
         sim = self._sims[effect.job_id]
-        run = self._runs[effect.job_id] = _Run(sim, effect.nodes, sim.runtime_s)
+        run = self._runs[effect.job_id] = Run(sim, effect.nodes, sim.runtime_s, self._now)
         starts_s = self._now + sim.start_delay_s
         self._push(starts_s, JobStarted(effect.job_id), run)
         if sim.spec.is_malleable and sim.ready_delay_s is not None:
             self._push(starts_s + sim.ready_delay_s, MalleableReady(effect.job_id), run)
 
-    def _order(self, order: SendOrder, run: _Run) -> None:
+    def _order(self, order: SendOrder, run: Run) -> None:
         sim = run.sim
         fails = run.orders in sim.failing_orders
         run.orders += 1
         if sim.defer_s > 0:
             self._push(self._now, ResizeDeferred(order.job_id, order.order, "not in this phase"), run)
-        done_s = self._now + sim.defer_s + (sim.grow_s if order.kind == "grow" else sim.shrink_s)
+        begin_s = run.next_point_s(self._now + sim.defer_s)
+        before = len(run.nodes)
+        after = before + (order.count if order.kind == "grow" else -order.count)
+        done_s = begin_s + (sim.grow_s if order.kind == "grow" else sim.shrink_s)
+        if order.kind == "grow":
+            run.growing = (self._now, order.count)
+        if sim.cost is not None:
+            done_s += sim.cost(before, after)
+            if sim.cost.stops and done_s > begin_s:
+                self._push(begin_s, Change(order.job_id, 0), run)
         if fails:
             self._push(done_s, ResizeFailed(order.job_id, order.order, "aborted"), run)
         elif order.kind == "grow":
@@ -231,14 +297,19 @@ class Engine:
         else:
             released = run.nodes[1 : 1 + order.count] if sim.own_choice else order.nodes
             self._push(done_s, ShrinkCompleted(order.job_id, order.order, released), run)
-            if sim.defer_s == 0:
-                self._go_on(run, len(run.nodes) - order.count)
+            if sim.defer_s == 0 and not (sim.cost is not None and sim.cost.stops):
+                if begin_s > self._now:
+                    self._push(begin_s, Change(order.job_id, after), run)
+                else:
+                    self._go_on(run, after)
 
     def _conclude(self) -> None:
         """Copy how the core saw the ends into the records."""
         for job_id, outcome, end_s in self._core.endings():
             record = self._records[job_id]
-            record.outcome, record.end_s = outcome, end_s
+            record.outcome = outcome
+            if record.end_s is None:  # it was cancelled while it waited, or is not over
+                record.end_s = end_s
 
 
 def simulate(

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobSpec
-
-Speedup: TypeAlias = Callable[[int], float]
-"""How fast a job runs on a number of nodes; only ratios count."""
-
-
-def linear_speedup(nodes: int) -> float:
-    """Twice the nodes, twice as fast."""
-    return float(nodes)
+from scheduler_bridge.sim.costs import Cost
+from scheduler_bridge.sim.speedup import Speedup, linear_speedup
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +27,14 @@ class SimJob:
         failing_orders: Which of its orders fail, counted from 0.
         own_choice: Releases other nodes than wished.
         kill_delay_s: From being told to end to the end.
+        cost: What a resize costs, on top of ``grow_s`` and ``shrink_s``; None: nothing.
+        steps: Equal parts of the work at whose ends orders are carried out; 0: at any time. The scheduler is not told
+            that an order waits for the end of a part.
+        wishes: Nodes that the job asks for (negative: offers) once it has done so much of its work: (share from 0 to
+            1, nodes), by rising share: an evolving job.
 
     Raises:
-        ValueError: The runtime is not positive, or a duration is negative.
+        ValueError: The runtime is not positive, a duration is negative, or a share is out of range.
     """
 
     spec: JobSpec
@@ -50,6 +48,9 @@ class SimJob:
     failing_orders: frozenset[int] = frozenset()
     own_choice: bool = False
     kill_delay_s: float = 0.0
+    cost: Cost | None = None
+    steps: int = 0
+    wishes: tuple[tuple[float, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.runtime_s <= 0:
@@ -57,6 +58,10 @@ class SimJob:
         for name in ("start_delay_s", "ready_delay_s", "grow_s", "shrink_s", "defer_s", "kill_delay_s"):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"job {self.spec.job_id}: {name} is {getattr(self, name)}, must not be negative")
+
+        shares = [share for share, _ in self.wishes]
+        if self.steps < 0 or shares != sorted(shares) or not all(0 <= share < 1 for share in shares):
+            raise ValueError(f"job {self.spec.job_id}: {self.steps} steps, or wishes {self.wishes} are out of range")
 
     def rate(self, nodes: int) -> float:
         """Seconds of the runtime at ``spec.nodes`` that pass per second on ``nodes`` nodes."""
@@ -75,6 +80,8 @@ class JobRecord:
         sizes: Its number of nodes from which time on; a shrink counts from its completion.
         grows: Completed grow orders.
         shrinks: Completed shrink orders.
+        reserved: When how many nodes were held for it without use, before its start and while it grew: (from, to,
+            nodes).
     """
 
     spec: JobSpec
@@ -85,8 +92,26 @@ class JobRecord:
     sizes: list[tuple[float, int]] = field(default_factory=list)
     grows: int = 0
     shrinks: int = 0
+    reserved: tuple[tuple[float, float, int], ...] = ()
 
     @property
     def wait_s(self) -> float | None:
         """From the submission to the start."""
         return None if self.start_s is None else self.start_s - self.spec.submit_s
+
+    @property
+    def runtime_s(self) -> float | None:
+        """From the start to the end."""
+        return None if self.start_s is None or self.end_s is None else self.end_s - self.start_s
+
+    def reserve(self, from_s: float, to_s: float, nodes: int) -> None:
+        """Note that so many nodes were held without use."""
+        if to_s > from_s and nodes > 0:
+            self.reserved += ((from_s, to_s, nodes),)
+
+    def spans(self) -> Iterator[tuple[float, float, int]]:
+        """When it computed on how many nodes: (from, to, nodes); nothing while it is not over."""
+        if self.end_s is not None:
+            times = [time_s for time_s, _ in self.sizes[1:]] + [self.end_s]
+            for (from_s, nodes), to_s in zip(self.sizes, times, strict=False):
+                yield from_s, to_s, nodes

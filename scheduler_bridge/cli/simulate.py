@@ -1,0 +1,267 @@
+"""``malleable simulate``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from scheduler_bridge import policies
+from scheduler_bridge.cli import simulated
+from scheduler_bridge.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from scheduler_bridge.policies import Policy
+    from scheduler_bridge.record import Recorder
+    from scheduler_bridge.sim import Replay, ReplayOptions
+    from scheduler_bridge.workloads import Workload
+    from scheduler_bridge.workloads.conversion import Rule
+
+_HOUR_S: Final = 3600.0
+_DAY_S: Final = 86400.0
+_GANTT_NODES: Final = 256
+_GANTT_JOBS: Final = 1000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for; see the options of ``simulate``."""
+
+    workload: Path
+    policy: str
+    nodes: int | None
+    settings: list[str]
+    malleable: float
+    rule: str
+    seed: int
+    warmup_h: float | None
+    start: str | None
+    days: float | None
+    cost: str
+    point_s: float
+    tick_s: float
+    moldable: bool
+    mtbf_h: float | None
+    repair_h: float
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(simulate)
+
+
+def simulate(
+    workload: Annotated[
+        Path,
+        typer.Option("--workload", metavar="FILE", help="Jobs: SWF, CSV, ElastiSim's or our JSON, TOML, .gz."),
+    ],
+    policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="One of `malleable policies`.")],
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", min=1, help="Nodes; those of the workload by default.", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="K=V", help="A parameter of the policy; may be repeated.")
+    ] = None,
+    malleable: Annotated[float, typer.Option(min=0, max=1, help="Make this share of the rigid jobs malleable.")] = 0.0,
+    rule: Annotated[
+        str, typer.Option(help="How: amdahl, mebf-high, mebf-medium or mebf-low.", metavar="RULE")
+    ] = "amdahl",
+    seed: Annotated[int, typer.Option(help="Determines which jobs become malleable, and failures.")] = 1,
+    warmup: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="HOURS",
+            help="Leave the first hours, and what follows the last submission, out of the figures.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Begin at this date (UTC) of the trace.", show_default=False)
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option(min=0, help="Take the jobs of so many days only.", show_default=False)
+    ] = None,
+    cost: Annotated[
+        str, typer.Option(metavar="MODEL", help="Of resizes: none, constant:SECONDS, mebf[:SCALE], measured[:FACTOR].")
+    ] = "none",
+    points: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Resizes wait for the end of so many seconds of progress."),
+    ] = 0.0,
+    tick: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="The scheduler decides at multiples of this time only.")
+    ] = 0.0,
+    moldable: Annotated[bool, typer.Option(help="Malleable jobs choose their size at the start and keep it.")] = False,
+    mtbf: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="HOURS", help="Mean time between failures of a node.", show_default=False),
+    ] = None,
+    repair: Annotated[float, typer.Option(min=0, metavar="HOURS", help="How long a failed node is away.")] = 4.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures.", show_default=False)
+    ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option("--gantt", metavar="FILE", help="Write a PNG of nodes over time.", show_default=False)
+    ] = None,
+) -> None:
+    """Replay a workload under a policy, on a simulated cluster.
+
+    Example: malleable simulate --workload theta.swf.gz --nodes 4360 --policy avg --malleable 0.6
+    """
+    asked = Asked(
+        workload, policy, nodes, settings or [], malleable, rule, seed, warmup, start, days, cost, points, tick,
+        moldable, mtbf, repair,
+    )  # fmt: skip
+    chosen = policies.get(policy, **policies.parse(policy, asked.settings))
+    jobs = prepare(asked)
+    recorder = _recorder(gantt, jobs, asked)
+    with simulated.progress(len(jobs)) as told:
+        done = run(asked, jobs, chosen, recorder, told)
+    if json_file is not None:
+        simulated.write_json(json_file, document(asked, jobs, done))
+    if gantt is not None and recorder is not None:
+        from scheduler_bridge.report.gantt import write_png
+
+        write_png([recorder.record()], gantt)
+    simulated.show(jobs, done, policy, asked.nodes or jobs.nodes)
+    for path in (json_file, gantt):
+        if path is not None:
+            typer.echo(f"written: {path}")
+
+
+def prepare(asked: Asked) -> Workload:
+    """Read the workload, cut it, and make jobs malleable.
+
+    Raises:
+        CliError: That cannot be done.
+    """
+    from scheduler_bridge.workloads import TraceError, convert, load
+
+    try:
+        jobs = load(asked.workload, nodes=asked.nodes)
+    except TraceError as error:
+        raise CliError(str(error), error.why, error.hint) from None
+    from_s = _start_s(asked.start, jobs)
+    to_s = float("inf") if asked.days is None else from_s + asked.days * _DAY_S
+    if asked.start is not None or asked.days is not None:
+        jobs = jobs.window(from_s, to_s)
+    if not jobs.jobs:
+        raise CliError(f"{asked.workload}: no job is left to simulate", hint="look at --start and --days, or the file")
+    return convert(jobs, asked.malleable, asked.seed, _rule(asked.rule)) if asked.malleable > 0 else jobs
+
+
+def _start_s(start: str | None, jobs: Workload) -> float:
+    if start is None:
+        return 0.0
+    try:
+        date = dt.datetime.fromisoformat(start)
+    except ValueError:
+        raise CliError(f"--start {start}: not a date", "a date is like 2023-08-01 or 2023-08-01T12:00") from None
+    if jobs.start_unix_s is None:
+        raise CliError(f"--start {start}: {jobs.name} does not say when it began", hint="use --days alone")
+    utc = date if date.tzinfo is not None else date.replace(tzinfo=dt.UTC)
+    return max(0.0, utc.timestamp() - jobs.start_unix_s)
+
+
+def _rule(name: str) -> Rule:
+    from scheduler_bridge.workloads import amdahl_rule, mebf_rule
+
+    kind, _, scalability = name.partition("-")
+    if name == "amdahl":
+        return amdahl_rule
+    if kind == "mebf" and scalability in ("high", "medium", "low"):
+        return mebf_rule(scalability)
+    raise CliError(f"--rule {name}: no such rule", "there are amdahl, mebf-high, mebf-medium, mebf-low")
+
+
+def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None, progress: simulated.Told) -> Replay:
+    """Simulate.
+
+    Raises:
+        CliError: The jobs' speedup or the cost of resizes is no known model.
+    """
+    from scheduler_bridge import sim
+
+    nodes = asked.nodes or jobs.nodes
+    failures = []
+    if asked.mtbf_h is not None:
+        mtbf_s, repair_s = asked.mtbf_h * _HOUR_S, asked.repair_h * _HOUR_S
+        if not (mtbf_s > 0 and repair_s > 0):
+            raise CliError("--mtbf and --repair must be positive")
+        failures = sim.random_failures(
+            sim.node_names(nodes), mtbf_s=mtbf_s, repair_s=repair_s, until_s=jobs.jobs[-1].submit_s, seed=asked.seed
+        )
+    try:
+        return sim.replay(
+            jobs,
+            policy,
+            nodes,
+            _options(asked),
+            disturbances=failures,
+            observer=None if recorder is None else recorder.observe_batch,
+            progress=progress,
+        )
+    except sim.UnknownModelError as error:
+        raise CliError(str(error)) from None
+
+
+def _options(asked: Asked) -> ReplayOptions:
+    from scheduler_bridge import sim
+    from scheduler_bridge.core import settings_for
+
+    return sim.ReplayOptions(
+        behaviour=sim.Behaviour(cost=sim.parse_cost(asked.cost), moldable=asked.moldable, point_s=asked.point_s),
+        settings=settings_for(asked.policy),
+        tick_s=asked.tick_s,
+        warmup_s=None if asked.warmup_h is None else asked.warmup_h * _HOUR_S,
+    )
+
+
+def _recorder(gantt: Path | None, jobs: Workload, asked: Asked) -> Recorder | None:
+    """What draws nodes over time, where a picture can show them."""
+    if gantt is None:
+        return None
+    from scheduler_bridge.record import Recorder
+    from scheduler_bridge.sim import node_names
+
+    nodes = asked.nodes or jobs.nodes
+    if nodes > _GANTT_NODES or len(jobs) > _GANTT_JOBS:
+        raise CliError(
+            f"--gantt: {len(jobs)} jobs on {nodes} nodes",
+            f"a picture shows up to {_GANTT_JOBS} jobs on {_GANTT_NODES} nodes",
+            "take fewer with --days and --nodes",
+        )
+    recorder = Recorder(node_names(nodes), asked.policy)
+    recorder.note(f"simulated: {jobs.label}")
+    return recorder
+
+
+def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
+    """The result as JSON shows it."""
+    measures = done.measures
+    return {
+        "policy": asked.policy,
+        "parameters": policies.describe(asked.policy).parameters | policies.parse(asked.policy, asked.settings),
+        "nodes": asked.nodes or jobs.nodes,
+        "jobs": len(jobs),
+        "metrics": simulated.metrics(measures),
+        "window": measures.window,
+        "seconds": done.seconds,
+        "workload": {"name": jobs.name, "source": jobs.source or str(asked.workload), "synthetic": jobs.synthetic},
+        "options": {
+            "malleable": asked.malleable,
+            "rule": asked.rule,
+            "seed": asked.seed,
+            "cost": asked.cost,
+            "points_s": asked.point_s,
+            "tick_s": asked.tick_s,
+            "moldable": asked.moldable,
+            "mtbf_h": asked.mtbf_h,
+        },
+        "details": measures,
+        "batches": done.result.batches,
+    }

@@ -1,0 +1,124 @@
+"""How a simulation is shown: progress, table, JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from scheduler_bridge.cli.common import print_rich
+
+if TYPE_CHECKING:
+    from scheduler_bridge.sim import Means, Measures, Replay
+    from scheduler_bridge.workloads import Workload
+
+Told: TypeAlias = Callable[[float, int], None]
+"""Is told when it is in the simulation, in seconds, and how many jobs are over."""
+
+_QUIET_S: Final = 10.0
+"""Where nobody watches a bar, a line says this often how far it is."""
+
+
+@contextmanager
+def progress(jobs: int) -> Iterator[Told]:
+    """Show on standard error how many of the jobs are over: a bar on a terminal, a line now and then elsewhere."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        columns = ("simulating", BarColumn(), MofNCompleteColumn(), "jobs", TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("", total=jobs)
+            yield lambda _, over: bar.update(task, completed=over)
+        return
+    said = [time.monotonic()]
+
+    def tell(now_s: float, over: int) -> None:
+        if time.monotonic() - said[0] >= _QUIET_S:
+            said[0] = time.monotonic()
+            typer.echo(f"{over} of {jobs} jobs are over, day {now_s / 86400:.1f} of the workload", err=True)
+
+    yield tell
+
+
+def metrics(measures: Measures) -> dict[str, float | int | None]:
+    """The figures by the names of the contract."""
+    every = measures.every
+    return {
+        "mean_wait_s": every.mean_wait_s,
+        "mean_runtime_s": every.mean_runtime_s,
+        "mean_turnaround_s": every.mean_turnaround_s,
+        "mean_slowdown": every.mean_slowdown,
+        "mean_bounded_slowdown": every.mean_bounded_slowdown,
+        "utilization": measures.utilization,
+        "makespan_s": measures.makespan_s,
+        "grows": every.grows,
+        "shrinks": every.shrinks,
+    }
+
+
+def write_json(path: Path, document: dict[str, object]) -> None:
+    """Write the document; the file is whole at any time."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
+    """Print the figures for people, all jobs beside the two classes."""
+    measures = done.measures
+    typer.echo(f"{jobs.label}: {policy} on {nodes} nodes")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    columns: list[tuple[str, Means]] = [("ALL", measures.every)]
+    if measures.rigid.jobs and measures.malleable.jobs:
+        columns += [("RIGID", measures.rigid), ("MALLEABLE", measures.malleable)]
+    for name, _ in columns:
+        table.add_column(name, justify="right")
+    for label, field, form in (
+        ("jobs", "jobs", "{:,}"),
+        ("killed", "killed", "{:,}"),
+        ("mean wait, s", "mean_wait_s", "{:,.1f}"),
+        ("mean runtime, s", "mean_runtime_s", "{:,.1f}"),
+        ("mean turnaround, s", "mean_turnaround_s", "{:,.1f}"),
+        ("mean slowdown", "mean_slowdown", "{:,.2f}"),
+        ("slowdown of means", "slowdown_of_means", "{:,.2f}"),
+        ("mean bounded slowdown", "mean_bounded_slowdown", "{:,.2f}"),
+        ("grows", "grows", "{:,}"),
+        ("shrinks", "shrinks", "{:,}"),
+    ):
+        values = [getattr(means, field) for _, means in columns]
+        table.add_row(label, *[Text("-" if value is None else form.format(value)) for value in values])
+    print_rich(table)
+    for line in _lines(measures, done):
+        typer.echo(line)
+
+
+def _lines(measures: Measures, done: Replay) -> Iterator[str]:
+    window = measures.window
+    yield (
+        f"utilization {measures.utilization:.1%} (and {measures.reserved:.1%} held without use) of nodes x "
+        f"{(window.to_s - window.from_s) / 86400:.2f} days"
+        + ("" if window.warmup_s is None else f", after {window.warmup_s / 3600:g} h and before the last submission")
+    )
+    yield f"makespan {measures.makespan_s:,.0f} s; energy about {measures.energy_kwh:,.0f} kWh"
+    if measures.fairness is not None:
+        ratio = measures.malleable_to_rigid
+        beside = "" if ratio is None else f"; malleable to rigid {ratio:.2f}"
+        yield f"fairness of bounded slowdowns (Jain) {measures.fairness:.3f}{beside}"
+    if measures.refused or measures.unfinished:
+        yield f"{measures.refused} jobs were refused, {measures.unfinished} never ended"
+    jobs = measures.every.jobs + measures.refused + measures.unfinished
+    yield f"simulated in {done.seconds:.2f} s: {jobs / max(done.seconds, 1e-9):,.0f} jobs/s"

@@ -1,0 +1,118 @@
+"""What a resize costs: models from nodes before and after to seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Protocol
+
+from scheduler_bridge.policies.scalability import ResizeModel
+from scheduler_bridge.sim.speedup import UnknownModelError
+
+
+class Cost(Protocol):
+    """What a resize costs."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether the job stands still meanwhile; otherwise it goes on, at the smaller size."""
+
+    def __call__(self, before: int, after: int, /) -> float:
+        """Seconds that it takes from so many nodes to so many."""
+
+
+KNOWN: Final = "none, constant:SECONDS, mebf[:SCALE_S], measured[:FACTOR]"
+
+
+_MEBF: Final = ResizeModel(alpha=0.0275, beta=0.0275, b=0.0275, scale_s=10.0, theta=0.5, gamma=2.0)
+"""As the policy ``mebf`` believes unless it is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Every resize stops the job for as long.
+
+    Attributes:
+        seconds: How long.
+    """
+
+    stops: ClassVar[bool] = True
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise UnknownModelError(f"constant: {self.seconds} s, must not be negative")
+
+    def __call__(self, before: int, after: int) -> float:  # noqa: ARG002 - other models depend on the sizes
+        """Seconds, whatever the sizes."""
+        return self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MebfCost:
+    """MEBF's overheads, in which the job stops: redistribution of data, processes [MEBF, equations 1 and 2].
+
+    Attributes:
+        model: The parameters.
+    """
+
+    stops: ClassVar[bool] = True
+    model: ResizeModel = _MEBF
+
+    def __call__(self, before: int, after: int) -> float:
+        """Seconds of both overheads."""
+        return self.model.cost_s(before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Fitted to resizes of this project's runtime: a base, and something for each node that comes or goes.
+
+    The places that stay go on computing.
+
+    Attributes:
+        grow_s: Base of a grow.
+        grow_node_s: For each node that comes.
+        shrink_s: Base of a shrink.
+        shrink_node_s: For each node that goes.
+        factor: Times all of it.
+    """
+
+    stops: ClassVar[bool] = False
+    grow_s: float = 0.25
+    grow_node_s: float = 0.010
+    shrink_s: float = 0.05
+    shrink_node_s: float = 0.002
+    factor: float = 1.0
+
+    def __call__(self, before: int, after: int) -> float:
+        """Seconds from the order to its end."""
+        if after >= before:
+            return self.factor * (self.grow_s + self.grow_node_s * (after - before))
+        return self.factor * (self.shrink_s + self.shrink_node_s * (before - after))
+
+
+def parse_cost(text: str) -> Cost | None:
+    """Make the model that ``text`` describes; None: resizes cost nothing.
+
+    Raises:
+        UnknownModelError: It describes none.
+    """
+    name, _, rest = text.partition(":")
+    try:
+        match name, rest:
+            case "none", "":
+                return None
+            case "constant", seconds:
+                return Constant(float(seconds))
+            case "mebf", scale_s:
+                usual = MebfCost()
+                return MebfCost(replace(usual.model, scale_s=float(scale_s))) if rest else usual
+            case "measured", factor:
+                return Measured(factor=float(factor) if rest else 1.0)
+            case _:
+                pass
+    except UnknownModelError:
+        raise
+    except ValueError:
+        pass
+    raise UnknownModelError(f"no cost model {text!r}; there are {KNOWN}")

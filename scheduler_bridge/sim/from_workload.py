@@ -1,0 +1,81 @@
+"""The one place where jobs of workloads become simulated jobs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim.costs import Cost
+from scheduler_bridge.sim.models import SimJob
+from scheduler_bridge.sim.speedup import Speedup, parse_speedup
+from scheduler_bridge.workloads import TraceJob, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How simulated jobs behave beside what the workload says of them. Times in seconds.
+
+    Attributes:
+        cost: What resizes cost; None: nothing.
+        start_delay_s: From the decision to the start.
+        moldable: Malleable jobs start on any size in their range and keep it.
+        steps: Parts of the work at whose ends jobs can be resized, for those of which the workload says nothing.
+        point_s: The same by length: so many seconds of progress, at the size asked for, make a part; 0: ``steps``.
+    """
+
+    cost: Cost | None = None
+    start_delay_s: float = 0.0
+    moldable: bool = False
+    steps: int = 0
+    point_s: float = 0.0
+
+
+def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[SimJob]:
+    """Make simulated jobs of the workload's.
+
+    [D] A job that ran longer than its walltime where it comes from is given the runtime as walltime: that machine let
+    it. [D] Where a malleable job's speedup is no power law, the scheduler believes in the one that has the same gain
+    from the size asked for to the largest one.
+
+    Raises:
+        UnknownModelError: A job has a speedup model that does not exist.
+    """
+    behaviour = behaviour or Behaviour()
+    models: dict[str, Speedup] = {}
+    found: list[SimJob] = []
+    for job in workload.jobs:
+        if (speedup := models.get(job.speedup)) is None:
+            speedup = models[job.speedup] = parse_speedup(job.speedup)
+        found.append(_sim_job(job, speedup, behaviour))
+    return found
+
+
+def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour) -> SimJob:
+    spec = job.spec()
+    if job.runtime_s > job.walltime_s:
+        spec = replace(spec, walltime_s=job.runtime_s)
+    if not job.is_malleable:
+        return SimJob(spec, job.runtime_s, start_delay_s=behaviour.start_delay_s)
+    if job.rho == 0 and job.speedup != "linear":
+        spec = replace(spec, rho=believed_rho(spec, speedup))
+    steps = job.steps or behaviour.steps
+    if behaviour.point_s > 0:
+        steps = math.ceil(job.runtime_s / behaviour.point_s)
+    return SimJob(
+        spec,
+        job.runtime_s,
+        speedup=speedup,
+        start_delay_s=behaviour.start_delay_s,
+        ready_delay_s=None if behaviour.moldable else 0.0,
+        cost=behaviour.cost,
+        steps=steps,
+    )
+
+
+def believed_rho(spec: JobSpec, speedup: Speedup) -> float:
+    """The rho of the power law with the gain from ``spec.nodes`` to the largest size, else from the smallest one."""
+    low, high = (spec.nodes, spec.max_nodes) if spec.max_nodes > spec.nodes else (spec.min_nodes, spec.nodes)
+    if low == high:
+        return 0.0
+    return min(1.0, max(0.0, 1.0 - math.log(speedup(high) / speedup(low)) / math.log(high / low)))

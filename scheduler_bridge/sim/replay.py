@@ -1,0 +1,87 @@
+"""A workload under a policy: from its jobs to the figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scheduler_bridge.core import Remembered, Settings
+from scheduler_bridge.core.events import Event
+from scheduler_bridge.policies import Policy
+from scheduler_bridge.sim.engine import Engine, Observer, Progress, SimResult
+from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
+from scheduler_bridge.sim.measures import Measures, Power, measure
+from scheduler_bridge.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How a workload is replayed. Times in seconds.
+
+    Attributes:
+        behaviour: How its jobs behave.
+        settings: The core's parameters.
+        tick_s: The scheduler decides at multiples of this time only; 0: whenever something happens.
+        warmup_s: What the figures leave out at the beginning; None: nothing.
+        power: What nodes draw.
+        remember: The jobs whose histories are kept.
+    """
+
+    behaviour: Behaviour = field(default_factory=Behaviour)
+    settings: Settings = field(default_factory=Settings)
+    tick_s: float = 0.0
+    warmup_s: float | None = None
+    power: Power = field(default_factory=Power)
+    remember: Remembered = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of it.
+
+    Attributes:
+        result: The records, and the scheduler as it was at the end.
+        measures: The figures.
+        seconds: How long the simulation took.
+    """
+
+    result: SimResult
+    measures: Measures
+    seconds: float
+
+
+def replay(
+    workload: Workload,
+    policy: Policy,
+    nodes: int | None = None,
+    options: ReplayOptions | None = None,
+    *,
+    disturbances: Sequence[tuple[float, Event]] = (),
+    observer: Observer | None = None,
+    progress: Progress | None = None,
+) -> Replay:
+    """Simulate ``workload`` on ``nodes`` nodes (those of the workload by default) under ``policy``.
+
+    The same input gives the same result, bit by bit.
+
+    Raises:
+        UnknownModelError: A job has a speedup model that does not exist.
+    """
+    options = options or ReplayOptions()
+    size = nodes or workload.nodes
+    jobs = sim_jobs(workload, options.behaviour)
+    engine = Engine(
+        size,
+        policy,
+        options.settings,
+        observer=observer,
+        remember=options.remember,
+        tick_s=options.tick_s,
+        progress=progress,
+    )
+    began = time.perf_counter()
+    result = engine.run(jobs, disturbances)
+    seconds = time.perf_counter() - began
+    measures = measure(result.records.values(), size, warmup_s=options.warmup_s, power=options.power)
+    return Replay(result, measures, seconds)

@@ -1,0 +1,59 @@
+"""A job while it runs in the simulator: its progress, and what happens to it that the scheduler does not see."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler_bridge.sim.models import SimJob
+
+_ROUNDING: Final = 1e-9
+"""What is this close to the end of a step is there."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A job that was told to start. ``version`` outdates what was predicted before a change of speed."""
+
+    sim: SimJob
+    nodes: tuple[str, ...]
+    left_s: float
+    told_s: float
+    rate: float = 0.0
+    since_s: float = 0.0
+    version: int = 0
+    orders: int = 0
+    wishes: int = 0
+    growing: tuple[float, int] | None = None
+    """Since when how many nodes are held for it that it does not use yet."""
+    over: bool = False
+
+    def left_at(self, now: float) -> float:
+        """How much of its runtime is left."""
+        return max(0.0, self.left_s - self.rate * (now - self.since_s))
+
+    def next_point_s(self, from_s: float) -> float:
+        """When, from ``from_s`` on, it can be resized."""
+        steps = self.sim.steps
+        if not steps or self.rate <= 0:
+            return from_s
+        step_s = self.sim.runtime_s / steps
+        left_s = self.left_at(from_s)
+        to_next_s = left_s - math.floor(left_s / step_s + _ROUNDING) * step_s
+        return from_s + max(0.0, to_next_s) / self.rate
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The job's speed changes: the scheduler does not see that. ``nodes`` 0: it stands still."""
+
+    job_id: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The job has come to where it asks for nodes."""
+
+    job_id: int

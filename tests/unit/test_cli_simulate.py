@@ -1,0 +1,111 @@
+"""``malleable simulate``: its JSON, its table, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_bridge.cli.app import run
+
+HEADER = "; UnixStartTime: 1690848000\n; MaxNodes: 4\n; MaxProcs: 4\n"
+# id submit wait runtime procs - - procs walltime - status user ...
+RECORDS = [(1, 0, 100, 2, 120), (2, 10, 50, 4, 60), (3, 20, 20, 1, 90), (4, 100000, 30, 2, 40)]
+
+
+def swf(folder: Path) -> Path:
+    path = folder / "tiny.swf"
+    lines = [
+        f"{number} {submit} -1 {runtime} {nodes} -1 -1 {nodes} {walltime} -1 1 7 1 -1 -1 -1 -1 -1\n"
+        for number, submit, runtime, nodes, walltime in RECORDS
+    ]
+    path.write_text(HEADER + "".join(lines))
+    return path
+
+
+def simulated(folder: Path, *options: str) -> dict[str, Any]:
+    out = folder / "out.json"
+    assert run(["simulate", "--workload", str(swf(folder)), *options, "--json", str(out)]) == 0
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def test_the_json_is_that_of_the_contract(tmp_path: Path) -> None:
+    # 4 nodes, EASY: job 1 at 0 s; job 2 waits for it until 100 s; job 3 fits beside job 1 and ends before; job 4 later.
+    found = simulated(tmp_path, "--nodes", "4", "--policy", "easy")
+    assert (found["policy"], found["nodes"], found["jobs"]) == ("easy", 4, 4)
+    assert found["metrics"] == {
+        "mean_wait_s": 22.5,
+        "mean_runtime_s": 50.0,
+        "mean_turnaround_s": 72.5,
+        "mean_slowdown": pytest.approx((1 + 140 / 50 + 1 + 1) / 4),
+        "mean_bounded_slowdown": pytest.approx((1 + 140 / 50 + 1 + 1) / 4),
+        "utilization": pytest.approx((200 + 200 + 20 + 60) / (4 * 100030)),
+        "makespan_s": 100030.0,
+        "grows": 0,
+        "shrinks": 0,
+    }
+    assert found["window"]["warmup_s"] is None
+    assert found["seconds"] > 0
+
+
+def test_the_same_seed_gives_the_same_figures(tmp_path: Path) -> None:
+    options = ("--nodes", "4", "--policy", "avg", "--malleable", "0.5", "--rule", "mebf-low", "--seed")
+    found = [simulated(tmp_path, *options, seed) for seed in ("1", "1", "2")]
+    for document in found:
+        del document["seconds"]
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+
+
+def test_days_and_warm_up_choose_jobs(tmp_path: Path) -> None:
+    assert simulated(tmp_path, "--policy", "fcfs", "--days", "1")["jobs"] == 3
+    assert simulated(tmp_path, "--policy", "fcfs", "--start", "2023-08-02")["jobs"] == 1
+    warm = simulated(tmp_path, "--policy", "fcfs", "--warmup", "0.005")
+    assert warm["window"] == {"from_s": 18.0, "to_s": 100000.0, "warmup_s": 18.0}
+    assert warm["details"]["every"]["jobs"] == 2
+
+
+def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["simulate", "--workload", str(swf(tmp_path)), "--nodes", "4", "--policy", "min", "--malleable", "1"]) == 0
+    )
+    shown = capsys.readouterr().out
+    for words in ("tiny: min on 4 nodes", "mean wait, s", "utilization", "nodes x", "jobs/s"):
+        assert words in shown
+
+
+def test_a_picture_of_nodes_over_time(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.png"
+    options = ("--policy", "malleable", "--days", "1", "--gantt", str(path))
+    assert run(["simulate", "--workload", str(swf(tmp_path)), *options]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "story"),
+    [
+        (("--policy", "best"), "no policy 'best'"),
+        (("--policy", "easy", "--set", "x=1"), "'x=1' is no parameter of easy"),
+        (("--policy", "easy", "--malleable", "0.5", "--rule", "moore"), "--rule moore: no such rule"),
+        (("--policy", "easy", "--cost", "free"), "no cost model 'free'"),
+        (("--policy", "easy", "--start", "soon"), "--start soon: not a date"),
+        (("--policy", "easy", "--start", "2030-01-01"), "no job is left"),
+        (("--policy", "easy", "--nodes", "300", "--gantt", "x.png"), "a picture shows up to"),
+        (("--policy", "easy", "--mtbf", "0"), "--mtbf and --repair must be positive"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong(
+    options: tuple[str, ...], story: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "--workload", str(swf(tmp_path)), *options]) == 2
+    assert story in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_that_is_no_workload_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("nothing")
+    assert run(["simulate", "--workload", str(path), "--policy", "easy"]) == 2
+    assert "unknown form" in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""How simulated jobs run: costs of resizes, scheduling points, ticks, evolving jobs, reserved time; by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim import Engine, JobRecord, SimJob, parse_cost, random_failures, simulate
+
+
+def rigid(job_id: int, nodes: int, submit_s: float = 0.0, walltime_s: float = 1000.0) -> JobSpec:
+    return JobSpec(job_id, "r", "u", "rigid", nodes, nodes, nodes, walltime_s, submit_s)
+
+
+def malleable(job_id: int, low: int, high: int, submit_s: float = 0.0) -> JobSpec:
+    return JobSpec(job_id, "m", "u", "malleable", low, low, high, 1000.0, submit_s)
+
+
+def run(nodes: int, *jobs: SimJob) -> dict[int, JobRecord]:
+    return simulate(nodes, policies.get("malleable"), jobs).records
+
+
+def test_a_resize_that_stops_the_job_costs_its_time() -> None:
+    # 4 nodes. Job 0 starts on 2 beside job 1, which ends at 10 s: grow to 4, 5 s of standstill, until 15 s. Of 100
+    # node-seconds 20 are done; the other 80 take 20 s on 4 nodes.
+    records = run(4, SimJob(malleable(0, 1, 4), 100.0, cost=parse_cost("constant:5")), SimJob(rigid(1, 2), 10.0))
+    assert records[0].sizes == [(0.0, 2), (15.0, 4)]
+    assert records[0].end_s == 35.0
+
+
+def test_nodes_that_wait_for_a_grow_are_reserved_time() -> None:
+    jobs = (SimJob(malleable(0, 1, 4), 100.0, cost=parse_cost("constant:5")), SimJob(rigid(1, 2), 10.0))
+    assert run(4, *jobs)[0].reserved == ((10.0, 15.0, 2),)
+
+
+def test_nodes_that_wait_for_a_start_are_reserved_time() -> None:
+    record = run(4, SimJob(rigid(0, 3), 10.0, start_delay_s=2.0))[0]
+    assert record.reserved == ((0.0, 2.0, 3),)
+    assert list(record.spans()) == [(2.0, 12.0, 3)]
+
+
+def test_an_order_waits_for_the_end_of_a_step() -> None:
+    # 4 nodes. Job 0: 100 s on its one node, in 4 steps of 25 s; it starts on 2 of them, beside job 1, so a step takes
+    # 12.5 s. Job 1 ends at 14 s; the grow is carried out at the end of the second step, 25 s. Half of the work is left.
+    records = run(4, SimJob(malleable(0, 1, 4), 100.0, steps=4), SimJob(rigid(1, 2), 14.0))
+    assert records[0].sizes == [(0.0, 2), (25.0, 4)]
+    assert records[0].end_s == 25.0 + 50.0 / 4
+
+
+def test_an_order_at_the_very_end_of_a_step_is_carried_out_at_once() -> None:
+    records = run(4, SimJob(malleable(0, 1, 4), 100.0, steps=4), SimJob(rigid(1, 2), 12.5))
+    assert records[0].sizes == [(0.0, 2), (12.5, 4)]
+
+
+def test_a_job_that_ends_before_the_next_step_is_not_resized() -> None:
+    records = run(4, SimJob(malleable(0, 1, 4), 100.0, steps=1), SimJob(rigid(1, 2), 14.0))
+    assert records[0].sizes == [(0.0, 2)]
+    assert (records[0].end_s, records[0].grows) == (50.0, 0)
+    assert records[0].reserved == ((14.0, 50.0, 2),)
+
+
+def test_a_shrink_at_a_step_lets_the_job_run_on_until_then() -> None:
+    # 4 nodes, job 0 on all of them: 80 s on its one node in 2 steps, each 10 s. Job 1 wants 2 nodes at 3 s: they are
+    # released at 10 s; the other 40 node-seconds take 20 s on 2 nodes.
+    records = run(4, SimJob(malleable(0, 1, 4), 80.0, steps=2), SimJob(rigid(1, 2, 3.0), 50.0))
+    assert (records[1].start_s, records[0].end_s) == (10.0, 30.0)
+
+
+def test_an_evolving_job_asks_when_it_is_there() -> None:
+    # 4 nodes under a policy that never resizes. Job 0 starts on its maximum of 4, offers 2 after a quarter of its 100
+    # node-seconds, at 6.25 s, and asks for them again after half of them: 25 more on 2 nodes, at 18.75 s.
+    sim = SimJob(malleable(0, 1, 4), 100.0, wishes=((0.25, -2), (0.5, 2)))
+    record = simulate(4, policies.get("easy"), [sim]).records[0]
+    assert record.sizes == [(0.0, 4), (6.25, 2), (18.75, 4)]
+    assert record.end_s == 18.75 + 50 / 4
+
+
+def test_the_scheduler_sees_and_decides_at_ticks_only() -> None:
+    # 1 node. Job 0, at 1 s, starts at 10 s and ends at 13 s, which is seen at 20 s; job 1 starts then.
+    engine = Engine(1, policies.get("fcfs"), tick_s=10.0)
+    records = engine.run([SimJob(rigid(0, 1, 1.0), 3.0), SimJob(rigid(1, 1, 2.0), 3.0)]).records
+    assert [(record.start_s, record.end_s) for record in records.values()] == [(10.0, 13.0), (20.0, 23.0)]
+
+
+def test_a_resize_between_ticks_takes_effect_when_it_is_done() -> None:
+    # 4 nodes, ticks of 10 s. Job 1 ends at 4 s, seen at 10 s: job 0 grows from 2 to 4 nodes, in 1 s, the job going on
+    # at 2. Of 100 node-seconds 22 are done at 11 s; 78 take 19.5 s.
+    engine = Engine(4, policies.get("malleable"), tick_s=10.0)
+    jobs = [SimJob(malleable(0, 1, 4), 100.0, grow_s=1.0), SimJob(rigid(1, 2), 4.0)]
+    assert engine.run(jobs).records[0].end_s == 30.5
+
+
+def test_the_order_of_the_input_does_not_matter() -> None:
+    rng = random.Random(3)
+    jobs = [
+        SimJob(malleable(number, 1, rng.randint(1, 8), float(rng.randint(0, 3))), float(rng.randint(1, 40)))
+        for number in range(40)
+    ]
+    expected = simulate(8, policies.get("avg"), jobs).records
+    for _ in range(5):
+        rng.shuffle(jobs)
+        assert simulate(8, policies.get("avg"), jobs).records == expected
+
+
+def test_failures_come_back_and_are_the_same_for_the_same_seed() -> None:
+    names = ["a", "b"]
+    found = random_failures(names, mtbf_s=100.0, repair_s=10.0, until_s=1000.0, seed=1)
+    assert found == random_failures(names, mtbf_s=100.0, repair_s=10.0, until_s=1000.0, seed=1)
+    assert found != random_failures(names, mtbf_s=100.0, repair_s=10.0, until_s=1000.0, seed=2)
+    down: set[str] = set()
+    for _, event in found:
+        node, comes_back = event.node, type(event).__name__ == "NodeUp"
+        assert (node in down) == comes_back
+        down ^= {node}
+    assert not down
+    assert [time_s for time_s, _ in found] == sorted(time_s for time_s, _ in found)
+    assert 10 <= len(found) / 2 <= 30  # 2 nodes x 1000 s / 110 s
+    with pytest.raises(ValueError, match="must be positive"):
+        random_failures(names, mtbf_s=0.0, repair_s=1.0, until_s=1.0, seed=1)
+
+
+def test_wrong_steps_and_wishes_are_refused() -> None:
+    for wrong in ({"steps": -1}, {"wishes": ((1.0, 1),)}, {"wishes": ((0.5, 1), (0.2, 1))}):
+        with pytest.raises(ValueError, match="job 7"):
+            SimJob(rigid(7, 1), 1.0, **wrong)  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(ValueError, match="tick_s"):
+        Engine(1, policies.get("fcfs"), tick_s=-1.0)

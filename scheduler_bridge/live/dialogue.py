@@ -68,7 +68,7 @@ class Dialogue:
         row, facts = held.row, held.facts
         job_id = row.spec.job_id
         link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses)
-        link.phase = "ready" if row.ready else "disabled" if facts.was_ready else "silent"
+        link.phase = facts.phase
         if row.spec.is_malleable:
             self._malleable.add(job_id)
         self.server.admit(link)

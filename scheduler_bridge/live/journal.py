@@ -110,7 +110,9 @@ class Journal:
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writing = None
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
             self._broke(error if isinstance(error, Exception) else RuntimeError(str(error)))
         elif any(not waiting.acted for waiting in self._waiting):
             self._begin()

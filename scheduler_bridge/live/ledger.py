@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobRow, JobState, SchedulerCore, settings_for
@@ -37,7 +37,7 @@ class JobFacts:
     Attributes:
         request: What its user asked for.
         attempt: How often it was started.
-        was_ready: Whether it ever registered a handler.
+        phase: What it said of its handler: nothing yet, that it is ready, or that it takes no orders any more.
         abandoned: Grow orders whose outcome came too late.
         losses: Number of its last loss of nodes.
         answers: How its own requests for nodes were answered: nodes and reason.
@@ -45,7 +45,7 @@ class JobFacts:
 
     request: JobRequest
     attempt: int = 0
-    was_ready: bool = False
+    phase: Literal["silent", "ready", "disabled"] = "silent"
     abandoned: set[int] = field(default_factory=set)
     losses: int = -1
     answers: dict[int, tuple[int, str]] = field(default_factory=dict)
@@ -173,9 +173,9 @@ class Ledger:
                 return
             case ev.JobSubmitted(job=spec):
                 self.next_job_id = max(self.next_job_id, spec.job_id + 1)
-            case ev.MalleableReady(job_id=job_id):
+            case ev.MalleableReady(job_id=job_id) | ev.MalleableEnded(job_id=job_id):
                 if job_id in self.jobs:
-                    self.jobs[job_id].was_ready = True
+                    self.jobs[job_id].phase = "ready" if isinstance(event, ev.MalleableReady) else "disabled"
             case _:
                 pass
         self.recorder.observe(at_s, event, effects)

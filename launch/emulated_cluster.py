@@ -23,9 +23,14 @@ import sys
 import threading
 from pathlib import Path
 
+import emulated_slurm
+import slurm_install
+
 MOST_HOSTS = 250
 NOT_SET_UP = 125
 NOT_FOUND = 127
+USAGE = 2
+NO_SLURM = "none"
 SSH_FAILED = 255
 REACH_S = 5.0
 PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
@@ -55,19 +60,48 @@ def main(arguments: list[str]) -> int:
         "exit code: COMMAND's; 125: the cluster could not be set up; 127: there is no such COMMAND",
     )
     parser.add_argument("--hosts", type=int, default=4, help=f"how many hosts, 1 to {MOST_HOSTS} (default: 4)")
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="what to run, after --")
+    parser.add_argument(
+        "--slurm",
+        action="store_true",
+        help="start a real Slurm on the hosts, and run COMMAND on a host of its own, login; installed at the first use "
+        f"into {slurm_install.folder()} (in MALLEABLE_CACHE if that is set)",
+    )
+    parser.add_argument(
+        "--no-expansion", action="store_true", help="a Slurm without permit_job_expansion, as most sites have it"
+    )
+    parser.add_argument("--install-slurm", action="store_true", help="only install Slurm, if it is not there yet")
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="what to run, after --")
     options = parser.parse_args(arguments)
+    if options.install_slurm:
+        return _install_slurm(options.command)
+    if not options.command:
+        parser.error("the following arguments are required: COMMAND")
     if not 1 <= options.hosts <= MOST_HOSTS:
         parser.error(f"--hosts {options.hosts}: give a number from 1 to {MOST_HOSTS}")
     if shutil.which(options.command[0]) is None:
         print(f"emulated-cluster: {options.command[0]}: no such command", file=sys.stderr)
         return NOT_FOUND
+    slurm = NO_SLURM
     try:
         way = find_way()
-    except ClusterError as error:
+        if options.slurm:
+            slurm = f"{slurm_install.install(slurm_install.folder())}:{int(not options.no_expansion)}"
+    except (ClusterError, slurm_install.InstallError) as error:
         print(f"emulated-cluster: {error}", file=sys.stderr)
         return NOT_SET_UP
-    return _call(way, options.hosts, options.command)
+    return _call(way, options.hosts, slurm, options.command)
+
+
+def _install_slurm(command: list[str]) -> int:
+    if command:
+        print("emulated-cluster: --install-slurm runs no COMMAND", file=sys.stderr)
+        return USAGE
+    try:
+        print(f"Slurm's commands are in {slurm_install.install(slurm_install.folder())}")
+    except slurm_install.InstallError as error:
+        print(f"emulated-cluster: {error}", file=sys.stderr)
+        return NOT_SET_UP
+    return 0
 
 
 def find_way() -> list[str]:
@@ -100,7 +134,7 @@ def find_way() -> list[str]:
 # the caller ----------------------------------------------------------------------------------------------------------
 
 
-def _call(way: list[str], hosts: int, command: list[str]) -> int:
+def _call(way: list[str], hosts: int, slurm: str, command: list[str]) -> int:
     """Start the init in its namespaces, pass signals on through a pipe, and wait."""
     # In a terminal the command shares our process group and the terminal's keys reach it by themselves. Elsewhere it
     # gets a group of its own, and each signal once: from us.
@@ -109,7 +143,7 @@ def _call(way: list[str], hosts: int, command: list[str]) -> int:
     # Blocked here, they are blocked in the init from its first instruction on.
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     ours, theirs = os.pipe()
-    task = [str(ours), str(hosts), "share" if in_terminal else "own", *command]
+    task = [str(ours), str(hosts), slurm, "share" if in_terminal else "own", *command]
     init = subprocess.Popen(
         ["unshare", *way, "--", sys.executable, "-B", "-S", str(Path(__file__).resolve()), *task], pass_fds=[ours]
     )
@@ -128,17 +162,22 @@ def _call(way: list[str], hosts: int, command: list[str]) -> int:
 # the init ------------------------------------------------------------------------------------------------------------
 
 
-def _init(pipe: int, hosts: int, group: str, command: list[str]) -> int:
-    """Build the cluster, run the command on host1, and return its exit code; as process 1, take all others along."""
+def _init(pipe: int, hosts: int, slurm: str, group: str, command: list[str]) -> int:
+    """Build the cluster, run the command, and return its exit code; as process 1, take all others along."""
+    names = [f"host{number}" for number in range(1, hosts + 1)]
     try:
-        _build([f"host{number}" for number in range(1, hosts + 1)])
+        _build(names)
+        environment = _environment() if slurm == NO_SLURM else _start_slurm(names, slurm)
     except (OSError, subprocess.CalledProcessError) as error:
         why = getattr(error, "stderr", None) or error
         print(f"emulated-cluster: the hosts could not be made: {why}", file=sys.stderr)
         return NOT_SET_UP
+    except emulated_slurm.SlurmError as error:
+        print(f"emulated-cluster: Slurm: {error}", file=sys.stderr)
+        return NOT_SET_UP
     child = subprocess.Popen(
-        _enter("host1", command),
-        env=_environment(),
+        _enter("host1", command) if slurm == NO_SLURM else command,
+        env=environment,
         process_group=0 if group == "own" else None,
         # the only thread so far
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, {*PASSED_ON, signal.SIGCHLD}),  # noqa: PLW1509 - no other thread runs
@@ -165,7 +204,9 @@ def _build(hosts: list[str]) -> None:
     for path in (NETWORKS, NAMES, SHARED_MEMORY, FOLDER, FOLDER / "tmp"):
         path.mkdir()
     _ip([], ["link add bridge0 type bridge", "link set bridge0 up"])
-    table = ["127.0.0.1 localhost"]
+    # hosts have one way to each other, and the init's own, which Slurm uses
+    _ip([], ["link set lo up", f"address add {emulated_slurm.ADDRESS}/24 dev bridge0"])
+    table = ["127.0.0.1 localhost", f"{emulated_slurm.ADDRESS} {emulated_slurm.LOGIN}"]
     for number, host in enumerate(hosts, 1):
         address = f"10.0.0.{number}"
         table.append(f"{address} {host}")
@@ -176,7 +217,7 @@ def _build(hosts: list[str]) -> None:
         cable = f"link add port{number} type veth peer name eth0 netns {host}"
         _ip([], [cable, f"link set port{number} master bridge0 up"])
         _ip(["-n", host], ["link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up"])
-    socket.sethostname("emulated-cluster")
+    socket.sethostname(emulated_slurm.LOGIN)
     (FOLDER / "hosts").write_text("\n".join(table) + "\n", encoding="utf-8")
     _run("mount", "--bind", str(FOLDER / "hosts"), "/etc/hosts")
     (FOLDER / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts), encoding="utf-8")
@@ -194,6 +235,14 @@ def _environment() -> dict[str, str]:
         "HYDRA_HOST_FILE": str(FOLDER / "hostfile"),
         "TMPDIR": str(FOLDER / "tmp"),
     }
+
+
+def _start_slurm(hosts: list[str], slurm: str) -> dict[str, str]:
+    """Start Slurm; what mpiexec is told is left to the batch system."""
+    commands, expansion = slurm.rsplit(":", 1)
+    folder = FOLDER / "slurm"
+    found = emulated_slurm.start(Path(commands), folder, hosts, _enter, expansion=expansion == "1")
+    return {**os.environ, **found, "TMPDIR": str(FOLDER / "tmp")}
 
 
 def _ip(options: list[str], lines: list[str]) -> None:
@@ -246,4 +295,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "ssh":
         print(f"ssh: {_ssh(sys.argv[2:])}", file=sys.stderr)
         sys.exit(SSH_FAILED)
-    sys.exit(_init(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    sys.exit(_init(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]))

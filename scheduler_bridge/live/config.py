@@ -53,6 +53,7 @@ class DaemonConfig:
         withdraw_s: Time for a job to answer a withdrawal; then the resize counts as failed.
         grace_s: Time between TERM and KILL when a job is ended.
         mpiexec: The launcher; None: the one beside the running Python.
+        reach: What the launcher is told about how to reach nodes; by default they are names on this machine.
         limits: What a connection may cost.
     """
 
@@ -65,6 +66,7 @@ class DaemonConfig:
     withdraw_s: float = 5.0
     grace_s: float = 2.0
     mpiexec: Path | None = None
+    reach: tuple[str, ...] = ("-launcher", "fork")
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

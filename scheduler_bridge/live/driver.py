@@ -75,7 +75,8 @@ class Driver:
         self._broken = False
         self._change = asyncio.Event()
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom)
-        self.executor = Executor(folder, find_mpiexec(config.mpiexec), config.grace_s, self._started, self._ended)
+        mpiexec = find_mpiexec(config.mpiexec)
+        self.executor = Executor(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach)
 
     # what users ask for ---------------------------------------------------------------------------------------------
 

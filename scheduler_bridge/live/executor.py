@@ -43,6 +43,7 @@ class Executor:
         grace_s: Time between TERM and KILL.
         started: Called with the job's id when its processes run.
         ended: Called with the job's id when nothing of it is left.
+        reach: What the MPI launcher is told about how to reach nodes.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Executor:
         grace_s: float,
         started: Callable[[int], None],
         ended: Callable[[int, Ending], None],
+        reach: tuple[str, ...] = ("-launcher", "fork"),
     ) -> None:
         self._folder = folder
         self._mpiexec = mpiexec
         self._grace_s = grace_s
         self._started = started
         self._ended = ended
+        self._reach = reach
         self._runs: dict[int, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._retired: dict[str, asyncio.TimerHandle] = {}
@@ -72,7 +75,7 @@ class Executor:
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, self._mpiexec),
+            command=launch_command(request, nodes, self._mpiexec, self._reach),
             cwd=request.cwd or str(Path.cwd()),
             environment=_environment(request, job_id, endpoint, self._folder.token(key), mark),
             mark=mark,

@@ -48,8 +48,12 @@ def _names_launcher(request: JobRequest) -> bool:
     return Path(request.command[0]).name in _LAUNCHERS
 
 
-def launch_command(request: JobRequest, nodes: tuple[str, ...], mpiexec: Path) -> tuple[str, ...]:
+def launch_command(
+    request: JobRequest, nodes: tuple[str, ...], mpiexec: Path, reach: tuple[str, ...] = ("-launcher", "fork")
+) -> tuple[str, ...]:
     """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
+
+    ``reach`` tells the launcher how to reach them.
 
     If the job's environment says how many places share a node, each node gets so many.
     """
@@ -62,7 +66,7 @@ def launch_command(request: JobRequest, nodes: tuple[str, ...], mpiexec: Path) -
     launcher: tuple[str, ...] = (str(mpiexec),)
     if request.environment.get("APGAS_RESILIENT") == "1":
         launcher = (sys.executable, "-m", "apgas.survive", "--mpiexec", str(mpiexec))
-    return (*launcher, "-launcher", "fork", "-hosts", hosts, "-n", count, *words)
+    return (*launcher, *reach, "-hosts", hosts, "-n", count, *words)
 
 
 def check_command(request: JobRequest) -> None:

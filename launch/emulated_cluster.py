@@ -204,9 +204,7 @@ def _build(hosts: list[str]) -> None:
     for path in (NETWORKS, NAMES, SHARED_MEMORY, FOLDER, FOLDER / "tmp"):
         path.mkdir()
     _ip([], ["link add bridge0 type bridge", "link set bridge0 up"])
-    # hosts have one way to each other, and the init's own, which Slurm uses
-    _ip([], ["link set lo up", f"address add {emulated_slurm.ADDRESS}/24 dev bridge0"])
-    table = ["127.0.0.1 localhost", f"{emulated_slurm.ADDRESS} {emulated_slurm.LOGIN}"]
+    table = ["127.0.0.1 localhost"]
     for number, host in enumerate(hosts, 1):
         address = f"10.0.0.{number}"
         table.append(f"{address} {host}")
@@ -217,7 +215,7 @@ def _build(hosts: list[str]) -> None:
         cable = f"link add port{number} type veth peer name eth0 netns {host}"
         _ip([], [cable, f"link set port{number} master bridge0 up"])
         _ip(["-n", host], ["link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up"])
-    socket.sethostname(emulated_slurm.LOGIN)
+    socket.sethostname("emulated-cluster")
     (FOLDER / "hosts").write_text("\n".join(table) + "\n", encoding="utf-8")
     _run("mount", "--bind", str(FOLDER / "hosts"), "/etc/hosts")
     (FOLDER / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts), encoding="utf-8")
@@ -241,6 +239,11 @@ def _start_slurm(hosts: list[str], slurm: str) -> dict[str, str]:
     """Start Slurm; what mpiexec is told is left to the batch system."""
     commands, expansion = slurm.rsplit(":", 1)
     folder = FOLDER / "slurm"
+    # the init's own network namespace becomes a host, too
+    _ip([], ["link set lo up", f"address add {emulated_slurm.ADDRESS}/24 dev bridge0"])
+    socket.sethostname(emulated_slurm.LOGIN)
+    with Path("/etc/hosts").open("a", encoding="utf-8") as table:
+        table.write(f"{emulated_slurm.ADDRESS} {emulated_slurm.LOGIN}\n")
     found = emulated_slurm.start(Path(commands), folder, hosts, _enter, expansion=expansion == "1")
     return {**os.environ, **found, "TMPDIR": str(FOLDER / "tmp")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from scheduler_bridge.backends.slurm import ReadingError, SlurmError
 from scheduler_bridge.cli import (
     cancel,
     doctor,
@@ -16,6 +17,7 @@ from scheduler_bridge.cli import (
     serve,
     shutdown,
     simulate,
+    slurm,
     submit,
     workload,
 )
@@ -45,6 +47,7 @@ _COMMANDS = (
     policies,
     workload,
     doctor,
+    slurm,
     shutdown,
 )
 for command in _COMMANDS:
@@ -85,6 +88,10 @@ def _told(error: Exception) -> CliError:
             return CliError(str(error), error.why, error.hint)
         case DaemonError():
             return CliError(str(error), hint=error.hint)
+        case SlurmError():
+            return CliError(str(error), hint=error.hint, code=1)
+        case ReadingError():
+            return CliError(str(error), "this version of Slurm says it in another way", "malleable doctor", 1)
         case ControlError():
             return CliError(str(error), hint=error.hint, code=1)
         case UnknownPolicyError():

@@ -9,15 +9,18 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
 from scheduler_bridge import policies
+from scheduler_bridge.backends.slurm import allocated_nodes, inside
 from scheduler_bridge.cli.common import StateOption, state_folder
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import Daemon, DaemonConfig
 from scheduler_bridge.live.config import numbered_nodes
+
+Backend: TypeAlias = Literal["local", "slurm"]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +33,9 @@ def serve(
         int | None, typer.Option("--nodes", min=1, max=100_000, help="Number of nodes: node1, ...")
     ] = None,
     node_names: Annotated[str | None, typer.Option("--node-names", metavar="A,B,C", help="Names instead.")] = None,
+    backend: Annotated[
+        Backend, typer.Option("--backend", help="local: emulated nodes; slurm: those of this Slurm allocation.")
+    ] = "local",
     policy: Annotated[str, typer.Option("--policy", help="See: malleable policies")] = "malleable",
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
@@ -51,15 +57,12 @@ def serve(
     ] = "127.0.0.1",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
-    """Run the scheduler on this machine, with emulated nodes, until it is told to end (TERM, INT or shutdown).
+    """Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, or those of Slurm.
 
     Example: malleable serve --nodes 4 --policy malleable --state /tmp/malleable
     """
-    if (nodes is None) == (node_names is None):
-        raise CliError("serve needs the nodes", "either their number or their names", "give --nodes 4")
-    names = numbered_nodes(nodes) if nodes is not None else tuple((node_names or "").split(","))
     config = DaemonConfig(
-        nodes=names,
+        nodes=_names(nodes, node_names, backend),
         state_dir=state_folder(state),
         policy=policy,
         parameters=policies.parse(policy, parameters or []),
@@ -67,7 +70,19 @@ def serve(
         mpiexec=mpiexec,
     )
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
-    asyncio.run(_serve(config, web, web_host))
+    with inside(config) if backend == "slurm" else contextlib.nullcontext(config) as placed:
+        asyncio.run(_serve(placed, web, web_host))
+
+
+def _names(nodes: int | None, node_names: str | None, backend: Backend) -> tuple[str, ...]:
+    given = (nodes is not None) + (node_names is not None)
+    if backend == "slurm":
+        if given:
+            raise CliError("serve --backend slurm needs no nodes", "Slurm names them", "leave --nodes out")
+        return allocated_nodes()
+    if given != 1:
+        raise CliError("serve needs the nodes", "either their number or their names", "give --nodes 4")
+    return numbered_nodes(nodes) if nodes is not None else tuple((node_names or "").split(","))
 
 
 async def _serve(config: DaemonConfig, web: int | None, web_host: str) -> None:

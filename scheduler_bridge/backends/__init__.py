@@ -1,0 +1,1 @@
+"""Where nodes come from besides this machine: one package per batch system."""

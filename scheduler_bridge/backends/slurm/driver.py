@@ -1,0 +1,151 @@
+"""Calls Slurm's commands: each with a deadline, in a folder of its own, in a session of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler_bridge.backends.slurm import commands, reading
+from scheduler_bridge.backends.slurm.limits import Limits
+from scheduler_bridge.backends.slurm.reading import JobInfo, Step
+
+CALL_S: Final = 15.0
+"""How long one command may take."""
+
+KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER"})
+"""The variables of Slurm that say where it is; the others describe a job, as it was when it began."""
+
+
+class SlurmError(Exception):
+    """Slurm did not do what was asked; the text says what and why, ``hint`` what to do."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables for a command that is to know nothing of the job that it is called in."""
+    given = os.environ if environ is None else environ
+    return {name: value for name, value in given.items() if name in KEPT or not name.startswith(("SLURM_", "SALLOC_"))}
+
+
+class Slurm:
+    """The Slurm of this machine. Its methods may be called from any thread; they block, but never for ever."""
+
+    def __init__(self) -> None:
+        self._limits: Limits | None = None
+        self._asking: subprocess.Popen[str] | None = None
+
+    def interrupt(self) -> None:
+        """Wait no longer for a job that was asked for: ``allocate`` fails, and nothing is left of it."""
+        asking = self._asking
+        if asking is not None and asking.poll() is None:
+            _kill(asking)
+
+    def limits(self) -> Limits:
+        """Return what it lets a job do; asked once.
+
+        Raises:
+            SlurmError: It does not answer.
+        """
+        if self._limits is None:
+            version = reading.version(self._call(commands.VERSION).out)
+            self._limits = Limits.of(version, reading.configuration(self._call(commands.CONFIGURATION).out))
+        return self._limits
+
+    def job(self, number: int) -> JobInfo:
+        """Return what it knows of a job.
+
+        Raises:
+            SlurmError: There is no such job, or no answer.
+        """
+        json = self.limits().json
+        said = self._call(commands.show_job(number, json=json))
+        found = reading.job_of_json(said.out) if json else reading.job_of_text(said.out)
+        if found is None:
+            raise SlurmError(f"Slurm knows no job {number}", "squeue --me lists yours")
+        return found
+
+    def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
+        """Return the steps of ``jobs`` that run."""
+        return reading.steps(self._call(commands.steps(jobs)).out)
+
+    def run(self, words: commands.Words) -> None:
+        """Have it do something.
+
+        Raises:
+            SlurmError: It refuses, or does not answer.
+        """
+        self._call(words)
+
+    def allocate(self, words: commands.Words, wait_s: float) -> int:
+        """Have it make a job without a script, as ``commands.companion`` asks; return its number.
+
+        Raises:
+            SlurmError: It has no node for it within ``wait_s``; nothing of the request is left.
+        """
+        try:
+            said = self._execute(words, wait_s + CALL_S, waits=True)
+        except SlurmError as error:
+            self._revoke(str(error))
+            raise
+        text = said.out + said.err
+        number = reading.allocation(text)
+        if said.code == 0 and number is not None:
+            return number
+        self._revoke(text)
+        raise SlurmError(f"Slurm gives no node: {reading.complaint(said.err)}")
+
+    def _revoke(self, text: str) -> None:
+        number = reading.allocation(text)
+        if number is not None:
+            with suppress(SlurmError):
+                self._call(commands.cancel(number))
+
+    def _call(self, words: commands.Words) -> Said:
+        said = self._execute(words, CALL_S)
+        if said.code != 0:
+            raise SlurmError(f"{' '.join(words)}: {reading.complaint(said.err or said.out)}")
+        return said
+
+    def _execute(self, words: commands.Words, deadline_s: float, *, waits: bool = False) -> Said:
+        # scontrol leaves scripts where it is called
+        with tempfile.TemporaryDirectory(prefix="malleable-slurm-") as folder:
+            try:
+                process = subprocess.Popen(
+                    words, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                )  # fmt: skip
+            except FileNotFoundError:
+                raise SlurmError(f"there is no {words[0]} in PATH", "load Slurm's commands into PATH") from None
+            self._asking = process if waits else self._asking
+            with process:
+                try:
+                    out, err = process.communicate(timeout=deadline_s)
+                except subprocess.TimeoutExpired:
+                    _kill(process)
+                    out, err = process.communicate()
+                    late = f"{words[0]} has not answered within {deadline_s:g} s: {out}{err}"
+                    raise SlurmError(late.strip()) from None
+        return Said(process.returncode, out, err)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,174 @@
+"""What Slurm's commands say, as values: ``scontrol``, ``squeue`` and ``salloc``, as JSON where they can, or as text.
+
+Pure functions; what they are tested with was recorded from real ones.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_bridge.backends.slurm import hostlist
+
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=((?:(?!\s[A-Za-z/:]+=).)*)")
+_GRANTED = re.compile(r"(?:Granted|Pending) job allocation (\d+)")
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_NOT_SAID: Final = frozenset({"(null)", "N/A", "Unknown", "None", ""})
+
+
+class ReadingError(ValueError):
+    """Slurm said something that is not understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A job of Slurm's.
+
+    Attributes:
+        job: Its number.
+        state: RUNNING, PENDING, COMPLETED, ...
+        nodes: Those it holds.
+        batch_host: Where its script runs; empty: nowhere.
+        partition: Where it was submitted to.
+        account: Who pays; empty: nobody.
+        qos: Its quality of service; empty: none.
+        ends_s: When its time is over, in seconds since 1970; None: never.
+        reason: Why it waits or has ended; empty: there is none.
+    """
+
+    job: int
+    state: str
+    nodes: tuple[str, ...]
+    batch_host: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    ends_s: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a job: ``step`` is a number or ``batch``, ``extern``, ``interactive``."""
+
+    job: int
+    step: str
+    nodes: tuple[str, ...]
+
+
+def job_of_json(text: str) -> JobInfo | None:
+    """Read ``scontrol show job N --json``; None: there is no such job.
+
+    Raises:
+        ReadingError: It is something else.
+    """
+    try:
+        jobs = msgspec.json.decode(text)["jobs"]
+        if not jobs:
+            return None
+        job = jobs[0]
+        state = job["job_state"]
+        return JobInfo(
+            job=int(job["job_id"]),
+            state=str(state[0] if isinstance(state, list) else state),
+            nodes=hostlist.expand(job.get("nodes") or ""),
+            batch_host=_said(job.get("batch_host")),
+            partition=_said(job.get("partition")),
+            account=_said(job.get("account")),
+            qos=_said(job.get("qos")),
+            ends_s=_moment(job.get("end_time")),
+            reason=_said(job.get("state_reason")),
+        )
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReadingError(f"scontrol show job --json is not understood: {error!r}") from error
+
+
+def _moment(value: Any) -> float | None:
+    """A moment of the JSON output: a number, or what says whether there is one."""
+    if isinstance(value, dict):
+        return float(value["number"]) if value.get("set") and not value.get("infinite") and value["number"] else None
+    return float(value) if value else None
+
+
+def job_of_text(text: str) -> JobInfo:
+    """Read ``scontrol show job N``.
+
+    Raises:
+        ReadingError: It is something else.
+    """
+    fields = {name: value.strip() for line in text.splitlines() for name, value in _FIELD.findall(line)}
+    try:
+        return JobInfo(
+            job=int(fields["JobId"]),
+            state=fields["JobState"],
+            nodes=hostlist.expand(fields.get("NodeList", "")),
+            batch_host=_said(fields.get("BatchHost")),
+            partition=_said(fields.get("Partition")),
+            account=_said(fields.get("Account")),
+            qos=_said(fields.get("QOS")),
+            ends_s=_date(fields.get("EndTime", "")),
+            reason=_said(fields.get("Reason")),
+        )
+    except (KeyError, ValueError) as error:
+        raise ReadingError(f"scontrol show job is not understood: {error!r}") from error
+
+
+def _said(value: Any) -> str:
+    return "" if value is None or value in _NOT_SAID else str(value)
+
+
+def _date(text: str) -> float | None:
+    if text in _NOT_SAID:
+        return None
+    # Slurm prints the local time of the machine that asks
+    return dt.datetime.fromisoformat(text).astimezone().timestamp()
+
+
+def steps(text: str) -> tuple[Step, ...]:
+    """Read ``squeue --steps -h -o "%i|%N"``.
+
+    Raises:
+        ReadingError: It is something else.
+    """
+    found = []
+    for line in text.split():
+        name, bar, nodes = line.partition("|")
+        job, dot, step = name.partition(".")
+        if not (bar and dot and job.isdigit()):
+            raise ReadingError(f"a line of squeue --steps is not understood: {line!r}")
+        found.append(Step(int(job), step, hostlist.expand(nodes)))
+    return tuple(found)
+
+
+def allocation(text: str) -> int | None:
+    """Return the number of the job that ``salloc`` speaks of, granted or pending; None: of none."""
+    found = _GRANTED.search(text)
+    return int(found[1]) if found else None
+
+
+def configuration(text: str) -> dict[str, str]:
+    """Read ``scontrol show config``: names and values."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+
+
+def version(text: str) -> tuple[int, int, int]:
+    """Read a version of Slurm: ``slurm-wlm 24.11.5``.
+
+    Raises:
+        ReadingError: There is none.
+    """
+    found = _VERSION.search(text)
+    if found is None:
+        raise ReadingError(f"{text.strip()!r} names no version of Slurm")
+    return int(found[1]), int(found[2]), int(found[3] or 0)
+
+
+def complaint(text: str) -> str:
+    """Return why a command failed, in one line, without the name of the command that every line begins with."""
+    lines = [re.sub(r"^\w+: (?:error: |fatal: )?", "", line.strip()) for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it did not say why"

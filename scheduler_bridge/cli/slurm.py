@@ -1,0 +1,127 @@
+"""``malleable slurm``: programs in a Slurm allocation."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, commands, driver, this_job
+from scheduler_bridge.cli.common import ENV_STATE, state_folder
+from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.live import JobRequest
+
+JobArgument = Annotated[int, typer.Argument(min=1, help="Number of the Slurm job.")]
+StateDir = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="State folder; by default one per job.", show_default=False),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(
+        help="Run malleable programs inside a Slurm allocation.\n\nExample: malleable slurm run -- python program.py",
+        no_args_is_help=True,
+    )
+    group.command(context_settings={"ignore_unknown_options": True})(run)
+    group.command()(resize)
+    group.command()(hosts)
+    app.add_typer(group, name="slurm")
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The program, after --")],
+    max_nodes: Annotated[int, typer.Option("--max-nodes", min=1, metavar="N", help="Never more nodes.")] = 1_000_000,
+    min_nodes: Annotated[int, typer.Option("--min-nodes", min=1, metavar="N", help="Never fewer.")] = 1,
+    grow_by: Annotated[
+        str, typer.Option("--grow-by", help="companion, or expand where it is permitted.")
+    ] = "companion",
+    wait_s: Annotated[float, typer.Option("--wait", min=1, metavar="S", help="Seconds to wait for a node.")] = 10.0,
+    deadline_s: Annotated[
+        float, typer.Option("--resize-deadline", min=0.1, metavar="S", help="Seconds for the program to resize.")
+    ] = 60.0,
+    state: StateDir = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")] = False,
+) -> None:
+    """Run a program on all nodes of the allocation that this is called in; it grows and shrinks with it.
+
+    Called in a batch script. Exit code: the program's.
+
+    Example: malleable slurm run --max-nodes 4 -- python -m benchmarks.uts --depth 15
+    """
+    job = this_job()
+    by: GrowBy = "companion" if grow_by == "companion" else "expand"
+    if grow_by not in ("companion", "expand"):
+        raise CliError(
+            f"--grow-by {grow_by}", "nodes come by companion jobs or by expansion", "give companion or expand"
+        )
+    if max_nodes < min_nodes:
+        raise CliError(f"--max-nodes {max_nodes} is below --min-nodes {min_nodes}", hint="swap them")
+    request = JobRequest(
+        name=os.environ.get("SLURM_JOB_NAME") or Path(command[0]).name, command=tuple(command), job_class="malleable",
+        nodes=min_nodes, min_nodes=min_nodes, max_nodes=max_nodes, user=getpass.getuser(), cwd=str(Path.cwd()),
+        launch="mpiexec",
+    )  # fmt: skip
+    logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="malleable: %(message)s")
+    config = SessionConfig(job, request, _state(state, job), by, wait_s, deadline_s)
+    code = asyncio.run(_run(Session(config)))
+    if code:
+        raise typer.Exit(code)
+
+
+async def _run(session: Session) -> int:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, session.request_stop)
+    return await session.run()
+
+
+def resize(
+    job: JobArgument,
+    grow: Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")] = None,
+    shrink: Annotated[int | None, typer.Option("--shrink", min=1, metavar="N", help="Nodes to release.")] = None,
+    state: StateDir = None,
+) -> None:
+    """Have the program of a Slurm job grow or shrink, from any host where Slurm's commands work.
+
+    Example: malleable slurm resize 4711 --grow 2
+    """
+    if (grow is None) == (shrink is None):
+        raise CliError("resize needs a direction", "a job either grows or shrinks", "give --grow 1 or --shrink 1")
+    info = Slurm().job(job)
+    if not info.batch_host:
+        raise CliError(f"job {job} does not run", f"it is {info.state.lower()}", "squeue --me lists yours")
+    direction = f"--grow={grow}" if grow is not None else f"--shrink={shrink}"
+    words = (sys.executable, "-m", "scheduler_bridge.cli", "resize", str(job), direction)
+    there = commands.on_host(job, info.batch_host, (*words, f"--state={_state(state, job)}"))
+    os.execvpe(there[0], there, driver.environment())
+
+
+def hosts(
+    places: Annotated[int, typer.Option("--places", min=1, metavar="N", help="Places on each host.")] = 1,
+    job: Annotated[int | None, typer.Option("--job", min=1, help="By default the one that this is called in.")] = None,
+) -> None:
+    """Print the hosts of an allocation, one a line, as mpiexec -f reads them; the host of the batch script first.
+
+    Example: malleable slurm hosts > hosts.txt
+    """
+    info = Slurm().job(job if job is not None else this_job())
+    first = info.batch_host or (info.nodes[0] if info.nodes else "")
+    for node in sorted(info.nodes, key=lambda node: node != first):
+        typer.echo(f"{node}:{places}")
+
+
+def _state(given: Path | None, job: int) -> Path:
+    """The state folder of a session: the same on every host, so that one command line reaches it from all."""
+    if given is not None:
+        return given.absolute()
+    base = os.environ.get(ENV_STATE)
+    return state_folder(Path(base) if base else None) / f"slurm-{job}"

@@ -1,0 +1,27 @@
+"""Counts a tree again and again, until so many orders have been carried out, or for ever, and says what came out."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import apgas
+import glb
+from benchmarks.levelbag import Count
+from benchmarks.uts.samples import bag_of
+from benchmarks.uts.tree import Tree
+
+
+def main(orders: int) -> None:
+    tree = Tree(depth=11, seed=19, branching=4)
+    counts = set()
+    print("up", flush=True)
+    while sum(record.outcome == "done" for record in apgas.resizes()) < orders:
+        counts.add(glb.compute(bag_of(tree), Count, glb.Config(workers=1)).result.value)
+    done = [(record.kind, record.n) for record in apgas.resizes() if record.outcome == "done"]
+    wrong = [*(counts - {tree.known_nodes()})]
+    print(f"resizes {done}, wrong counts {wrong}, on {os.uname().nodename}", flush=True)
+
+
+if __name__ == "__main__":
+    apgas.run(main, int(sys.argv[1]))

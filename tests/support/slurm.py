@@ -1,0 +1,168 @@
+"""A real Slurm on emulated hosts; needs root or user namespaces, and Debian's packages when it is first used."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from apgas.testing.leftovers import MARK, kill, living, patiently
+from support.hosts import CLUSTER
+from support.mpi import BIN, ROOT
+
+REQUIRED = "MALLEABLE_REQUIRE_SLURM"
+PATIENCE_S = 60.0
+_INSTALL_S = 300.0
+_ASK_S = 30.0
+_PAUSE_S = 0.05
+_CONSOLE = Path(__file__).parent / "programs" / "slurm_console.py"
+
+
+@functools.cache
+def why_no_slurm() -> str:
+    """Tries to install and to start Slurm; returns why it cannot be done here, or nothing."""
+    for arguments in (["--install-slurm"], ["--slurm", "--hosts", "1", "--", "true"]):
+        try:
+            done = subprocess.run(
+                [sys.executable, str(CLUSTER), *arguments], capture_output=True, text=True, check=False,
+                timeout=_INSTALL_S, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"emulated-cluster {arguments[0]} has not ended after {_INSTALL_S:g} s"
+        if done.returncode:
+            return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
+    return ""
+
+
+def need_slurm() -> None:
+    """Skips the test where Slurm cannot run; fails it there if MALLEABLE_REQUIRE_SLURM=1 demands it."""
+    why = why_no_slurm()
+    if why and os.environ.get(REQUIRED) == "1":
+        pytest.fail(f"{REQUIRED}=1, but {why}")
+    if why:
+        pytest.skip(why)
+
+
+class Cluster:
+    """Four hosts, host1 to host4, with two cores each, and Slurm on them.
+
+    Args:
+        folder: Where jobs write, and where their state folders are.
+        options: Further options of the emulated cluster.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.mark = uuid.uuid4().hex
+        self._errors = (folder / "cluster.err").open("w+", encoding="utf-8")
+        self._process = subprocess.Popen(
+            [sys.executable, str(CLUSTER), "--slurm", *options, "--", sys.executable, str(_CONSOLE)],
+            env={
+                **os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT), "PATH": f"{BIN}:{os.environ['PATH']}",
+                "MALLEABLE_STATE": str(folder / "state"),
+            },
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def __enter__(self) -> Cluster:
+        self.run("true")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        to, from_ = self._pipes()
+        to.close()
+        try:
+            self._process.wait(PATIENCE_S)
+            assert not patiently(lambda: living(self.mark)), "processes of the cluster are left"
+        finally:
+            kill(self.mark)
+            self._process.wait()
+            from_.close()
+            self._errors.close()
+
+    def run(self, *command: str | Path, code: int | None = 0) -> str:
+        """Run a command on the login host, and return what it wrote; fails if it does not return ``code``."""
+        told = self._told(*command)
+        if code is not None and told["code"] != code:
+            raise AssertionError(f"{command}: {told}\n{self.texts()}")
+        return str(told["out"]) + str(told["err"])
+
+    def _told(self, *command: str | Path) -> dict[str, Any]:
+        to, from_ = self._pipes()
+        to.write(json.dumps({"command": [str(word) for word in command], "timeout_s": _ASK_S}) + "\n")
+        to.flush()
+        line = from_.readline()
+        if not line:
+            self._errors.seek(0)
+            raise AssertionError(f"the cluster has ended: {self._errors.read()}")
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def _pipes(self) -> tuple[IO[str], IO[str]]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        return self._process.stdin, self._process.stdout
+
+    def submit(self, nodes: int, script: str, *options: str) -> int:
+        """Submit a batch script; its output goes to ``job-N.txt``; return its number."""
+        path = self.folder / f"script-{uuid.uuid4().hex[:8]}.sh"
+        path.write_text(f"#!/bin/bash\ncd {ROOT}\n{script}\n", encoding="utf-8")
+        output = f"--output={self.folder}/job-%j.txt"
+        told = self.run("sbatch", "--parsable", f"--nodes={nodes}", "--exclusive", output, *options, path)
+        return int(told.split()[0])
+
+    def text(self, job: int) -> str:
+        """What a batch script has written so far."""
+        path = self.folder / f"job-{job}.txt"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def texts(self) -> str:
+        """What all of them have written."""
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("job-*.txt")))
+
+    def held(self) -> dict[int, tuple[str, ...]]:
+        """The nodes that running jobs hold, as squeue says."""
+        jobs = [line.split() for line in self.run("squeue", "-h", "-t", "R", "-o", "%i %N").splitlines()]
+        return {int(job): tuple(self.run("scontrol", "show", "hostnames", nodes).split()) for job, nodes in jobs}
+
+    def nodes(self) -> list[str]:
+        """All nodes that any running job holds."""
+        return sorted(node for nodes in self.held().values() for node in nodes)
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait until ``holds`` returns True."""
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            if time.monotonic() > end:
+                said = "\n".join(self.run(*words, code=None) for words in (["squeue"], ["squeue", "-s"], ["sinfo"]))
+                raise AssertionError(f"never {what}\n{said}\n{self.texts()}")
+            time.sleep(_PAUSE_S)
+
+    def resize(self, job: int, change: str) -> None:
+        """Order a resize as soon as the program of ``job`` takes orders, and none is under way."""
+        words = ("malleable", "slurm", "resize", str(job), change)
+        self.until(lambda: "is told to" in self.run(*words, code=None), f"job {job} takes orders")
+
+    def until_nodes(self, count: int) -> list[str]:
+        """Wait until jobs hold so many nodes in all; return them."""
+        self.until(lambda: len(self.nodes()) == count, f"{count} nodes are held")
+        return self.nodes()
+
+    def until_says(self, job: int, words: str) -> str:
+        """Wait until a batch script has written ``words``."""
+        self.until(lambda: words in self.text(job), f"job {job} says {words!r}")
+        return self.text(job)
+
+    def until_over(self, job: int) -> str:
+        """Wait until no job is left; return what ``job`` has written."""
+        self.until(lambda: not self.run("squeue", "-h").strip(), "no job is left")
+        return self.text(job)

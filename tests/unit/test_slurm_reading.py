@@ -1,0 +1,109 @@
+"""What Slurm's commands say, as recorded from Slurm 24.11.5, and lists of hosts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_bridge.backends.slurm import hostlist, reading
+from scheduler_bridge.backends.slurm.limits import Limits
+from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, Step
+
+RECORDED = Path(__file__).parent / "recorded_slurm"
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ()),
+        ("(null)", ()),
+        ("login", ("login",)),
+        ("host[1-3]", ("host1", "host2", "host3")),
+        ("n[08-10,2],x-1", ("n08", "n09", "n10", "n2", "x-1")),
+        ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
+        ("a[1],b[3-3]c", ("a1", "b3c")),
+    ],
+)
+def test_lists_of_hosts(text: str, names: tuple[str, ...]) -> None:
+    assert hostlist.expand(text) == names
+
+
+@pytest.mark.parametrize("text", ["a[", "a[1-]", "a[x]", "a,,b", "a]1[", "a[1-1000000]"])
+def test_what_is_no_list_of_hosts(text: str) -> None:
+    with pytest.raises(ValueError, match=r"host|range"):
+        hostlist.expand(text)
+
+
+def test_a_job_reads_the_same_from_json_and_from_text() -> None:
+    from_json = reading.job_of_json(recorded("show-job-24.11.json"))
+    from_text = reading.job_of_text(recorded("show-job-24.11.txt"))
+    assert from_json is not None
+    assert from_json.ends_s == 1826726194.0
+    assert from_text.ends_s is not None  # the text is in the local time of where it was recorded
+    for info in (from_json, from_text):
+        assert (info.job, info.state, info.nodes, info.batch_host) == (1, "RUNNING", ("host1", "host2"), "host1")
+        assert (info.partition, info.account, info.qos, info.reason) == ("main", "", "", "")
+
+
+def test_other_forms_of_the_json_are_understood() -> None:
+    told: dict[str, Any] = json.loads(recorded("show-job-24.11.json"))
+    told["jobs"][0] |= {"job_state": "PENDING", "end_time": 0, "nodes": "", "batch_host": None, "account": "physics"}
+    told["jobs"][0]["state_reason"] = "Resources"
+    assert reading.job_of_json(json.dumps(told)) == JobInfo(
+        job=1, state="PENDING", nodes=(), partition="main", account="physics", reason="Resources"
+    )
+    assert reading.job_of_json('{"jobs": []}') is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"jobs": [{}]}', '{"jobs": [{"job_id": 1, "job_state": "RUNNING", "nodes": "a["}]}']
+)
+def test_json_that_is_something_else_is_refused(text: str) -> None:
+    with pytest.raises(ReadingError, match="not understood"):
+        reading.job_of_json(text)
+
+
+def test_text_that_is_something_else_is_refused() -> None:
+    with pytest.raises(ReadingError, match="not understood"):
+        reading.job_of_text("slurm_load_jobs error: Invalid job id specified")
+
+
+def test_steps() -> None:
+    assert reading.steps(recorded("steps-24.11.txt")) == (
+        Step(1, "0", ("host1", "host2")),
+        Step(1, "batch", ("host1",)),
+    )
+    with pytest.raises(ReadingError, match="squeue --steps"):
+        reading.steps("slurm_load_jobs error")
+
+
+def test_what_salloc_says() -> None:
+    assert reading.allocation(recorded("salloc-granted.txt")) == 2
+    assert reading.allocation(recorded("salloc-no-node.txt")) == 2  # which is to be cancelled
+    assert reading.allocation(recorded("salloc-busy.txt")) is None
+    assert reading.complaint(recorded("salloc-busy.txt")) == "Unable to allocate resources: Requested nodes are busy"
+    assert reading.complaint(" \n") == "it did not say why"
+
+
+def test_limits_of_the_version_here_and_of_others() -> None:
+    configuration = reading.configuration(recorded("show-config-24.11.txt"))
+    limits = Limits.of(reading.version("slurm-wlm 24.11.5"), configuration)
+    assert limits == Limits(version=(24, 11, 5), auth="auth/slurm", expansion=True, once=False, json=True)
+    assert limits.sentences() == (
+        "Slurm 24.11.5, auth/slurm",
+        "jobs grow by companion jobs or by expansion (--grow-by expand)",
+    )
+    old = Limits.of((22, 5, 8), {"AuthType": "auth/munge", "AccountingStorageType": "accounting_storage/none"})
+    assert (old.expansion, old.once, old.json) == (False, True, False)
+    assert "only once" in " ".join(old.sentences())
+    assert not Limits.of((22, 5, 8), {"AccountingStorageType": "accounting_storage/slurmdbd"}).once
+    assert "another version" in " ".join(Limits.of((30, 5, 0), {}).sentences())
+    with pytest.raises(ReadingError, match="no version"):
+        reading.version("command not found")

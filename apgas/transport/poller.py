@@ -3,9 +3,9 @@
 To wake a thread that sleeps on another core takes longer than a short message and its answer: the sender's system call
 wakes the core, and the core the thread. So a thread whose last events have come in quick succession stays awake for as
 long as the next one should take, and looks again and again. It gives its core away between two looks; where somebody
-else wants that core, or the interpreter, a look takes long, and the thread goes to sleep as ever. Staying awake in vain
-takes ``AWAKE_S`` at most and has to be earned by ``STREAK`` quick events first, so it is a small part of a busy
-exchange at worst, and nothing where there is none.
+else wants that core, or the interpreter, a look takes long, and the thread goes to sleep as ever. Staying awake is for
+``AWAKE_S`` at most and has to be earned by quick events in a row: by twice as many after each time that it was in vain,
+by half as many after each time that it was not.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Final, TypeAlias
 Events: TypeAlias = list[tuple[int, int]]
 """File descriptors, and what they are ready for."""
 
-QUICK_S: Final = 100e-6
-"""An event that comes within this time was quick."""
-STREAK: Final = 16
-"""So many of them in a row make it worth while to stay awake."""
+QUICK_S: Final = 200e-6
+"""An event that comes within this time was quick; that of a round trip in which all sleep is."""
 AWAKE_S: Final = 100e-6
-"""For how long, at most."""
+"""For how long a thread stays awake, at most."""
+LEAST_PRICE: Final = 2
+"""So many quick events in a row make it worth while to stay awake, at first and where that pays."""
+MOST_PRICE: Final = 256
+"""Likewise, where it was in vain again and again."""
 STALL_S: Final = 30e-6
 """A look that takes longer says that the core, or the interpreter, is wanted elsewhere."""
 
@@ -37,7 +39,7 @@ class Poller:
         give_way: Gives the core away to threads that are ready to run, if there are any.
 
     Attributes:
-        streak: How many quick events there have been in a row.
+        price: How many quick events in a row have to come before it stays awake.
     """
 
     def __init__(
@@ -46,7 +48,8 @@ class Poller:
         clock: Callable[[], float] = time.monotonic,
         give_way: Callable[[], None] = os.sched_yield,
     ) -> None:
-        self.streak = 0
+        self.price = LEAST_PRICE
+        self._streak = 0
         self._look = look
         self._clock = clock
         self._give_way = give_way
@@ -56,14 +59,16 @@ class Poller:
         if timeout_s is not None and timeout_s <= AWAKE_S:
             return self._look(timeout_s)
         began_s = self._clock()
-        if self.streak >= STREAK:
+        if self._streak >= self.price:
             events = self._stay_awake(began_s)
             if events:
+                self.price = max(self.price // 2, LEAST_PRICE)
                 return events
-            self.streak = 0
+            self.price = min(2 * self.price, MOST_PRICE)
+            self._streak = 0
             return self._look(None if timeout_s is None else max(0.0, timeout_s - (self._clock() - began_s)))
         events = self._look(timeout_s)
-        self.streak = self.streak + 1 if self._clock() - began_s < QUICK_S else 0
+        self._streak = self._streak + 1 if self._clock() - began_s < QUICK_S else 0
         return events
 
     def _stay_awake(self, began_s: float) -> Events:

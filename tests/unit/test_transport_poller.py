@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apgas.transport.poller import AWAKE_S, QUICK_S, STALL_S, STREAK, Events, Poller
+from apgas.transport.poller import AWAKE_S, LEAST_PRICE, MOST_PRICE, QUICK_S, STALL_S, Events, Poller
 
 LOOK_S = 1e-6
 EVENT: Events = [(3, 1)]
@@ -37,24 +37,28 @@ class World:
         self._due_s = self.now_s + event_in_s
         return self.poller.poll(timeout_s)
 
-    def earn(self, events: int = STREAK) -> None:
-        for _ in range(events):
-            assert self.poll(QUICK_S / 2) == EVENT
+    def earn(self) -> None:
+        for _ in range(self.poller.price):
+            assert self.poll(QUICK_S / 4) == EVENT
+
+    def fail(self) -> None:
+        self.earn()
+        assert self.poll(2 * QUICK_S) == EVENT
+        assert self.asked[-1] is None
 
 
 def test_it_sleeps_until_events_have_come_in_quick_succession() -> None:
     world = World()
-    world.earn(STREAK - 1)
-    assert world.asked == [None]
-    assert world.poll(QUICK_S / 2) == EVENT
-    assert world.asked == [None]
-    assert world.poll(QUICK_S / 2) == EVENT
+    for _ in range(LEAST_PRICE):
+        assert world.poll(QUICK_S / 4) == EVENT
+        assert world.asked == [None]
+    assert world.poll(QUICK_S / 4) == EVENT
     assert set(world.asked) == {0.0}
 
 
 def test_one_slow_event_ends_the_succession() -> None:
     world = World()
-    world.earn(STREAK - 1)
+    world.poll(QUICK_S / 4)
     world.poll(2 * QUICK_S)
     world.earn()
     assert world.asked == [None]
@@ -65,10 +69,10 @@ def test_it_stays_awake_as_long_as_that_pays() -> None:
     world.earn()
     for _ in range(5):
         assert world.poll(AWAKE_S / 2) == EVENT
-        assert None not in world.asked
+        assert set(world.asked) == {0.0}
 
 
-def test_staying_awake_in_vain_is_short_and_has_to_be_earned_again() -> None:
+def test_staying_awake_in_vain_is_short_and_part_of_the_time_there_is() -> None:
     world = World()
     world.earn()
     before_s = world.now_s
@@ -78,8 +82,21 @@ def test_staying_awake_in_vain_is_short_and_has_to_be_earned_again() -> None:
     assert len(awake) * LOOK_S <= AWAKE_S + 2 * LOOK_S
     assert asleep is not None
     assert world.now_s - before_s == pytest.approx(0.5, abs=3 * LOOK_S)
+
+
+def test_what_was_in_vain_costs_twice_as_much_and_half_as_much_once_it_pays() -> None:
+    world = World()
+    for price in (2, 4, 8):
+        assert world.poller.price == price * LEAST_PRICE // 2
+        world.fail()
     world.earn()
     assert world.asked == [None]
+    for price in (4, 2, 1, 1):
+        assert world.poll(AWAKE_S / 2) == EVENT
+        assert world.poller.price == price * LEAST_PRICE
+    for _ in range(20):
+        world.fail()
+    assert world.poller.price == MOST_PRICE
 
 
 def test_it_goes_to_sleep_where_the_core_is_wanted_elsewhere() -> None:

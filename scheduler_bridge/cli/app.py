@@ -8,6 +8,7 @@ from scheduler_bridge.backends.slurm import ReadingError, SlurmError
 from scheduler_bridge.cli import (
     cancel,
     doctor,
+    experiment,
     explain,
     nodes,
     policies,
@@ -46,6 +47,7 @@ _COMMANDS = (
     simulate,
     policies,
     workload,
+    experiment,
     doctor,
     slurm,
     shutdown,

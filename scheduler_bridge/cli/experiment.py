@@ -1,0 +1,114 @@
+"""``malleable experiment``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+from rich import box
+from rich.table import Table
+
+from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
+from scheduler_bridge.cli.errors import CliError
+
+ENV_DATA: Final = "MALLEABLE_DATA"
+EXPERIMENTS: Final = {"real-runs-simulated": "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator"}
+"""Names and what they do."""
+_COLUMNS: Final = 15
+"""So many columns of a table are shown; the files have all of them."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(experiment)
+
+
+def experiment(
+    name: Annotated[str | None, typer.Argument(help="An experiment.", show_default="list them")] = None,
+    scale: Annotated[Literal["small", "full"], typer.Option("--scale", help="Minutes, or all of it.")] = "small",
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", envvar=ENV_DATA, help="Folder with the reference data.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write tables, figures and a page.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Repeat an experiment of the papers and compare with what they print.
+
+    Example: malleable experiment real-runs-simulated --scale full --data reference-data --out report
+    """
+    if name is None:
+        if as_json:
+            print_json(EXPERIMENTS)
+        else:
+            for known, what in EXPERIMENTS.items():
+                typer.echo(f"{known:24} {what}")
+        return
+    if name not in EXPERIMENTS:
+        raise CliError(f"unknown experiment {name!r}", f"there are {', '.join(EXPERIMENTS)}", "malleable experiment")
+    outcome = _run(name, scale, data)
+    if as_json:
+        print_json(_plain(outcome))
+    else:
+        _show(outcome)
+    if out is not None:
+        from scheduler_bridge.experiments.outcome import write_outcome
+
+        again = f"malleable experiment {name} --scale {scale}"
+        for path in write_outcome(outcome, out, reproduce=f"{again}\n# {ENV_DATA}={os.environ.get(ENV_DATA, data)}"):
+            if not as_json:
+                typer.echo(f"written: {path}")
+
+
+def _run(name: str, scale: Literal["small", "full"], data: Path | None) -> Any:
+    from scheduler_bridge.experiments.real_runs import BadReferenceError
+    from scheduler_bridge.experiments.real_runs.experiment import run
+
+    if data is None:
+        raise CliError(f"{name} needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR")
+    try:
+        return run(data, scale, lambda what: typer.echo(f"simulating {what}", err=True))
+    except BadReferenceError as error:
+        raise CliError(str(error), "the published data have this file", "give --data DIR") from None
+
+
+def _show(outcome: Any) -> None:
+    from scheduler_bridge.experiments.outcome import shown
+
+    for data in outcome.tables[:2]:
+        table = Table(title=data.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
+        for index, column in enumerate(data.columns[:_COLUMNS]):
+            table.add_column(column, justify="right" if index else "left", min_width=5)
+        for row in data.rows:
+            table.add_row(*(shown(value) for value in row[:_COLUMNS]))
+        print_rich(table)
+    for remark in outcome.remarks:
+        typer.echo(f"- {remark}")
+    typer.echo(f"\n{outcome.verdict}")
+
+
+def _plain(outcome: Any) -> dict[str, Any]:
+    return {
+        "experiment": outcome.name,
+        "verdict": outcome.verdict,
+        "passed": outcome.passed,
+        "remarks": outcome.remarks,
+        "tables": {
+            table.name: [dict(zip(_unique(table.columns), row, strict=True)) for row in table.rows]
+            for table in outcome.tables
+        },
+    }
+
+
+def _unique(columns: tuple[str, ...]) -> list[str]:
+    """Column names of which none is there twice: a plain one gets the last one with a unit before it."""
+    names: list[str] = []
+    base = ""
+    for column in columns:
+        if column in ("simulated", "error %", "change %"):
+            names.append(f"{base} {column}")
+        else:
+            base = column.removesuffix(" measured")
+            names.append(column)
+    return names

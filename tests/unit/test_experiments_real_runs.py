@@ -1,0 +1,136 @@
+"""The real runs of the 2024 paper in the simulator: the model by hand, and the published data where they are there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from scheduler_bridge.cli.app import run
+from scheduler_bridge.experiments.real_runs import (
+    BadReferenceError,
+    Costs,
+    RunKey,
+    compare,
+    measured,
+    read_reference,
+    simulated,
+)
+from scheduler_bridge.experiments.real_runs.data import RealJob
+from scheduler_bridge.experiments.real_runs.model import seconds_on
+
+SCALING = {("UTS", "18"): {1: 190.0, 2: 100.0, 4: 60.0}}
+COSTS = Costs(release_s=2.0, ready_s=6.0, grow_s=5.0, shrink_s=10.0)
+JOB = RealJob(1, "UTS_18_rigid_2", ("UTS", "18"), False, 2, 2, 0.0, 0.0, 100.0, 2, 0, 0, False)
+
+
+def test_runtimes_lie_on_a_power_law_between_the_measured_ones() -> None:
+    scaling = {1: 160.0, 4: 40.0, 16: 20.0}
+    assert seconds_on(scaling, 4) == pytest.approx(40)
+    assert seconds_on(scaling, 2) == pytest.approx(80)
+    assert seconds_on(scaling, 8) == pytest.approx(40 / 2**0.5)
+    assert seconds_on(scaling, 32) == pytest.approx(20 / 2**0.5)
+
+
+def test_a_job_that_waits_starts_when_the_nodes_of_another_are_released() -> None:
+    whole = [replace(JOB, job_id=number, min_nodes=32, max_nodes=32, start_nodes=32) for number in (1, 2)]
+    scaling = {("UTS", "18"): {16: 120.0, 32: 100.0}}
+    ours = simulated(whole, scaling, "fcfs", COSTS)
+    assert (ours.makespan_s, ours.wait_s, ours.runtime_s) == pytest.approx((202, 51, 100))
+    assert ours.utilization == pytest.approx(100 * 204 / 202)
+
+
+def test_a_job_whose_resize_failed_takes_as_long_as_it_did() -> None:
+    job = replace(JOB, malleable=True, min_nodes=1, max_nodes=4, start_nodes=4, end_s=300.0, failed=True)
+    ours = simulated([job], SCALING, "malleable-compat", COSTS)
+    assert (ours.runtime_s, ours.grows, ours.shrinks) == pytest.approx((300, 0, 0))
+
+
+def test_orders_cost_what_they_cost() -> None:
+    first = replace(JOB, malleable=True, min_nodes=1, max_nodes=32)
+    scaling = {("UTS", "18"): {1: 3200.0, 32: 100.0}}
+    other = replace(JOB, job_id=2, submit_s=20.0, min_nodes=16, max_nodes=16, start_nodes=16)
+    ours = simulated([first, other], scaling, "malleable-compat", COSTS)
+    assert ours.shrinks == 1
+    assert ours.wait_s == pytest.approx(10 / 2, abs=0.1)
+
+
+def test_measured_runs_know_no_utilization_where_jobs_were_resized() -> None:
+    real = measured([JOB, replace(JOB, job_id=2, submit_s=50.0, start_s=60.0, end_s=160.0)], COSTS)
+    assert (real.makespan_s, real.turnaround_s, real.wait_s) == (160, 105, 5)
+    assert real.utilization == pytest.approx(100 * 2 * 204 / (32 * 160))
+    assert measured([replace(JOB, grows=1)], COSTS).utilization is None
+
+
+def test_missing_and_broken_data_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadReferenceError, match=r"jobs.csv: not there"):
+        read_reference(tmp_path)
+    folder = tmp_path / "reference/real-runs-32-nodes"
+    folder.mkdir(parents=True)
+    (folder / "jobs.csv").write_text("strategy,malleable_percent\nFCFS,0\n")
+    with pytest.raises(BadReferenceError, match=r"jobs.csv: KeyError"):
+        read_reference(tmp_path)
+
+
+def test_the_published_runs_are_told_apart(data_folder: Path) -> None:
+    reference = read_reference(data_folder)
+    assert len(reference.runs) == 240
+    assert all(len(jobs) == 25 for jobs in reference.runs.values())
+    assert RunKey("MalleableStrategy", 100, 47, 1) in reference.runs
+    assert sum(job.failed for jobs in reference.runs.values() for job in jobs) == 24
+
+
+def test_a_few_real_runs_are_met_within_five_percent(data_folder: Path) -> None:
+    comparison = compare(read_reference(data_folder), shares=(0, 40), seeds=(42, 45, 46, 47))
+    assert len(comparison.compat) == 8
+    for cell in comparison.compat:
+        for name in ("makespan_s", "turnaround_s"):
+            error = cell.error(name, sound=True)
+            assert error is not None
+            assert abs(error) < 5, (cell.strategy, cell.share, name)
+    gain = comparison.correct[0].means("wait_s")
+    assert gain[0] is not None
+    assert gain[1] is not None
+    assert gain[1] < 0.8 * gain[0]  # a correct EASY waits less than the published one
+
+
+@pytest.mark.slow
+def test_all_real_runs_are_met(data_folder: Path) -> None:
+    comparison = compare(read_reference(data_folder), shares=range(0, 101, 20), seeds=range(42, 52), replicas=2)
+    inside, judged = comparison.within()
+    assert judged == 96
+    assert inside >= 91
+
+
+def test_the_command_writes_tables_figures_and_a_page(
+    data_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment", "real-runs-simulated", "--data", str(data_folder), "--out", str(tmp_path / "out"), "--json"]
+    assert run(words) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {row["malleable %"] for row in result["tables"]["means"]} == {0, 60, 100}
+    assert "makespan s error %" in result["tables"]["batches"][0]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http" not in page
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "batches.csv",
+        "batches.png",
+        "correct-policies.csv",
+        "means.csv",
+        "means.png",
+        "report.html",
+    }
+
+
+def test_mistakes_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["experiment", "nothing"]) == 2
+    assert "unknown experiment" in capsys.readouterr().err
+    assert run(["experiment", "real-runs-simulated", "--data", str(tmp_path)]) == 2
+    assert "not there" in capsys.readouterr().err
+    assert run(["experiment"]) == 0
+    assert "real-runs-simulated" in capsys.readouterr().out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_bridge.cli.errors import CliError, culprit
+from scheduler_bridge.cli.toml_file import line_of, read_toml
 from scheduler_bridge.live import JobRequest, SubmitError
 from scheduler_bridge.live.template import resolve_program
 
@@ -30,7 +29,6 @@ _KEYS: Final = (
     "rho",
 )
 _REQUIRED: Final = ("command",)
-_SYNTAX_AT = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +46,7 @@ class JobFile:
         Raises:
             CliError: It cannot be read, is not TOML, or has an unknown or lacks a required key.
         """
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise CliError(f"{path}: {reason}", hint="give a job file, or a command after --") from None
-        try:
-            values = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            found = _SYNTAX_AT.search(str(error))
-            line = found[1] if found else str(len(text.splitlines()))
-            what = _SYNTAX_AT.sub("", str(error)).strip()
-            raise CliError(f"{path}:{line}: {what}", "a job file is TOML", "for example: nodes = 2") from None
+        text, values = read_toml(path, "a job file", "give a job file, or a command after --")
         file = cls(path, text, values)
         for key in values:
             if key not in _KEYS:
@@ -97,14 +84,7 @@ class JobFile:
 
     def error(self, field: str, what: str, why: str = "", hint: str = "") -> CliError:
         """Return an error about ``field`` (a key of the file or a field of the request), with its line."""
-        return CliError(f"{self.path}:{self._line(_key_of(field))}: {what}", why, hint)
-
-    def _line(self, key: str) -> int:
-        form = re.compile(rf"\s*\[?[\"']?{re.escape(key)}[\"']?\s*[=.\]]") if key else None
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            if form is not None and form.match(line):
-                return number
-        return 1
+        return CliError(f"{self.path}:{line_of(self.text, _key_of(field))}: {what}", why, hint)
 
 
 def _key_of(field: str) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from scheduler_bridge.cli.common import JsonOption, StateOption, print_json, print_rich, state_folder
-from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.live import ControlClient, ControlError
-from scheduler_bridge.live.state import HISTORY
-from scheduler_bridge.record import RunRecord, decode_record
+from scheduler_bridge.live import ControlClient, ControlError, read_run
+from scheduler_bridge.live.store import DATABASE
+from scheduler_bridge.record import RunRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +21,10 @@ def register(app: typer.Typer) -> None:
 def report(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the picture.")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write the picture of the run.")] = None,
+    swf: Annotated[
+        Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs as a workload for malleable simulate.")
+    ] = None,
+    run: Annotated[int | None, typer.Option("--run", min=1, help="A run as malleable history lists it.")] = None,
     state: StateOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -30,7 +32,8 @@ def report(
 
     Example: malleable report --html run.html
     """
-    record = _record(state_folder(state))
+    folder = state_folder(state)
+    record = read_run(folder, run) if run is not None else _record(folder)
     if html is not None:
         from scheduler_bridge.report.page import write_page
 
@@ -39,13 +42,17 @@ def report(
         from scheduler_bridge.report.gantt import write_png
 
         write_png([record], png)
+    if swf is not None:
+        from scheduler_bridge.workloads import workload_of, write_swf
+
+        write_swf(workload_of(record), swf)
     if as_json:
         print_json(record)
         return
     from scheduler_bridge.report.tables import job_table
 
     print_rich(job_table(record))
-    for path in (html, png):
+    for path in (html, png, swf):
         if path is not None:
             typer.echo(f"written: {path}")
 
@@ -54,10 +61,6 @@ def _record(folder: Path) -> RunRecord:
     try:
         return ControlClient(folder).record()
     except ControlError:
-        try:
-            return decode_record((folder / HISTORY).read_bytes())
-        except FileNotFoundError:
-            pass
-        except (OSError, msgspec.DecodeError) as error:
-            raise CliError(f"{folder / HISTORY} cannot be read: {error}", code=1) from None
-        raise
+        if not (folder / DATABASE).exists():
+            raise
+        return read_run(folder)

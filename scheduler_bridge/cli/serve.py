@@ -16,6 +16,7 @@ import typer
 from scheduler_bridge import policies
 from scheduler_bridge.backends.slurm import allocated_nodes, inside
 from scheduler_bridge.cli.common import StateOption, state_folder
+from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import Daemon, DaemonConfig
 from scheduler_bridge.live.config import numbered_nodes
@@ -36,14 +37,22 @@ def serve(
     backend: Annotated[
         Backend, typer.Option("--backend", help="local: emulated nodes; slurm: those of this Slurm allocation.")
     ] = "local",
-    policy: Annotated[str, typer.Option("--policy", help="See: malleable policies")] = "malleable",
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="A configuration (TOML); options go before it.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="See: malleable policies", show_default="malleable")
+    ] = None,
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
     ] = None,
     state: StateOption = None,
     resize_deadline_s: Annotated[
-        float, typer.Option("--resize-deadline", min=0.1, metavar="S", help="Seconds for a job to carry an order out.")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            "--resize-deadline", min=0.1, metavar="S", help="Seconds to carry an order out.", show_default="60"
+        ),
+    ] = None,
     mpiexec: Annotated[
         Path | None,
         typer.Option("--mpiexec", metavar="FILE", help="MPI launcher.", show_default="the one beside this Python"),
@@ -53,39 +62,60 @@ def serve(
         typer.Option("--web", min=0, max=65535, metavar="PORT", help="Serve a live page and metrics there (0: any)."),
     ] = None,
     web_host: Annotated[
-        str, typer.Option("--web-host", metavar="ADDRESS", help="Address of the page; whoever reaches it may read it.")
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            "--web-host",
+            metavar="ADDRESS",
+            help="Address of the page; whoever reaches it may read it.",
+            show_default="127.0.0.1",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
     """Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, or those of Slurm.
 
     Example: malleable serve --nodes 4 --policy malleable --state /tmp/malleable
     """
-    config = DaemonConfig(
-        nodes=_names(nodes, node_names, backend),
+    file = read_config(config) if config is not None else ServeFile()
+    chosen = policy or file.policy or "malleable"
+    parameters_of_file = file.parameters if policy in (None, file.policy) else {}
+    if state is None and config is not None and file.state is not None:
+        state = config.parent / file.state
+    options = {
+        "host": file.host,
+        "resize_deadline_s": resize_deadline_s or file.resize_deadline_s,
+        "grace_s": file.grace_s,
+        "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
+    }
+    settings = DaemonConfig(
+        nodes=_names(nodes, node_names, backend, file),
         state_dir=state_folder(state),
-        policy=policy,
-        parameters=policies.parse(policy, parameters or []),
-        resize_deadline_s=resize_deadline_s,
-        mpiexec=mpiexec,
+        policy=chosen,
+        parameters={**parameters_of_file, **policies.parse(chosen, parameters or [])},
+        **{name: value for name, value in options.items() if value is not None},  # type: ignore[arg-type]  # by name
     )
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
-    with inside(config) if backend == "slurm" else contextlib.nullcontext(config) as placed:
-        asyncio.run(_serve(placed, web, web_host))
+    page = Web(file.web.port if web is None and file.web else web or 0, web_host or (file.web or Web()).host)
+    with inside(settings) if backend == "slurm" else contextlib.nullcontext(settings) as placed:
+        asyncio.run(_serve(placed, page if web is not None or file.web else None))
 
 
-def _names(nodes: int | None, node_names: str | None, backend: Backend) -> tuple[str, ...]:
+def _names(nodes: int | None, node_names: str | None, backend: Backend, file: ServeFile) -> tuple[str, ...]:
+    """Return the names that were asked for; options count more than the configuration."""
     given = (nodes is not None) + (node_names is not None)
     if backend == "slurm":
         if given:
             raise CliError("serve --backend slurm needs no nodes", "Slurm names them", "leave --nodes out")
         return allocated_nodes()
-    if given != 1:
+    wanted = nodes if nodes is not None else file.nodes
+    if given > 1 or (node_names is None and wanted is None):
         raise CliError("serve needs the nodes", "either their number or their names", "give --nodes 4")
-    return numbered_nodes(nodes) if nodes is not None else tuple((node_names or "").split(","))
+    if node_names is not None or wanted is None:
+        return tuple((node_names or "").split(","))
+    return numbered_nodes(wanted) if isinstance(wanted, int) else wanted
 
 
-async def _serve(config: DaemonConfig, web: int | None, web_host: str) -> None:
+async def _serve(config: DaemonConfig, web: Web | None) -> None:
     daemon = Daemon(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -93,7 +123,7 @@ async def _serve(config: DaemonConfig, web: int | None, web_host: str) -> None:
     async with daemon, contextlib.AsyncExitStack() as beside:
         page = ""
         if web is not None:
-            page = f", page {await beside.enter_async_context(_page(daemon, web, web_host))}"
+            page = f", page {await beside.enter_async_context(_page(daemon, web))}"
         count = f"{len(config.nodes)} nodes" if len(config.nodes) > 1 else "1 node"
         sys.stdout.write(
             f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{page}\n"
@@ -103,7 +133,7 @@ async def _serve(config: DaemonConfig, web: int | None, web_host: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _page(daemon: Daemon, port: int, host: str) -> AsyncIterator[str]:
+async def _page(daemon: Daemon, web: Web) -> AsyncIterator[str]:
     """Serve the live page meanwhile; yields where."""
     try:
         from scheduler_bridge.web import WebConfig, WebServer
@@ -111,5 +141,5 @@ async def _page(daemon: Daemon, port: int, host: str) -> AsyncIterator[str]:
         raise CliError(
             f"the live page needs {error.name}", "it is not installed", 'pip install "malleable-apgas[web]"'
         ) from None
-    async with WebServer(daemon, WebConfig(port=port, host=host)) as server:
+    async with WebServer(daemon, WebConfig(port=web.port, host=web.host)) as server:
         yield server.url

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +31,7 @@ from scheduler_bridge.live.requests import (
     Submit,
     SubmitError,
     Submitted,
+    Use,
 )
 from scheduler_bridge.live.state import CONTROL_SOCKET, LOCK
 from scheduler_bridge.record import RunRecord, decode_record
@@ -91,6 +93,14 @@ class ControlClient:
             ControlError: It cannot be resized so, no such job, no daemon, or no answer.
         """
         return self._ask(Resize(job=job_id, delta=delta), Done).text
+
+    def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            ControlError: No such policy, a wrong parameter, no daemon, or no answer.
+        """
+        self._ask(Use(policy=policy, parameters=dict(parameters or {})), Done)
 
     def explain(self, job_id: int) -> Explanation:
         """Return why a job is where it is, and how that came about.

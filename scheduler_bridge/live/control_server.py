@@ -8,8 +8,9 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 import msgspec
 
@@ -37,7 +38,9 @@ from scheduler_bridge.live.requests import (
     Submit,
     SubmitError,
     Submitted,
+    Use,
 )
+from scheduler_bridge.policies import UnknownPolicyError
 from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
@@ -60,6 +63,9 @@ class Controlled(Protocol):
 
     def resize(self, job_id: int, delta: int) -> int:
         """Have a job resized; return the change ordered; raises ``KeyError`` or ``ValueError``."""
+
+    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
+        """Let another policy decide; raises ``UnknownPolicyError`` or ``ValueError``."""
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is; raises ``KeyError``."""
@@ -174,6 +180,8 @@ class ControlServer:
                 return self._target.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
+            case Use():
+                return self._use(request)
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
             case Shutdown():
@@ -181,6 +189,13 @@ class ControlServer:
                 return Done(text="the scheduler ends")
             case _:
                 assert_never(request)
+
+    def _use(self, request: Use) -> AnyReply:
+        try:
+            self._target.use(request.policy, request.parameters)
+        except (UnknownPolicyError, ValueError, TypeError) as error:
+            return Failure(reason=str(error), hint="malleable policies describes them")
+        return Done(text=f"{request.policy} decides from now on")
 
     def _concern(self, request: Cancel | Resize | Explain) -> AnyReply:
         """Carry out what is about one job."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -116,6 +116,13 @@ class Explain(Request, frozen=True, tag="explain", kw_only=True):
     job: Annotated[int, Meta(ge=0)]
 
 
+class Use(Request, frozen=True, tag="use", kw_only=True):
+    """Let another policy decide from now on; answered by ``Done``."""
+
+    policy: Annotated[str, Meta(max_length=200)]
+    parameters: dict[str, Any] = {}
+
+
 class Report(Request, frozen=True, tag="report"):
     """Give the record of the run so far; answered by ``Recorded``."""
 
@@ -218,7 +225,7 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
     hint: str = ""
 
 
-AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Explain | Report | Shutdown
+AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Use | Explain | Report | Shutdown
 AnyReply: TypeAlias = Submitted | Snapshot | Done | Explained | Recorded | Failure
 
 REQUESTS: Final = msgspec.json.Decoder(AnyRequest)

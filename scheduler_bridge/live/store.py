@@ -261,6 +261,22 @@ class Store:
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
+    def extent(self, era: int) -> tuple[int, float]:
+        """Return how many jobs an era had, and its last moment in seconds of its clock.
+
+        Raises:
+            DaemonError: The database is damaged.
+        """
+        query = """
+            SELECT (SELECT count(*) FROM entries, json_each(events)
+                    WHERE era = ?1 AND value->>'type' = 'JobSubmitted'),
+                   (SELECT coalesce(max(at_s), 0) FROM entries WHERE era = ?1)"""
+        try:
+            jobs, seconds = self._base.execute(query, (era,)).fetchone()
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        return int(jobs), float(seconds)
+
     def last_seq(self) -> int:
         """Return the number of the last row; 0 if there is none."""
         return int(self._base.execute("SELECT coalesce(max(seq), 0) FROM entries").fetchone()[0])

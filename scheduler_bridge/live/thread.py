@@ -69,6 +69,15 @@ class DaemonThread:
         """
         self._call(lambda daemon: daemon.cancel(job_id))
 
+    def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            UnknownPolicyError: There is none of this name.
+            ValueError: A parameter is wrong.
+        """
+        self._call(lambda daemon: daemon.use(policy, dict(parameters or {})))
+
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is, and how that came about.
 
@@ -160,7 +169,9 @@ class DaemonThread:
 
     def _call(self, ask: Callable[[Daemon], _T]) -> _T:
         async def asked(daemon: Daemon) -> _T:
-            return ask(daemon)
+            result = ask(daemon)
+            await daemon.durable()
+            return result
 
         return self._await(asked, None)
 

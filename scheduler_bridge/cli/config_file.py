@@ -1,0 +1,67 @@
+"""The configuration of a scheduler: TOML, with errors that name the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from scheduler_bridge.cli.errors import CliError, culprit
+from scheduler_bridge.cli.toml_file import line_of, read_toml
+
+NodeName = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the live page is served."""
+
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    host: str = "127.0.0.1"
+
+
+class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"parameters": "set"}):
+    """What a configuration may say; what it leaves out is as without it.
+
+    Attributes:
+        nodes: How many emulated nodes, or their names.
+        policy: Name of the policy.
+        parameters: Its parameters (``[set]``).
+        state: The state folder; as seen from the file.
+        host: Address at which jobs reach the scheduler.
+        resize_deadline_s: Seconds for a job to carry an order out.
+        grace_s: Seconds between TERM and KILL when a job is ended.
+        mpiexec: The MPI launcher.
+        web: Where the live page is served (``[web]``).
+    """
+
+    nodes: Annotated[int, Meta(ge=1, le=100_000)] | tuple[NodeName, ...] | None = None
+    policy: str | None = None
+    parameters: dict[str, Any] = {}
+    state: str | None = None
+    host: str | None = None
+    resize_deadline_s: Annotated[float, Meta(gt=0)] | None = None
+    grace_s: Annotated[float, Meta(ge=0)] | None = None
+    mpiexec: str | None = None
+    web: Web | None = None
+
+
+def read_config(path: Path) -> ServeFile:
+    """Read a configuration.
+
+    Raises:
+        CliError: It cannot be read, or says something that it may not; the text names the line.
+    """
+    text, values = read_toml(path, "a configuration", "give a configuration, or --nodes 4")
+    known = {field.encode_name for field in msgspec.structs.fields(ServeFile)}
+    for key in values:
+        if key not in known:
+            raise CliError(
+                f"{path}:{line_of(text, key)}: unknown key {key!r}", f"a configuration has {', '.join(sorted(known))}"
+            )
+    try:
+        return msgspec.convert(values, ServeFile)
+    except msgspec.ValidationError as error:
+        field, what = culprit(error)
+        raise CliError(f"{path}:{line_of(text, field)}: {field}: {what}", hint="see: malleable serve --help") from None

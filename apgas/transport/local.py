@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from apgas.errors import UsageError
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
+from apgas.transport.delivery import Delivery
 from apgas.transport.loop import EventLoop
 from apgas.transport.onloop import OnLoop
 from apgas.transport.peers import PeerBook
 from apgas.transport.wire import Frame, checked
-
-_logger = logging.getLogger(__name__)
 
 
 class LocalNetwork:
@@ -58,11 +56,11 @@ class LocalTransport(OnLoop):
         self._network = network
         self._address = address
         self._place = -1
-        self._receiver: Receiver | None = None
         self._peers = PeerBook()
         self._lock = threading.Lock()
         self._outgoing: dict[int, LocalTransport] = {}
         self._incoming: dict[int, LocalTransport] = {}
+        self._delivery = Delivery(self._loop, self._incoming)
         self._closing = False
 
     @property
@@ -73,9 +71,9 @@ class LocalTransport(OnLoop):
     def start(self, place: int, receiver: Receiver) -> None:
         """Become ``place`` and begin to deliver; see ``Transport``."""
         with self._lock:
-            if self._receiver is not None or self._closing:
+            if self._delivery.receiver is not None or self._closing:
                 raise UsageError("a transport is started once, and before it is closed")
-            self._place, self._receiver = place, receiver
+            self._place, self._delivery.receiver = place, receiver
         self._loop.start()
 
     def learn(self, peers: Mapping[int, Address]) -> None:
@@ -98,7 +96,7 @@ class LocalTransport(OnLoop):
         frame = Frame(self._place, bytes(head), [bytearray(view) for view in checked(head, buffers)])
         with self._lock:
             if dst == self._place and self._running():
-                self._loop.call_soon(partial(self._deliver, frame))
+                self._loop.call_soon(partial(self._delivery.frame, frame))
                 return
             peer = self._link(dst)
             if peer is not None:
@@ -126,14 +124,7 @@ class LocalTransport(OnLoop):
 
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
         """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
-
-        def look() -> None:
-            if place in self._incoming:
-                self._peers.await_gone(place, callback)
-            else:
-                callback()
-
-        self._loop.call_soon(look)
+        self._delivery.on_gone(place, callback)
 
     def close(self, timeout_s: float = 1.0) -> None:  # noqa: ARG002 - nothing here takes time to flush
         """End everything; see ``Transport``.
@@ -150,7 +141,7 @@ class LocalTransport(OnLoop):
         self._network.leave(self._address)
         for peer in outgoing.values():
             peer.call_soon(partial(peer.post_end, self._place))
-        if self._receiver is None:
+        if self._delivery.receiver is None:
             # Those who have connected to a transport that was never started are to be told, too.
             self._loop.start()
         self._loop.stop()
@@ -158,7 +149,7 @@ class LocalTransport(OnLoop):
             peer.call_soon(partial(peer.post_broken, self._place))
 
     def _running(self) -> bool:
-        if self._closing or self._receiver is None:
+        if self._closing or self._delivery.receiver is None:
             raise TransportClosedError("the transport is not running")
         return True
 
@@ -187,20 +178,13 @@ class LocalTransport(OnLoop):
     def post_take(self, frame: Frame) -> None:
         """Take a frame of a connected place."""
         if frame.src in self._incoming:
-            self._deliver(frame)
-
-    def _deliver(self, frame: Frame) -> None:
-        try:
-            if self._receiver is not None:
-                self._receiver.on_frame(frame.src, frame.head, frame.buffers)
-        except Exception:
-            _logger.exception("the receiver failed on a frame of place %d", frame.src)
+            self._delivery.frame(frame)
 
     def post_end(self, place: int) -> None:
         """Learn that the connection from ``place`` has ended."""
         if self._incoming.pop(place, None) is not None:
             self._lose(place, "it closed its connection")
-            self._tell_gone(place)
+            self._delivery.gone(place)
 
     def post_broken(self, place: int) -> None:
         """Learn that ``place`` has ended our connection to it."""
@@ -218,11 +202,7 @@ class LocalTransport(OnLoop):
         incoming = self._incoming.pop(place, None)
         if incoming is not None:
             incoming.call_soon(partial(incoming.post_broken, self._place))
-        if not self._closing and self._receiver is not None:
-            self._receiver.on_lost(place, reason)
+        if not self._closing:
+            self._delivery.lost(place, reason)
         if incoming is not None:
-            self._tell_gone(place)
-
-    def _tell_gone(self, place: int) -> None:
-        for callback in self._peers.take_gone(place):
-            self._loop.call_soon(callback)
+            self._delivery.gone(place)

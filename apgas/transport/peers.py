@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from apgas.transport.base import Address, UnknownPeerError
 
@@ -16,7 +16,6 @@ class PeerBook:
         self._addresses: dict[int, Address] = {}
         self._forgotten: set[int] = set()
         self._lost: set[int] = set()
-        self._gone_callbacks: dict[int, list[Callable[[], None]]] = {}
 
     def learn(self, peers: Mapping[int, Address]) -> None:
         """Add places; those forgotten or lost stay so."""
@@ -60,13 +59,3 @@ class PeerBook:
                 return False
             self._lost.add(place)
             return True
-
-    def await_gone(self, place: int, callback: Callable[[], None]) -> None:
-        """Keep ``callback`` for the end of the connection from ``place``."""
-        with self._lock:
-            self._gone_callbacks.setdefault(place, []).append(callback)
-
-    def take_gone(self, place: int) -> Iterable[Callable[[], None]]:
-        """Return the callbacks for the end of the connection from ``place``, once."""
-        with self._lock:
-            return self._gone_callbacks.pop(place, ())

@@ -17,6 +17,7 @@ from apgas.transport.auth import Caller, Listener, check_token
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
 from apgas.transport.channel import Channel
 from apgas.transport.connector import Connector
+from apgas.transport.delivery import Delivery
 from apgas.transport.door import Door
 from apgas.transport.incoming import Incoming
 from apgas.transport.loop import EventLoop
@@ -72,12 +73,12 @@ class TcpTransport(OnLoop):
         self._token = check_token(token)
         self._config = config or TcpConfig()
         self._place = -1
-        self._receiver: Receiver | None = None
         self._peers = PeerBook()
         self._lock = threading.Lock()
         self._close_lock = threading.Lock()
         self._outgoing: dict[int, _Outgoing] = {}
         self._incoming: dict[int, Incoming] = {}
+        self._delivery = Delivery(self._loop, self._incoming)
         self._scratch = bytearray(SCRATCH_BYTES)
         self._budget = Budget(self._config.shared_bytes)
         self._closing = False
@@ -104,9 +105,9 @@ class TcpTransport(OnLoop):
         if not 0 <= place <= MAX_PLACE:
             raise UsageError(f"{place} is no place id: it must be from 0 to {MAX_PLACE}")
         with self._lock:
-            if self._receiver is not None or self._closing:
+            if self._delivery.receiver is not None or self._closing:
                 raise UsageError("a transport is started once, and before it is closed")
-            self._place, self._receiver = place, receiver
+            self._place, self._delivery.receiver = place, receiver
         self._loop.call_soon(partial(self._open_door, self._doors[0]))
         self._loop.start()
 
@@ -118,7 +119,7 @@ class TcpTransport(OnLoop):
             OSError: It cannot listen there.
         """
         with self._lock:
-            if self._closing or self._receiver is None:
+            if self._closing or self._delivery.receiver is None:
                 raise TransportClosedError("the transport is not running")
             door = self._new_door(near.Listening(host))
             self._doors.append(door)
@@ -144,12 +145,12 @@ class TcpTransport(OnLoop):
 
     def send(self, dst: int, head: bytes, buffers: Sequence[Buffer] = (), *, soon: bool = False) -> None:
         """Send one frame; see ``Transport``."""
-        if self._closing or self._receiver is None or self._loop.abandoned:
+        if self._closing or self._delivery.receiver is None or self._loop.abandoned:
             raise TransportClosedError("the transport is not running")
         if dst == self._place:
             views = checked(head, buffers, self._config.limits)
             frame = Frame(dst, bytes(head), [bytearray(view) for view in views])
-            self._loop.call_soon(partial(self._deliver, frame))
+            self._loop.call_soon(partial(self._delivery.frame, frame))
             return
         outgoing = self._outgoing.get(dst) or self._open(dst)
         if buffers and outgoing.channel.lends:
@@ -187,14 +188,7 @@ class TcpTransport(OnLoop):
 
     def on_gone(self, place: int, callback: Callable[[], None]) -> None:
         """Run ``callback`` when the connection from ``place`` has ended; see ``Transport``."""
-
-        def look() -> None:
-            if place in self._incoming:
-                self._peers.await_gone(place, callback)
-            else:
-                callback()
-
-        self._loop.call_soon(look)
+        self._delivery.on_gone(place, callback)
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Flush for at most ``timeout_s`` seconds, then end everything; see ``Transport``.
@@ -211,7 +205,7 @@ class TcpTransport(OnLoop):
             self._closed = True
             with self._lock:
                 self._closing = True
-                running = self._receiver is not None
+                running = self._delivery.receiver is not None
             if running:
                 self._loop.call_soon(self._flush_all)
                 self._drained.wait(timeout_s)
@@ -230,7 +224,7 @@ class TcpTransport(OnLoop):
 
     def _open(self, place: int) -> _Outgoing:
         with self._lock:
-            if self._closing or self._receiver is None:
+            if self._closing or self._delivery.receiver is None:
                 raise TransportClosedError("the transport is not running")
             address = self._peers.address_of(place)
             outgoing = self._outgoing.get(place)
@@ -265,15 +259,8 @@ class TcpTransport(OnLoop):
             _logger.warning("refused a second connection of place %d", place)
             return False
         decoder = partial(Decoder, place, self._scratch, self._config.limits)
-        self._incoming[place] = Incoming(self._loop, sock, decoder, self._deliver, partial(self._on_end, place))
+        self._incoming[place] = Incoming(self._loop, sock, decoder, self._delivery.frame, partial(self._on_end, place))
         return True
-
-    def _deliver(self, frame: Frame) -> None:
-        assert self._receiver is not None
-        try:
-            self._receiver.on_frame(frame.src, frame.head, frame.buffers)
-        except Exception:
-            _logger.exception("the receiver failed on a frame of place %d", frame.src)
 
     def _on_broken(self, place: int, reason: str) -> None:
         """Our connection to ``place`` failed: deliver what it had sent already, then report."""
@@ -287,7 +274,7 @@ class TcpTransport(OnLoop):
         """The connection from ``place`` has ended."""
         del self._incoming[place]
         self._lose(place, reason)
-        self._tell_gone(place)
+        self._delivery.gone(place)
 
     def _lose(self, place: int, reason: str) -> None:
         if not self._peers.lose(place):
@@ -300,14 +287,10 @@ class TcpTransport(OnLoop):
         incoming = self._incoming.pop(place, None)
         if incoming is not None:
             incoming.close()
-        if not self._closing and self._receiver is not None:
-            self._receiver.on_lost(place, reason)
+        if not self._closing:
+            self._delivery.lost(place, reason)
         if incoming is not None:
-            self._tell_gone(place)
-
-    def _tell_gone(self, place: int) -> None:
-        for callback in self._peers.take_gone(place):
-            self._loop.call_soon(callback)
+            self._delivery.gone(place)
 
     def _drop_outgoing(self, place: int) -> None:
         with self._lock:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from scheduler_bridge.cli.common import JsonOption, StateOption, print_json, print_rich, state_folder
+from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import ControlClient, ControlError, read_run
+from scheduler_bridge.live.state import HISTORY
 from scheduler_bridge.live.store import DATABASE
-from scheduler_bridge.record import RunRecord
+from scheduler_bridge.record import RunRecord, decode_record
 
 
 def register(app: typer.Typer) -> None:
@@ -61,6 +64,12 @@ def _record(folder: Path) -> RunRecord:
     try:
         return ControlClient(folder).record()
     except ControlError:
-        if not (folder / DATABASE).exists():
-            raise
-        return read_run(folder)
+        if (folder / DATABASE).exists():
+            return read_run(folder)
+        try:  # What runs inside a Slurm job keeps no log.
+            return decode_record((folder / HISTORY).read_bytes())
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.DecodeError) as error:
+            raise CliError(f"{folder / HISTORY} cannot be read: {error}", code=1) from None
+        raise

@@ -8,9 +8,8 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 import msgspec
 
@@ -29,6 +28,7 @@ from scheduler_bridge.live.requests import (
     Explained,
     Failure,
     JobRequest,
+    Manage,
     Recorded,
     Report,
     Resize,
@@ -64,8 +64,8 @@ class Controlled(Protocol):
     def resize(self, job_id: int, delta: int) -> int:
         """Have a job resized; return the change ordered; raises ``KeyError`` or ``ValueError``."""
 
-    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
-        """Let another policy decide; raises ``UnknownPolicyError`` or ``ValueError``."""
+    def manage(self, request: Manage) -> str:
+        """Carry out what an operator wants; say what was done; raises ``ValueError`` if that cannot be."""
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is; raises ``KeyError``."""
@@ -181,7 +181,7 @@ class ControlServer:
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
             case Use():
-                return self._use(request)
+                return self._manage(request)
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
             case Shutdown():
@@ -190,12 +190,13 @@ class ControlServer:
             case _:
                 assert_never(request)
 
-    def _use(self, request: Use) -> AnyReply:
+    def _manage(self, request: Manage) -> AnyReply:
         try:
-            self._target.use(request.policy, request.parameters)
-        except (UnknownPolicyError, ValueError, TypeError) as error:
+            return Done(text=self._target.manage(request))
+        except UnknownPolicyError as error:
             return Failure(reason=str(error), hint="malleable policies describes them")
-        return Done(text=f"{request.policy} decides from now on")
+        except (ValueError, TypeError) as error:
+            return Failure(reason=str(error))
 
     def _concern(self, request: Cancel | Resize | Explain) -> AnyReply:
         """Carry out what is about one job."""

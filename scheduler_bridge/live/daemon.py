@@ -17,7 +17,7 @@ from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver
 from scheduler_bridge.live.journal import Journal
-from scheduler_bridge.live.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.live.requests import JobRequest, Manage, Snapshot, SubmitError
 from scheduler_bridge.live.restore import Restored, restore
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.store import Store, StoreError
@@ -196,6 +196,15 @@ class Daemon:
             ValueError: A parameter is wrong.
         """
         self._serving().use(policy, parameters)
+
+    def manage(self, request: Manage) -> str:
+        """Carry out what an operator wants; say what was done.
+
+        Raises:
+            ValueError: It cannot be done.
+        """
+        self.use(request.policy, request.parameters)
+        return f"{request.policy} decides from now on"
 
     async def durable(self) -> None:
         """Wait until everything so far outlasts the daemon (or the disk is known to take nothing)."""

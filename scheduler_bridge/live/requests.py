@@ -225,6 +225,8 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
     hint: str = ""
 
 
+Manage: TypeAlias = Use
+"""What operators ask for, beyond single jobs."""
 AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Use | Explain | Report | Shutdown
 AnyReply: TypeAlias = Submitted | Snapshot | Done | Explained | Recorded | Failure
 

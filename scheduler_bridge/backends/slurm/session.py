@@ -29,7 +29,7 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.control_server import ControlServer
-from scheduler_bridge.live.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.live.requests import JobRequest, Manage, Snapshot, SubmitError
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.template import check_command, find_mpiexec, launch_command
 from scheduler_bridge.model import JobSpec, wording
@@ -238,6 +238,14 @@ class Session:
         """
         self._require(job_id)
         return status.explanation(job_id, self._config.request, self._now, self._now_s())
+
+    def manage(self, request: Manage) -> str:
+        """Refuse: there is no policy here, and the nodes are Slurm's.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError("this is one program in a Slurm job: it has no policy, and its nodes are Slurm's")
 
     async def durable(self) -> None:
         """Return at once: a session ends with its program, and remembers nothing beyond that."""

@@ -8,29 +8,38 @@ import msgspec
 
 
 class StartJob(msgspec.Struct, frozen=True, tag=True):
-    """Start the job on ``nodes``, place 0 on the first; answered by ``JobStarted`` or ``JobEnded``."""
+    """Start the job on ``nodes``, place 0 on the first; answered by ``JobStarted`` or ``JobEnded``.
+
+    Attributes:
+        job_id: Which job.
+        nodes: Where.
+        cores: How many cores of each of the nodes it may use; empty: all.
+    """
 
     job_id: int
     nodes: tuple[str, ...]
+    cores: tuple[int, ...] = ()
 
 
 class SendOrder(msgspec.Struct, frozen=True, tag=True):
-    """Tell the job to resize; answered by completed, failed, or deferred and then one of the two.
+    """Tell the job to resize, or to use other numbers of cores; answered by completed, failed, or deferred and one.
 
     Attributes:
         job_id: Whom to tell.
         order: Unique number of the order.
-        kind: Grow or shrink.
+        kind: Grow, shrink, or workers: use ``cores`` of the nodes from now on.
         nodes: Grow: the nodes to use, held for the job from now on. Shrink: the nodes that the scheduler would like
-            back; the job chooses.
-        count: How many nodes.
+            back; the job chooses. Workers: all its nodes.
+        count: How many nodes. Workers: the fewest cores of a node.
+        cores: How many cores of each of the nodes.
     """
 
     job_id: int
     order: int
-    kind: Literal["grow", "shrink"]
+    kind: Literal["grow", "shrink", "workers"]
     nodes: tuple[str, ...]
     count: int
+    cores: tuple[int, ...] = ()
 
 
 class KillJob(msgspec.Struct, frozen=True, tag=True):

@@ -59,6 +59,13 @@ class ShrinkCompleted(msgspec.Struct, frozen=True, tag=True):
     nodes: tuple[str, ...]
 
 
+class WorkersChanged(msgspec.Struct, frozen=True, tag=True):
+    """The job computes with the cores that the order names."""
+
+    job_id: int
+    order: int
+
+
 class ResizeFailed(msgspec.Struct, frozen=True, tag=True):
     """The job refused or aborted the order and goes on at its old size."""
 
@@ -120,6 +127,7 @@ Event: TypeAlias = (
     | MalleableEnded
     | GrowCompleted
     | ShrinkCompleted
+    | WorkersChanged
     | ResizeFailed
     | ResizeDeferred
     | EvolvingRequest

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from scheduler_bridge.core.lifecycle import HOLDING, JobState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
+
+_ORDER_OF: Final = {JobState.GROWING: "grow", JobState.SHRINKING: "shrink", JobState.ADJUSTING: "workers"}
 
 
 class InvariantError(RuntimeError):
@@ -22,8 +26,12 @@ def check_touched(state: SchedulerState) -> None:
         size = len(job.allotment)
         state.counted += size - job.counted
         job.counted = size
-    if state.counted != state.pool.held:
-        raise InvariantError(f"jobs hold {state.counted} nodes, the pool says {state.pool.held}")
+        if state.sharing.stacks and (found := _share_contradiction(state, job)):
+            raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
+    if state.counted != state.pool.held + state.pool.extra:
+        raise InvariantError(
+            f"jobs hold {state.counted} nodes, the pool says {state.pool.held} and {state.pool.extra} again"
+        )
 
 
 def check_all(state: SchedulerState) -> None:
@@ -37,8 +45,16 @@ def check_all(state: SchedulerState) -> None:
     if found := state.pool.check():
         raise InvariantError(found)
     held = sum([len(job.allotment) for job in state.active.values()])
-    if held != state.pool.held:
-        raise InvariantError(f"jobs hold {held} nodes, the pool says {state.pool.held}")
+    if held != state.pool.held + state.pool.extra:
+        raise InvariantError(f"jobs hold {held} nodes, the pool says {state.pool.held} and {state.pool.extra} again")
+    met = 0
+    for stack in state.sharing.stacks:
+        if stack.ranks & met:
+            raise InvariantError("a node is in two stacks")
+        met |= stack.ranks
+    for job in state.active.values():
+        if found := _share_contradiction(state, job):
+            raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
 
 
 def _check_job(state: SchedulerState, job: TrackedJob) -> None:
@@ -69,12 +85,12 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
 def _order_contradiction(job: TrackedJob) -> str:
     """What is wrong with the job's order; empty if nothing is."""
     order, state = job.order, job.state
-    resizing = state in (JobState.GROWING, JobState.SHRINKING)
+    resizing = state in _ORDER_OF
     if order is None:
         return "its order is lost" if resizing else ""
     if not resizing and state is not JobState.ENDING:
         return "has an order that nobody waits for"
-    if resizing and (order.kind == "grow") != (state is JobState.GROWING):
+    if resizing and order.kind != _ORDER_OF[state]:
         return "has an order of the other kind"
     if not job.spec.is_malleable:
         return "a rigid job has an order"
@@ -82,4 +98,19 @@ def _order_contradiction(job: TrackedJob) -> str:
         return "the order's nodes are not the job's"
     if order.kind == "shrink" and len(job.allotment) - order.count < job.spec.min_nodes and not job.losses:
         return f"the order leads below {job.spec.min_nodes} nodes"
+    return ""
+
+
+def _share_contradiction(state: SchedulerState, job: TrackedJob) -> str:
+    """What is wrong with the job's part of shared nodes; empty if nothing is."""
+    sharing = state.sharing
+    for stack in sharing.stacks.of(job.spec.job_id):
+        if stack.ranks & ~job.allotment.ranks:
+            return f"shares nodes that it does not hold: {stack}"
+        if sharing.stacks.spare(stack) < 0:
+            return f"a core is in two allotments: {stack}"
+        if len(stack.cores) > sharing.jobs_per_node:
+            return f"the policy lets {sharing.jobs_per_node} jobs share a node: {stack}"
+        if (stack.cores[job.spec.job_id] < 1) != (job.state is JobState.CLAIMING):
+            return f"uses {stack.cores[job.spec.job_id]} cores: {stack}"
     return ""

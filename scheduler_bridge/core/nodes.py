@@ -43,6 +43,8 @@ class NodePool:
         self._free_count = len(self._names)
         self._held_count = 0
         self._down_count = 0
+        self._shared = 0
+        self._extra = 0
 
     @property
     def names(self) -> Sequence[str]:
@@ -63,6 +65,11 @@ class NodePool:
     def held(self) -> int:
         """How many nodes jobs hold, those out of service included."""
         return self._held_count
+
+    @property
+    def extra(self) -> int:
+        """By how much the sizes of the jobs exceed the number of nodes that they hold, since they share some."""
+        return self._extra
 
     def __len__(self) -> int:
         return len(self._names)
@@ -99,14 +106,18 @@ class NodePool:
         return NodeState.HELD
 
     def owner(self, node: str) -> int | None:
-        """The job that holds the node."""
+        """The job that holds the node; the first of them if they share it."""
+        return next(iter(self.holders(node)), None)
+
+    def holders(self, node: str) -> list[int]:
+        """The jobs that hold the node, in the order in which they got their first one."""
         bit = 1 << self._rank[node]
-        return next((job_id for job_id, ranks in self._holds.items() if ranks & bit), None)
+        return [job_id for job_id, ranks in self._holds.items() if ranks & bit]
 
     def owners(self) -> dict[str, int]:
-        """The jobs that hold nodes, by node."""
+        """The jobs that hold nodes, by node; the first one where several share it."""
         names = self._names
-        return {names[rank]: job_id for job_id, ranks in self._holds.items() for rank in members(ranks)}
+        return {names[rank]: job_id for job_id, ranks in reversed(self._holds.items()) for rank in members(ranks)}
 
     def holds(self, job_id: int) -> int:
         """The ranks of the nodes that the job holds."""
@@ -118,7 +129,7 @@ class NodePool:
         for ranks in self._holds.values():
             union |= ranks
             count += ranks.bit_count()
-        if count != union.bit_count():
+        if count != union.bit_count() + self._extra:
             return "a node is held by two jobs"
         if union & self._free or self._down & self._free:
             return "a free node is held or down"
@@ -148,8 +159,14 @@ class NodePool:
         self._held_count += count
         return taken
 
+    def share(self, job_id: int, ranks: int) -> None:
+        """Let a job hold nodes that others hold already."""
+        self._holds[job_id] = self._holds.get(job_id, 0) | ranks
+        self._shared |= ranks
+        self._extra += ranks.bit_count()
+
     def release(self, job_id: int, ranks: int) -> None:
-        """Take nodes back from a job.
+        """Take nodes back from a job; those that others hold, too, stay theirs.
 
         Raises:
             RuntimeError: The job does not hold one of them.
@@ -162,13 +179,25 @@ class NodePool:
             self._holds[job_id] = left
         else:
             self._holds.pop(job_id, None)
+        if self._shared & ranks:
+            ranks = self._part(ranks)
         back = ranks & ~self._down
         self._free |= back
         self._held_count -= ranks.bit_count()
         self._free_count += back.bit_count()
 
-    def fail(self, node: str) -> int | None:
-        """Take a node out of service; returns the job that holds it. Without effect if it is out already."""
+    def _part(self, ranks: int) -> int:
+        """Those of the nodes that a job gave back that nobody holds any more; note who is alone now."""
+        once = twice = 0
+        for held in self._holds.values():
+            twice |= once & held
+            once |= held & ranks
+        self._extra -= (once & ranks).bit_count()
+        self._shared &= ~ranks | twice
+        return ranks & ~once
+
+    def fail(self, node: str) -> None:
+        """Take a node out of service. Without effect if it is out already."""
         bit = 1 << self._rank[node]
         if not bit & self._down:
             self._down |= bit
@@ -176,7 +205,6 @@ class NodePool:
             if bit & self._free:
                 self._free ^= bit
                 self._free_count -= 1
-        return self.owner(node)
 
     def restore(self, node: str) -> None:
         """Put a node into service (again); a new one joins at the end. Without effect if it is in service."""

@@ -35,7 +35,7 @@ def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
         case JobStarted():
             _started(state, job, now)
         case JobEnded():
-            if job.state in HOLDING:
+            if job.state in HOLDING and job.state is not JobState.CLAIMING:
                 state.end(job, event.outcome, event.reason, now)
             else:
                 state.anomalies.append(f"{event}, but the job is {job.state}")
@@ -74,6 +74,8 @@ def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
     job.step(Step.STARTED)
     job.started_s = now
     state.note(job)
+    if job.shares is not None:
+        state.sharing.moved.add(job.spec.job_id)
     state.watch(job, job.expected_end_s + state.settings.walltime_grace_s)
     if job.ready:
         state.changed = True
@@ -92,7 +94,7 @@ def _set_ready(state: SchedulerState, job: TrackedJob, *, ready: bool) -> None:
 def _cancel(state: SchedulerState, job: TrackedJob, now: float) -> list[Effect]:
     if job.state is JobState.ENDED:
         return []
-    if job.state is JobState.QUEUED:
+    if job.state in (JobState.QUEUED, JobState.CLAIMING):
         state.end(job, "cancelled", "cancelled while it waited", now)
         return []
     return state.kill(job, "cancelled", "cancelled")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
+from scheduler_bridge.core import on_sharing
 from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import NodeDown, NodeUp
+from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
 
 NodeEvent: TypeAlias = NodeUp | NodeDown
@@ -21,10 +23,22 @@ def apply(state: SchedulerState, event: NodeEvent) -> list[Effect]:
             if event.node not in state.pool:
                 state.anomalies.append(f"{event} is about an unknown node")
                 return []
-            owner = state.pool.fail(event.node)
+            state.pool.fail(event.node)
             state.changed = True
-            if owner is not None:
-                return state.kill(state.jobs[owner], "lost", f"node {event.node} is out of service")
+            return _lose(state, event.node)
         case _:
             assert_never(event)
     return []
+
+
+def _lose(state: SchedulerState, node: str) -> list[Effect]:
+    """End the jobs on a node; one that is only about to start there waits again."""
+    effects: list[Effect] = []
+    reason = f"node {node} is out of service"
+    for job_id in state.pool.holders(node):
+        job = state.jobs[job_id]
+        if job.state is JobState.CLAIMING:
+            on_sharing.abandon(state, job, reason)
+        else:
+            effects += state.kill(job, "lost", reason)
+    return effects

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
+from scheduler_bridge.core import on_sharing
 from scheduler_bridge.core.effects import Effect, Refuse
 from scheduler_bridge.core.events import (
     EvolvingRequest,
@@ -13,6 +14,7 @@ from scheduler_bridge.core.events import (
     ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
+    WorkersChanged,
 )
 from scheduler_bridge.core.lifecycle import JobState, Step
 from scheduler_bridge.core.on_jobs import PAST
@@ -21,7 +23,7 @@ from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
 from scheduler_bridge.model import Because, wording
 
-Answer: TypeAlias = GrowCompleted | ShrinkCompleted | ResizeFailed | ResizeDeferred
+Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed | ResizeDeferred
 
 
 def answer(state: SchedulerState, event: Answer, now: float) -> list[Effect]:
@@ -41,6 +43,8 @@ def answer(state: SchedulerState, event: Answer, now: float) -> list[Effect]:
             return _grown(state, job, order, event, now)
         case ShrinkCompleted():
             return _shrunk(state, job, order, event, now)
+        case WorkersChanged():
+            return _adjusted(state, job, order, event, now)
         case ResizeFailed():
             _failed(state, job, order, event, now)
         case ResizeDeferred():
@@ -94,6 +98,17 @@ def _shrunk(
     return []
 
 
+def _adjusted(
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: WorkersChanged, now: float
+) -> list[Effect]:
+    """[D] Another number of cores is no reason for a pause."""
+    if order.kind != "workers":
+        return _broken(state, job, f"it reports {event}, ordered was {order}")
+    effects = on_sharing.adjusted(state, job, order, now)
+    _close(state, job, now, 0.0)
+    return effects
+
+
 def _ranks(state: SchedulerState, order: PendingOrder, nodes: tuple[str, ...]) -> int | None:
     """The ranks of ``nodes``, which mostly are those of the order."""
     return order.ranks if nodes == order.nodes else state.pool.rank(nodes)
@@ -110,8 +125,11 @@ def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: 
     if order.kind == "grow":
         job.allotment = job.allotment.minus(order.ranks)
         state.pool.release(job.spec.job_id, order.ranks)
-    job.note = f"did not {order.kind} by {wording.nodes(order.count)}: {event.reason or 'no reason given'}"
+    what = f"{order.kind} by {wording.nodes(order.count)}" if order.kind != "workers" else f"use {order.count} cores"
+    job.note = f"did not {what}: {event.reason or 'no reason given'}"
     _close(state, job, now, state.settings.failure_backoff_s)
+    if order.kind == "workers":
+        on_sharing.refused(state, job, event.reason)
 
 
 def lost(state: SchedulerState, event: NodesLost) -> list[Effect]:
@@ -129,6 +147,8 @@ def lost(state: SchedulerState, event: NodesLost) -> list[Effect]:
     arriving = job.order.ranks if job.order is not None and job.order.kind == "grow" else 0
     if not gone or gone & ~(job.allotment.ranks & ~arriving) or gone == job.allotment.ranks:
         return _broken(state, job, f"it reports to have lost {event.nodes} of {state.pool.name(job.allotment)}")
+    if state.sharing.stacks:
+        on_sharing.left(state, job, gone)
     job.allotment = job.allotment.minus(gone)
     state.pool.release(job.spec.job_id, gone)
     if job.order is not None and job.order.kind == "shrink":

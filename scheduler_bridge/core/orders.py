@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+from scheduler_bridge.core import on_sharing
 from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
 from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
 from scheduler_bridge.model import Allotment, Because, Reason, wording
-from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Start
 
 
 class InfeasibleDecisionError(RuntimeError):
@@ -31,6 +32,10 @@ def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) 
                 state.reservations[decision.reservation.job_id] = decision.reservation
             case Start():
                 effects += _start(state, decision, now)
+            case Share():
+                if why := on_sharing.infeasible(state, decision, now):
+                    raise InfeasibleDecisionError(f"{decision}: {why}")
+                effects += on_sharing.claim(state, decision, now)
             case Grow():
                 job = _resizable(state, decision, now)
                 if len(job.allotment) + decision.nodes > job.max_nodes or decision.nodes > state.pool.free:

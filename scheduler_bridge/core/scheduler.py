@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
-from scheduler_bridge.core import alarms, history, invariants, on_jobs, on_nodes, on_resizes, orders, snapshot
+from scheduler_bridge.core import (
+    alarms,
+    history,
+    invariants,
+    on_jobs,
+    on_nodes,
+    on_resizes,
+    on_sharing,
+    orders,
+    snapshot,
+)
 from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import (
     CancelJob,
@@ -25,6 +36,7 @@ from scheduler_bridge.core.events import (
     ResizeFailed,
     ShrinkCompleted,
     WakeUp,
+    WorkersChanged,
     batch_rank,
 )
 from scheduler_bridge.core.history import Explanation, Histories, Remembered
@@ -58,6 +70,7 @@ class SchedulerCore:
         remember: Remembered = frozenset(),
     ) -> None:
         self._state = SchedulerState(settings or Settings(), NodePool(nodes))
+        self._state.sharing.declare(getattr(policy, "jobs_per_node", 1))
         self._policy = policy
         self._histories = Histories(remember)
         self._now = float("-inf")
@@ -68,9 +81,10 @@ class SchedulerCore:
         return self._policy
 
     def use(self, policy: Policy, settings: Settings) -> None:
-        """Let another policy decide from the next event on, whatever that is."""
+        """Let another policy decide from the next event on, whatever that is; nodes keep their cores and jobs."""
         self._policy = policy
-        self._state.settings = settings
+        self._state.settings = replace(settings, cores_per_node=self._state.settings.cores_per_node)
+        self._state.sharing.declare(getattr(policy, "jobs_per_node", 1))
         self._state.changed = True
 
     def save(self) -> tuple[SchedulerState, Histories, float]:
@@ -135,6 +149,8 @@ class SchedulerCore:
         for event in batch:
             effects += self._apply(event, now)
         effects += alarms.ring(state, now)
+        if state.sharing.is_busy:
+            effects += on_sharing.settle(state, now)
         if remembers := bool(self._histories.remembered):
             self._histories.note(state, now)
         if state.changed:
@@ -153,7 +169,7 @@ class SchedulerCore:
         match event:
             case JobSubmitted() | JobStarted() | JobEnded() | MalleableReady() | MalleableEnded() | CancelJob():
                 return on_jobs.apply(self._state, event, now)
-            case GrowCompleted() | ShrinkCompleted() | ResizeFailed() | ResizeDeferred():
+            case GrowCompleted() | ShrinkCompleted() | WorkersChanged() | ResizeFailed() | ResizeDeferred():
                 return on_resizes.answer(self._state, event, now)
             case EvolvingRequest():
                 return on_resizes.request(self._state, event, now)

@@ -7,10 +7,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from scheduler_bridge.core import on_sharing
 from scheduler_bridge.core.effects import Effect, KillJob
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import JobState, Step
 from scheduler_bridge.core.nodes import NodePool
+from scheduler_bridge.core.sharing import Sharing
+from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.view import LiveView
 from scheduler_bridge.model import Allotment, JobSpec, Reservation
@@ -21,7 +24,7 @@ _HISTORY_JOBS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Parameters of the core, all in seconds.
+    """Parameters of the core; times in seconds.
 
     Attributes:
         pass_interval_s: Decide at least this often while jobs wait or run; None: at events only.
@@ -29,6 +32,7 @@ class Settings:
         failure_backoff_s: A job takes no order for this long after a failed one, so that orders to a job that refuses
             them all do not chase each other.
         walltime_grace_s: A job is killed this long after its walltime.
+        cores_per_node: Cores of each node, where a policy lets jobs share nodes. With 1 there is nothing to share.
 
     Raises:
         ValueError: One of them is out of range.
@@ -38,8 +42,11 @@ class Settings:
     cooldown_s: float = 0.0
     failure_backoff_s: float = 30.0
     walltime_grace_s: float = 0.0
+    cores_per_node: int = 1
 
     def __post_init__(self) -> None:
+        if self.cores_per_node < 1:
+            raise ValueError(f"cores_per_node is {self.cores_per_node}, must be at least 1")
         if self.pass_interval_s is not None and self.pass_interval_s <= 0:
             raise ValueError(f"pass_interval_s is {self.pass_interval_s}, must be positive")
         for name in ("cooldown_s", "failure_backoff_s", "walltime_grace_s"):
@@ -65,6 +72,7 @@ class SchedulerState:
         touched: Jobs changed by the present batch, by id.
         stale: Jobs changed since the view was last brought up to date, by id.
         counted: Nodes that jobs hold, as the invariants have counted them.
+        sharing: Who shares nodes with whom.
         wishes: Nodes that evolving jobs asked for in the present batch.
         deadlines: When to look at a job again (walltime over, cooldown over), a heap; may hold stale entries.
         next_pass_s: When the next periodic pass is due.
@@ -90,10 +98,12 @@ class SchedulerState:
     next_pass_s: float | None = None
     armed_s: float | None = None
     anomalies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    sharing: Sharing = field(init=False)
     _view: LiveView = field(init=False)
 
     def __post_init__(self) -> None:
-        self._view = LiveView(self.pool, self.queue, self.active)
+        self.sharing = Sharing(Stacks(self.settings.cores_per_node))
+        self._view = LiveView(self.pool, self.queue, self.active, self.settings.cores_per_node)
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
@@ -114,6 +124,18 @@ class SchedulerState:
         """Note that ``job`` has changed and that a decision may follow."""
         self.note(job)
         self.changed = True
+
+    def requeue(self, job: TrackedJob) -> None:
+        """Put a job back into its place in the queue."""
+        place = {job_id: place for place, job_id in enumerate(self.jobs)}
+        mine = place[job.spec.job_id]
+        behind = {job_id: other for job_id, other in self.queue.items() if place[job_id] > mine}
+        for job_id in behind:
+            del self.queue[job_id]
+        self.queue[job.spec.job_id] = job
+        self.queue.update(behind)
+        self._view.reorder()
+        self.touch(job)
 
     def watch(self, job: TrackedJob, time_s: float) -> None:
         """Look at ``job`` again at ``time_s``."""
@@ -142,6 +164,8 @@ class SchedulerState:
         if outcome in ("completed", "timeout") and job.started_s is not None:
             self._note_use(job.spec, now - job.started_s)
         job.ready, job.order = False, None
+        if self.sharing.stacks:
+            on_sharing.left(self, job, job.allotment.ranks)
         self.pool.release(job.spec.job_id, job.allotment.ranks)
         job.allotment = Allotment()
         self.queue.pop(job.spec.job_id, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import structs
+
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, InvalidTransitionError, JobState, Step
 from scheduler_bridge.model import Allotment, JobSpec, Reason, RunningJob
@@ -12,14 +14,37 @@ from scheduler_bridge.model import Allotment, JobSpec, Reason, RunningJob
 
 @dataclass(frozen=True, slots=True)
 class PendingOrder:
-    """An order that the job has not answered yet. ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs."""
+    """An order that the job has not answered yet.
+
+    ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs; ``count``: their number, or (workers) the fewest
+    cores of a node that it is to use.
+    """
 
     order: int
-    kind: Literal["grow", "shrink"]
+    kind: Literal["grow", "shrink", "workers"]
     nodes: tuple[str, ...]
     ranks: int
     count: int
     deferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What sharing nodes makes of a job, or has made of it.
+
+    Attributes:
+        extension_s: How much longer than it asked for it may run, since sharing slows it down.
+        cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
+        neighbours: The most other jobs on one of its nodes.
+        is_host: Whether it came first on all its nodes.
+        kept_nodes: Those of its nodes that others still hold when it ends, as it is predicted.
+    """
+
+    extension_s: float = 0.0
+    cores: int | None = None
+    neighbours: int = 0
+    is_host: bool = True
+    kept_nodes: int = 0
 
 
 @dataclass(slots=True)
@@ -48,6 +73,8 @@ class TrackedJob:
     """Nodes that it went on without; it may hold less than its minimum then."""
     counted: int = 0
     """Nodes that the invariants have counted it with."""
+    shares: Shares | None = None
+    """What sharing nodes makes of it, if it ever did."""
     _view: RunningJob | None = None
 
     def __post_init__(self) -> None:
@@ -73,9 +100,10 @@ class TrackedJob:
 
     @property
     def expected_end_s(self) -> float:
-        """Start plus walltime, in seconds; while it is starting, counted from the decision."""
+        """Start plus walltime, in seconds, later if sharing slows it down; while starting, from the decision on."""
         start_s = self.started_s if self.started_s is not None else self.told_to_start_s
-        return (start_s if start_s is not None else self.spec.submit_s) + self.spec.walltime_s
+        end_s = (start_s if start_s is not None else self.spec.submit_s) + self.spec.walltime_s
+        return end_s if self.shares is None else end_s + self.shares.extension_s
 
     def view(self) -> RunningJob:
         """The job as a policy sees it."""
@@ -87,11 +115,19 @@ class TrackedJob:
                 start_s=self.started_s if self.started_s is not None else self.told_to_start_s or 0.0,
                 expected_end_s=self.expected_end_s,
                 max_nodes=self.max_nodes,
-                ready=self.ready and self.state in LIVE and self.state is not JobState.STARTING,
+                ready=self.ready and self.state in LIVE and self.started_s is not None,
                 resizable_from_s=self.resizable_from_s,
                 order=order.kind if order else None,
                 order_nodes=order.count if order else 0,
                 deferred=order.deferred if order else False,
                 last_resize=self.last_resize,
             )
+            if (shares := self.shares) is not None:
+                self._view = structs.replace(
+                    self._view,
+                    cores=shares.cores,
+                    neighbours=shares.neighbours,
+                    is_host=shares.is_host,
+                    kept_nodes=shares.kept_nodes,
+                )
         return self._view

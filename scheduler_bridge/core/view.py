@@ -22,10 +22,14 @@ class LiveView(ClusterView):
         pool: The nodes.
         queue: The waiting jobs, in the order of their submission.
         active: The jobs that hold nodes, in the order of their starts.
+        cores_per_node: Cores of each node.
     """
 
-    def __init__(self, pool: NodePool, queue: Mapping[int, TrackedJob], active: Mapping[int, TrackedJob]) -> None:
+    def __init__(
+        self, pool: NodePool, queue: Mapping[int, TrackedJob], active: Mapping[int, TrackedJob], cores_per_node: int
+    ) -> None:
         self._pool = pool
+        self._cores_per_node = cores_per_node
         self._active = active
         self._queue = _Waiting(queue)
         self._running: tuple[RunningJob, ...] | None = None
@@ -62,6 +66,11 @@ class LiveView(ClusterView):
     def total_nodes(self) -> int:
         """Nodes in service."""
         return self._pool.in_service
+
+    @property
+    def cores_per_node(self) -> int:
+        """Cores of each node."""
+        return self._cores_per_node
 
     @property
     def free_nodes(self) -> int:
@@ -122,7 +131,12 @@ class LiveView(ClusterView):
             running=self.running,
             reservations=self._promises,
             accuracy=dict(self._accuracy),
+            cores_per_node=self._cores_per_node,
         )
+
+    def reorder(self) -> None:
+        """Forget the indices of the queue: a job has come back to its place in it."""
+        self._lines.clear()
 
     def _order(self, key: Key) -> _Order:
         if (order := self._orders.get(key)) is None:

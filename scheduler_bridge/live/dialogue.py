@@ -160,6 +160,8 @@ class Dialogue:
         if message.outcome != "done":
             reason = f"{message.outcome}: {message.reason}" if message.reason else message.outcome
             self._handle(ev.ResizeFailed(job_id, message.order, reason), facts=facts)
+        elif message.kind == "workers":
+            self._handle(ev.WorkersChanged(job_id, message.order), facts=facts)
         elif message.kind == "grow":
             if link is not None:
                 link.held |= set(message.nodes)

@@ -162,7 +162,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     grows: int
     shrinks: int
     ready: bool = False
-    resizing: Literal["grow", "shrink"] | None = None
+    resizing: Literal["grow", "shrink", "workers"] | None = None
     expected_start_s: float | None = None
     expected_end_s: float | None = None
     reason: str = ""

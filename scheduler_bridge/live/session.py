@@ -49,15 +49,17 @@ class OpenOrder:
     """An order that awaits its outcome."""
 
     order: int
-    kind: Literal["grow", "shrink"]
+    kind: Literal["grow", "shrink", "workers"]
     count: int
     nodes: tuple[str, ...]
     withdrawn: bool = False
     claimed: bool = field(default=False, compare=False)
     """The job said "done", but not on the right nodes: where it runs is unknown unless it corrects itself."""
 
-    def message(self) -> wire.Grow | wire.Shrink:
+    def message(self) -> wire.Grow | wire.Shrink | wire.Workers:
         """Return the order as the job reads it."""
+        if self.kind == "workers":
+            return wire.Workers(order=self.order, count=self.count)
         form = wire.Grow if self.kind == "grow" else wire.Shrink
         return form(order=self.order, count=self.count, nodes=self.nodes)
 
@@ -270,6 +272,8 @@ def _objection_to_outcome(link: JobLink, message: wire.Outcome) -> str | None:
         return f"order {expected.order} is a {expected.kind}, not a {message.kind}"
     if message.outcome != "done":
         return None
+    if expected.kind == "workers":
+        return f"order {expected.order} moves no nodes" if message.nodes else None
     if len(set(message.nodes)) != len(message.nodes):
         return "a node is named twice"
     fewest = 1 if expected.kind == "grow" else expected.count

@@ -12,10 +12,12 @@ from scheduler_bridge.live.requests import JobStatus, NodeStatus, Snapshot
 
 _STATES = {
     JobState.QUEUED: "waiting",
+    JobState.CLAIMING: "starting",
     JobState.STARTING: "starting",
     JobState.RUNNING: "running",
     JobState.GROWING: "running",
     JobState.SHRINKING: "running",
+    JobState.ADJUSTING: "running",
     JobState.ENDING: "ending",
 }
 

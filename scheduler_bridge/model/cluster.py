@@ -27,7 +27,11 @@ class RunningJob(msgspec.Struct, frozen=True):
         order: The kind of the order under way, if any.
         order_nodes: How many nodes that order moves.
         deferred: The job put the order off: nobody knows when it will be carried out.
-        last_resize: The kind of its last completed order, if any.
+        last_resize: The kind of its last completed order that moved nodes, if any.
+        cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
+        neighbours: The most other jobs on one of its nodes.
+        is_host: Whether it was the first on all its nodes.
+        kept_nodes: Those of its nodes that others still hold when it ends, as far as one can tell.
     """
 
     spec: JobSpec
@@ -37,10 +41,19 @@ class RunningJob(msgspec.Struct, frozen=True):
     max_nodes: int
     ready: bool = False
     resizable_from_s: float = 0.0
-    order: Literal["grow", "shrink"] | None = None
+    order: Literal["grow", "shrink", "workers"] | None = None
     order_nodes: int = 0
     deferred: bool = False
     last_resize: Literal["grow", "shrink"] | None = None
+    cores: int | None = None
+    neighbours: int = 0
+    is_host: bool = True
+    kept_nodes: int = 0
+
+    @property
+    def shares(self) -> bool:
+        """Whether it has not all of its nodes for itself; such a job keeps its nodes."""
+        return self.cores is not None or self.neighbours > 0
 
     @property
     def releasing_nodes(self) -> int:
@@ -49,14 +62,18 @@ class RunningJob(msgspec.Struct, frozen=True):
 
     def reclaimable_nodes(self, floor_nodes: int) -> int:
         """Nodes above ``floor_nodes`` that it could be asked to give back now or soon, besides those on their way."""
-        if not self.ready or self.deferred:
+        if not self.ready or self.deferred or self.shares:
             return 0
         # a job that has lost nodes may be below its floor
         return max(0, self.nodes - self.releasing_nodes - floor_nodes)
 
-    def resizable(self, now: float) -> bool:
+    def takes_orders(self, now: float) -> bool:
         """Whether an order may be sent to it at ``now``."""
         return self.ready and self.order is None and self.resizable_from_s <= now
+
+    def resizable(self, now: float) -> bool:
+        """Whether it may be told to grow or to shrink at ``now``."""
+        return self.takes_orders(now) and not self.shares
 
 
 class Key(Protocol):
@@ -85,6 +102,7 @@ class ClusterView:
         reservations: What the last pass promised to jobs; those that have left the queue since may be among them.
         accuracy: Per user, how much of the walltime that was asked for the last jobs used: a mean from 0 to 1. Users
             whose jobs have not ended yet are missing.
+        cores_per_node: Cores of each node, for policies that let jobs share nodes.
     """
 
     total_nodes: int
@@ -93,6 +111,7 @@ class ClusterView:
     running: Sequence[RunningJob]
     reservations: tuple[Reservation, ...] = ()
     accuracy: Mapping[str, float] = field(default_factory=dict)
+    cores_per_node: int = 1
 
     @property
     def releasing_nodes(self) -> int:

@@ -18,8 +18,9 @@ from scheduler_bridge.policies import mebf as _mebf
 from scheduler_bridge.policies import minimum as _minimum
 from scheduler_bridge.policies import penalty as _penalty
 from scheduler_bridge.policies import preferred as _preferred
+from scheduler_bridge.policies import sd_policy as _sd_policy
 from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Start
 from scheduler_bridge.policies.registry import (
     InvalidParameterError,
     PolicyInfo,
@@ -38,6 +39,7 @@ __all__ = [
     "Policy",
     "PolicyInfo",
     "Reserve",
+    "Share",
     "Shrink",
     "Start",
     "UnknownPolicyError",
@@ -60,6 +62,7 @@ _REGISTERED = (
     _keep_preferred,
     _mebf,
     _penalty,
+    _sd_policy,
     _easy_compat,
     _malleable_compat,
 )

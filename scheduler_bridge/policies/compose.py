@@ -47,13 +47,17 @@ class Redistribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ComposedPolicy:
-    """A policy made of four exchangeable parts; without a redistribution malleable jobs are never resized."""
+    """A policy made of four exchangeable parts; without a redistribution malleable jobs are never resized.
+
+    ``jobs_per_node`` is how many jobs it lets share a node.
+    """
 
     name: str
     order: QueueOrder
     backfill: Backfill
     size: StartSize
     redistribution: Redistribution | None = None
+    jobs_per_node: int = 1
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         """One pass: order the queue, start what may start, then move nodes between running jobs."""

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TypeAlias, overload
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Need, Reason, Reservation, RunningJob
-from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Start
 from scheduler_bridge.policies.profile import Profile
 
 Floor: TypeAlias = Callable[[JobSpec], int]
@@ -79,6 +79,7 @@ class Plan:
         self.reservations: list[Reservation] = []
         self.spare = 0
         self._starts: dict[int, tuple[JobSpec, int, Reason]] = {}
+        self._shares: dict[int, Share] = {}
         self._resizes: dict[int, Grow | Shrink] = {}
         self._promised: set[int] = set()
 
@@ -103,6 +104,14 @@ class Plan:
         self.free -= nodes
         self.soon -= nodes
         self._starts[spec.job_id] = (spec, nodes, reason)
+
+    def share(
+        self, spec: JobSpec, mates: tuple[int, ...], nodes: int, free_nodes: int, cores: int, reason: Reason
+    ) -> None:
+        """Start a waiting job on all nodes of ``mates`` and on ``free_nodes`` free ones, ``nodes`` in all."""
+        self.free -= free_nodes
+        self.soon -= free_nodes
+        self._shares[spec.job_id] = Share(spec.job_id, nodes, mates, cores, free_nodes, reason)
 
     def enlarge(self, spec: JobSpec, nodes: int, reason: Reason) -> None:
         """Let a job that starts in this pass start with ``nodes`` more: no order is sent."""
@@ -146,11 +155,12 @@ class Plan:
 
     def is_started(self, spec: JobSpec) -> bool:
         """Whether this pass starts the job."""
-        return spec.job_id in self._starts
+        return spec.job_id in self._starts or spec.job_id in self._shares
 
     def waiting(self, queue: Sequence[JobSpec]) -> Sequence[JobSpec]:
         """The jobs of ``queue`` that this pass has not started so far, in its order."""
-        return Waiting(queue, self._starts) if self._starts else queue
+        started = {**self._starts, **self._shares} if self._shares else self._starts
+        return Waiting(queue, started) if started else queue
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """A walk along ``queue``, or along what ``waiting`` made of it; it may meet jobs that have started since."""
@@ -189,7 +199,7 @@ class Plan:
             others += [(now, at_once), *later]
         others.sort(reverse=True)
         for job in self.view.running_by(by_expected_end):
-            held, end_s = job.nodes, job.expected_end_s
+            held, end_s = job.nodes - job.kept_nodes, job.expected_end_s
             if job.order is not None:
                 held -= job.releasing_nodes
             if floor is not None and job.ready:
@@ -234,5 +244,6 @@ class Plan:
         """All that was decided: the reservation, then starts, then resizes."""
         found: list[Decision] = [Reserve(reservation) for reservation in self.reservations]
         found += [Start(job_id, nodes, reason) for job_id, (_, nodes, reason) in self._starts.items()]
+        found += self._shares.values()
         found += self._resizes.values()
         return found

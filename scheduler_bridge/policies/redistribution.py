@@ -204,7 +204,7 @@ def _taking_order(priority: Priority) -> Key:
     """The jobs that can take nodes, if they are not on pause, the lowest priority first."""
 
     def key(job: RunningJob) -> float | None:
-        able = job.ready and job.order is None and job.nodes < job.max_nodes
+        able = job.ready and job.order is None and job.nodes < job.max_nodes and not job.shares
         return priority.of(job.spec, job.nodes) if able else None
 
     return key

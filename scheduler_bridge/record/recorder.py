@@ -247,7 +247,9 @@ class Recorder:
         match effect:
             case fx.StartJob(job_id=job_id, nodes=nodes):
                 self._jobs[job_id].promised = dict.fromkeys(nodes, at_s)
-            case fx.SendOrder(job_id=job_id, order=order, kind=kind, nodes=nodes, count=count):
+            case fx.SendOrder(kind="workers"):
+                pass  # it moves cores, not nodes
+            case fx.SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(
                     ResizeRecord(order=order, kind=kind, count=count, ordered_s=at_s, nodes=tuple(nodes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import TypeAlias, assert_never
 
 from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import (
@@ -18,8 +18,11 @@ from scheduler_bridge.core.events import (
     NodeUp,
     ResizeFailed,
     ShrinkCompleted,
+    WorkersChanged,
 )
 from scheduler_bridge.model import JobSpec
+
+_Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed
 
 
 class AuditError(AssertionError):
@@ -30,9 +33,10 @@ class AuditError(AssertionError):
 class _Account:
     spec: JobSpec
     nodes: set[str]
+    before: dict[str, int] = field(default_factory=dict)
     ready: bool = False
     ending: bool = False
-    order: tuple[int, Literal["grow", "shrink"], tuple[str, ...]] | None = None
+    order: SendOrder | None = None
 
 
 @dataclass(slots=True)
@@ -41,10 +45,14 @@ class Auditor:
 
     Attributes:
         nodes: The cluster's nodes.
+        cores_per_node: Cores of each.
+        jobs_per_node: How many jobs the policy declares to let share one.
     """
 
     nodes: Sequence[str]
-    _holder: dict[str, int] = field(default_factory=dict)
+    cores_per_node: int = 1
+    jobs_per_node: int = 1
+    _uses: dict[str, dict[int, int]] = field(default_factory=dict)
     _down: set[str] = field(default_factory=set)
     _waiting: dict[int, JobSpec] = field(default_factory=dict)
     _accounts: dict[int, _Account] = field(default_factory=dict)
@@ -54,8 +62,8 @@ class Auditor:
         """Book one batch.
 
         Raises:
-            AuditError: A node was given twice, a size is out of bounds, a job was started twice or unasked, or an
-                order went to a job that is not ready, is being resized, or is ending.
+            AuditError: A core was given twice, a node has more jobs than the policy declares, a size is out of bounds,
+                a job was started twice or unasked, or an order went to a job that is not ready, is busy, or is ending.
         """
         for event in sorted(events, key=lambda event: not isinstance(event, JobEnded)):
             self._book_event(event)
@@ -75,29 +83,36 @@ class Auditor:
                 self._free(account, account.nodes)
             case MalleableReady(job_id=job_id) | MalleableEnded(job_id=job_id) if job_id in self._accounts:
                 self._accounts[job_id].ready = isinstance(event, MalleableReady)
-            case GrowCompleted() | ShrinkCompleted() | ResizeFailed() if event.job_id in self._accounts:
+            case GrowCompleted() | ShrinkCompleted() | WorkersChanged() | ResizeFailed() if (
+                event.job_id in self._accounts
+            ):
                 self._book_answer(self._accounts[event.job_id], event)
             case _:
                 pass
 
-    def _book_answer(self, account: _Account, answer: GrowCompleted | ShrinkCompleted | ResizeFailed) -> None:
+    def _book_answer(self, account: _Account, answer: _Answer) -> None:
         if account.ending or account.order is None:
             return
-        _, kind, nodes = account.order
-        account.order = None
+        order, account.order = account.order, None
         match answer:
             case GrowCompleted():
-                self._free(account, set(nodes) - set(answer.nodes))
+                self._free(account, set(order.nodes) - set(answer.nodes))
             case ShrinkCompleted():
                 self._free(account, set(answer.nodes))
+            case WorkersChanged():
+                for node, cores in zip(order.nodes, order.cores, strict=True):
+                    self._use(account.spec.job_id, node, cores, f"{answer}")
+            case ResizeFailed() if order.kind == "workers":
+                for node, cores in account.before.items():
+                    self._use(account.spec.job_id, node, cores, f"{answer}")
             case ResizeFailed():
-                self._free(account, set(nodes) if kind == "grow" else set())
+                self._free(account, set(order.nodes) if order.kind == "grow" else set())
             case _:
                 assert_never(answer)
 
     def _free(self, account: _Account, nodes: set[str]) -> None:
         for node in nodes:
-            del self._holder[node]
+            del self._uses[node][account.spec.job_id]
         account.nodes = account.nodes - nodes
 
     def _book_effect(self, effect: Effect, what: str) -> None:
@@ -108,7 +123,7 @@ class Auditor:
                     raise AuditError(f"{what}: the job does not wait, or was started before")
                 self._seen.add(effect.job_id)
                 self._accounts[effect.job_id] = _Account(spec, set())
-                self._give(effect.job_id, effect.nodes, what)
+                self._give(effect.job_id, effect.nodes, what, effect.cores)
             case SendOrder():
                 self._book_order(effect, what)
             case KillJob():
@@ -124,20 +139,39 @@ class Auditor:
         account = self._accounts[effect.job_id]
         if not account.ready or account.ending or account.order is not None:
             raise AuditError(f"{what}: the job is not ready, is ending, or has the order {account.order}")
-        if not account.spec.is_malleable or len(set(effect.nodes)) != effect.count or effect.count < 1:
+        count = effect.count if effect.kind != "workers" else len(account.nodes)
+        if not account.spec.is_malleable or len(set(effect.nodes)) != count or effect.count < 1:
             raise AuditError(f"{what}: not an order for this job")
-        account.order = (effect.order, effect.kind, effect.nodes)
-        if effect.kind == "grow":
+        account.order = effect
+        if effect.kind == "workers":
+            self._book_workers(account, effect, what)
+        elif effect.kind == "grow":
             self._give(effect.job_id, effect.nodes, what)
         elif not set(effect.nodes) <= account.nodes or len(account.nodes) - effect.count < account.spec.min_nodes:
             raise AuditError(f"{what}: the job holds {sorted(account.nodes)}, at least {account.spec.min_nodes}")
 
-    def _give(self, job_id: int, nodes: Sequence[str], what: str) -> None:
+    def _book_workers(self, account: _Account, effect: SendOrder, what: str) -> None:
+        """More cores are the job's from now on, those that it is to give when it has done so."""
+        if set(effect.nodes) != account.nodes or effect.count != min(effect.cores):
+            raise AuditError(f"{what}: the job holds {sorted(account.nodes)}")
+        job_id = account.spec.job_id
+        account.before = {node: self._uses[node][job_id] for node in effect.nodes}
+        for node, cores in zip(effect.nodes, effect.cores, strict=True):
+            self._use(job_id, node, max(cores, account.before[node]), what)
+
+    def _give(self, job_id: int, nodes: Sequence[str], what: str, cores: Sequence[int] = ()) -> None:
         account = self._accounts[job_id]
-        for node in nodes:
-            if node in self._holder or node in self._down:
-                raise AuditError(f"{what}: {node} is held by job {self._holder.get(node)}, or down")
-            self._holder[node] = job_id
+        for index, node in enumerate(nodes):
+            if node in self._down or job_id in self._uses.get(node, {}):
+                raise AuditError(f"{what}: {node} is down, or the job's already")
+            self._use(job_id, node, cores[index] if cores else self.cores_per_node, what)
             account.nodes.add(node)
         if not account.spec.min_nodes <= len(account.nodes) <= account.spec.max_nodes:
             raise AuditError(f"{what}: {len(account.nodes)} nodes, out of bounds")
+
+    def _use(self, job_id: int, node: str, cores: int, what: str) -> None:
+        """Let a job use so many cores of a node."""
+        uses = self._uses.setdefault(node, {})
+        uses[job_id] = cores
+        if cores < 1 or sum(uses.values()) > self.cores_per_node or len(uses) > self.jobs_per_node:
+            raise AuditError(f"{what}: of the {self.cores_per_node} cores of {node}, jobs use {uses}")

@@ -13,7 +13,7 @@ from msgspec import structs
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
-from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Start
 from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.engine import Engine, SimResult
@@ -88,7 +88,7 @@ def check_policy(
         AuditError: A check failed; the text says which, where and when.
     """
     watcher = _Watcher(make_policy(), conserves, need, protects if scenario.is_exact else "nothing")
-    auditor = Auditor(scenario.node_names)
+    auditor = Auditor(scenario.node_names, scenario.settings.cores_per_node, watcher.jobs_per_node)
     engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
     result = engine.run(scenario.jobs, scenario.disturbances)
     watcher.check_memory(make_policy())
@@ -125,6 +125,10 @@ class _Watcher:
     @property
     def name(self) -> str:
         return self._policy.name
+
+    @property
+    def jobs_per_node(self) -> int:
+        return getattr(self._policy, "jobs_per_node", 1)
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         return self._policy.why_waiting(view, job, reservation)
@@ -167,9 +171,9 @@ class _Watcher:
         for decision in decisions:
             if not isinstance(decision, Reserve) and not str(decision.reason):
                 raise AuditError(f"at {now} s: {decision} gives no reason")
-            if isinstance(decision, Start):
+            if isinstance(decision, Start | Share):
                 started.add(decision.job_id)
-        left = view.free_nodes - sum(d.nodes for d in decisions if isinstance(d, Start | Grow))
+        left = view.free_nodes - _used(decisions)
         after = replace(view, free_nodes=left, queue=tuple(s for s in view.queue if s.job_id not in started))
         for spec in after.queue:
             if not self._policy.why_waiting(after, spec, reservations.get(spec.job_id, first)):
@@ -187,9 +191,8 @@ class _Watcher:
             raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")
 
     def _check_conservation(self, view: ClusterView, now: float, decisions: Sequence[Decision]) -> None:
-        used = sum(decision.nodes for decision in decisions if isinstance(decision, Start | Grow))
-        started = {decision.job_id for decision in decisions if isinstance(decision, Start)}
-        left = view.free_nodes - used
+        started = {decision.job_id for decision in decisions if isinstance(decision, Start | Share)}
+        left = view.free_nodes - _used(decisions)
         waiting = [spec for spec in view.queue if spec.job_id not in started]
         for spec in {"nothing": [], "head": waiting[:1], "any": waiting}[self._conserves]:
             if self._need(spec) <= left:
@@ -239,7 +242,7 @@ def check_feasible(view: ClusterView, now: float, decisions: Sequence[Decision])
     free = view.free_nodes
     waiting = {spec.job_id: spec for spec in view.queue}
     running = {job.spec.job_id: job for job in view.running}
-    started = {decision.job_id for decision in decisions if isinstance(decision, Start)}
+    started = {decision.job_id for decision in decisions if isinstance(decision, Start | Share)}
     promised = [decision.reservation.job_id for decision in decisions if isinstance(decision, Reserve)]
     if len(set(promised)) < len(promised) or not set(promised) <= set(waiting).difference(started):
         raise AuditError(f"at {now} s: reservations for {promised}, waiting: {sorted(set(waiting) - started)}")
@@ -255,6 +258,10 @@ def check_feasible(view: ClusterView, now: float, decisions: Sequence[Decision])
                 raise AuditError(f"{what}: {spec}")
             free -= decision.nodes
             continue
+        if isinstance(decision, Share):
+            _check_share(view, now, decision, waiting.pop(decision.job_id, None), running)
+            free -= decision.free_nodes
+            continue
         job = running.pop(decision.job_id, None)
         if job is None or not job.resizable(now):
             raise AuditError(f"{what}: takes no order: {job}")
@@ -264,6 +271,31 @@ def check_feasible(view: ClusterView, now: float, decisions: Sequence[Decision])
         free -= decision.nodes if isinstance(decision, Grow) else 0
     if free < 0:
         raise AuditError(f"at {now} s: {decisions} use {-free} nodes more than the {view.free_nodes} free ones")
+
+
+def _check_share(
+    view: ClusterView, now: float, decision: Share, spec: JobSpec | None, running: dict[int, RunningJob]
+) -> None:
+    """Check that mates can make room; they take part in nothing else in the same pass."""
+    what = f"at {now} s, {decision}"
+    if spec is None or not spec.is_malleable or not spec.min_nodes <= decision.nodes <= spec.max_nodes:
+        raise AuditError(f"{what}: {spec}")
+    mates = [running.pop(mate, None) for mate in decision.mates]
+    nodes = decision.free_nodes
+    for mate in mates:
+        if mate is None or not mate.spec.is_malleable or not mate.takes_orders(now) or not mate.is_host:
+            raise AuditError(f"{what}: not a mate: {mate}")
+        if not 0 < decision.cores < (mate.cores if mate.cores is not None else view.cores_per_node):
+            raise AuditError(f"{what}: it cannot give so many cores: {mate}")
+        nodes += mate.nodes
+    if not mates or decision.free_nodes < 0 or nodes != decision.nodes:
+        raise AuditError(f"{what}: there are {nodes} nodes")
+
+
+def _used(decisions: Sequence[Decision]) -> int:
+    """The free nodes that are free no more."""
+    used = sum(decision.nodes for decision in decisions if isinstance(decision, Start | Grow))
+    return used + sum(decision.free_nodes for decision in decisions if isinstance(decision, Share))
 
 
 def _snap(time_s: float) -> float:
@@ -313,4 +345,6 @@ def _moved_decision(decision: Decision) -> Decision:
         reservation = decision.reservation
         moved = replace(reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + _SHIFT_S)
         return Reserve(moved)
+    if isinstance(decision, Share):
+        decision = structs.replace(decision, mates=tuple(map(_renamed, decision.mates)))
     return structs.replace(decision, job_id=_renamed(decision.job_id), reason="")

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
@@ -23,6 +23,7 @@ from scheduler_bridge.core.events import (
     ResizeFailed,
     ShrinkCompleted,
     WakeUp,
+    WorkersChanged,
 )
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import Policy
@@ -34,6 +35,8 @@ Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
 
 Progress: TypeAlias = Callable[[float, int], None]
 _PROGRESS_BATCHES: Final = 500
+
+SharingModel: TypeAlias = Literal["ideal", "worst"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class Engine:
         remember: The jobs whose histories are kept, for ``SimResult.core.explanation``.
         tick_s: The scheduler sees what has happened, and decides, at multiples of this time only; 0: at once.
         progress: Told now and then when it is and how many jobs are over.
+        sharing: How fast jobs are that have not all cores of their nodes [2019 paper, section 3.4]: ``ideal``: as many
+            cores as they use, compared with all of their nodes'; ``worst``: as on the node where they use fewest.
 
     Raises:
         ValueError: ``tick_s`` is negative.
@@ -79,6 +84,7 @@ class Engine:
         remember: Remembered = frozenset(),
         tick_s: float = 0.0,
         progress: Progress | None = None,
+        sharing: SharingModel = "ideal",
     ) -> None:
         if tick_s < 0:
             raise ValueError(f"tick_s is {tick_s}, must not be negative")
@@ -87,6 +93,8 @@ class Engine:
         self._observer = observer
         self._check = check
         self._tick_s = tick_s
+        self._sharing = sharing
+        self._cores_per_node = (settings or Settings()).cores_per_node
         self._progress = progress
         self._over = 0
         self._now = 0.0
@@ -197,7 +205,7 @@ class Engine:
                 record.start_s = self._now
                 record.reserve(run.told_s, self._now, len(run.nodes))
                 record.sizes.append((self._now, len(run.nodes)))
-                self._go_on(run, len(run.nodes))
+                self._use(run, run.cores, record)
             case GrowCompleted(nodes=nodes):
                 run.nodes += nodes
                 record.grows += 1
@@ -210,6 +218,8 @@ class Engine:
                 record.shrinks += 1
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))
+            case WorkersChanged():
+                self._use(run, run.told_cores, record)
             case ResizeFailed():
                 self._arrived(run, record)
                 if run.rate == 0:
@@ -225,6 +235,13 @@ class Engine:
                 pass
         return True
 
+    def _use(self, run: Run, cores: tuple[int, ...], record: JobRecord) -> None:
+        """Go on with so many cores of each node."""
+        run.cores = cores
+        if cores:
+            record.shares.append((self._now, sum(cores) / (len(cores) * self._cores_per_node)))
+        self._go_on(run, len(run.nodes))
+
     def _arrived(self, run: Run, record: JobRecord) -> None:
         """Nodes are not held for a growing job any more: it uses them, or they go back."""
         if run.growing is not None:
@@ -235,11 +252,19 @@ class Engine:
     def _go_on(self, run: Run, nodes: int) -> None:
         """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
         run.left_s = run.left_at(self._now)
-        run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, self._now
+        run.rate, run.since_s = run.sim.rate(nodes) * self._share(run) if nodes else 0.0, self._now
         run.version += 1
         if nodes:
             self._push(self._now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
             self._foresee_wish(run)
+
+    def _share(self, run: Run) -> float:
+        """How fast a job is with the cores that it uses, compared with all of its nodes'."""
+        if not run.cores:
+            return 1.0
+        if self._sharing == "worst":
+            return min(run.cores) / self._cores_per_node
+        return sum(run.cores) / (len(run.cores) * self._cores_per_node)
 
     def _foresee_wish(self, run: Run) -> None:
         """Predict when the job asks for nodes next."""
@@ -268,7 +293,7 @@ class Engine:
 
     def _start(self, effect: StartJob) -> None:
         sim = self._sims[effect.job_id]
-        run = self._runs[effect.job_id] = Run(sim, effect.nodes, sim.runtime_s, self._now)
+        run = self._runs[effect.job_id] = Run(sim, effect.nodes, sim.runtime_s, self._now, cores=effect.cores)
         starts_s = self._now + sim.start_delay_s
         self._push(starts_s, JobStarted(effect.job_id), run)
         if sim.spec.is_malleable and sim.ready_delay_s is not None:
@@ -281,6 +306,11 @@ class Engine:
         if sim.defer_s > 0:
             self._push(self._now, ResizeDeferred(order.job_id, order.order, "not in this phase"), run)
         begin_s = run.next_point_s(self._now + sim.defer_s)
+        if order.kind == "workers":
+            run.told_cores = order.cores
+            answer = ResizeFailed(order.job_id, order.order, "aborted") if fails else None
+            self._push(begin_s + sim.workers_s, answer or WorkersChanged(order.job_id, order.order), run)
+            return
         before = len(run.nodes)
         after = before + (order.count if order.kind == "grow" else -order.count)
         done_s = begin_s + (sim.grow_s if order.kind == "grow" else sim.shrink_s)

@@ -153,7 +153,7 @@ def jain(values: Sequence[float]) -> float | None:
     return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
-def _inside(span: tuple[float, float, int], window: Window) -> float:
+def _inside(span: tuple[float, float, float], window: Window) -> float:
     from_s, to_s, nodes = span
     return max(0.0, min(to_s, window.to_s) - max(from_s, window.from_s)) * nodes
 

@@ -22,6 +22,7 @@ class SimJob:
         start_delay_s: From the decision to the start.
         ready_delay_s: From the start to the malleable handler; None: it never registers one.
         grow_s: Duration of a grow order; the job goes on at its old size meanwhile.
+        workers_s: Duration of an order to use another number of cores.
         shrink_s: Duration of a shrink order; the job goes on at its new size meanwhile, unless it was put off.
         defer_s: Puts every order off by this much first; 0: not at all.
         failing_orders: Which of its orders fail, counted from 0.
@@ -44,6 +45,7 @@ class SimJob:
     ready_delay_s: float | None = 0.0
     grow_s: float = 0.0
     shrink_s: float = 0.0
+    workers_s: float = 0.0
     defer_s: float = 0.0
     failing_orders: frozenset[int] = frozenset()
     own_choice: bool = False
@@ -55,7 +57,7 @@ class SimJob:
     def __post_init__(self) -> None:
         if self.runtime_s <= 0:
             raise ValueError(f"job {self.spec.job_id}: runtime_s is {self.runtime_s}, must be positive")
-        for name in ("start_delay_s", "ready_delay_s", "grow_s", "shrink_s", "defer_s", "kill_delay_s"):
+        for name in ("start_delay_s", "ready_delay_s", "grow_s", "shrink_s", "workers_s", "defer_s", "kill_delay_s"):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"job {self.spec.job_id}: {name} is {getattr(self, name)}, must not be negative")
 
@@ -78,6 +80,7 @@ class JobRecord:
         end_s: When it ended.
         outcome: How, as the scheduler sees it; None while it is not over; ``refused`` jobs never enter the queue.
         sizes: Its number of nodes from which time on; a shrink counts from its completion.
+        shares: The part of its nodes' cores that it uses, from which time on; empty if it always has all.
         grows: Completed grow orders.
         shrinks: Completed shrink orders.
         reserved: When how many nodes were held for it without use, before its start and while it grew: (from, to,
@@ -90,6 +93,7 @@ class JobRecord:
     outcome: Outcome | None = None
     refused: bool = False
     sizes: list[tuple[float, int]] = field(default_factory=list)
+    shares: list[tuple[float, float]] = field(default_factory=list)
     grows: int = 0
     shrinks: int = 0
     reserved: tuple[tuple[float, float, int], ...] = ()
@@ -109,9 +113,22 @@ class JobRecord:
         if to_s > from_s and nodes > 0:
             self.reserved += ((from_s, to_s, nodes),)
 
-    def spans(self) -> Iterator[tuple[float, float, int]]:
-        """When it computed on how many nodes: (from, to, nodes); nothing while it is not over."""
+    def spans(self) -> Iterator[tuple[float, float, float]]:
+        """When it computed on how many nodes: (from, to, nodes); nothing while it is not over.
+
+        Of nodes that it shares, the part counts that its cores are.
+        """
         if self.end_s is not None:
             times = [time_s for time_s, _ in self.sizes[1:]] + [self.end_s]
             for (from_s, nodes), to_s in zip(self.sizes, times, strict=False):
-                yield from_s, to_s, nodes
+                yield from self._parts(from_s, to_s, nodes) if self.shares else ((from_s, to_s, nodes),)
+
+    def _parts(self, from_s: float, to_s: float, nodes: int) -> Iterator[tuple[float, float, float]]:
+        share = 1.0
+        for time_s, after in self.shares:
+            if from_s < time_s < to_s:
+                yield from_s, time_s, nodes * share
+                from_s = time_s
+            if time_s < to_s:
+                share = after
+        yield from_s, to_s, nodes * share

@@ -25,6 +25,9 @@ class Run:
     version: int = 0
     orders: int = 0
     wishes: int = 0
+    cores: tuple[int, ...] = ()
+    """The cores of each of its nodes that it uses; empty: all."""
+    told_cores: tuple[int, ...] = ()
     growing: tuple[float, int] | None = None
     """Since when how many nodes are held for it that it does not use yet."""
     over: bool = False

@@ -28,8 +28,9 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
     rng = random.Random(f"{seed} {exact}")
     nodes = rng.randint(1, 8)
     jobs = tuple(_job(rng, job_id, nodes, exact=exact) for job_id in range(rng.randint(1, 12)))
+    cores = random.Random(f"{seed} cores").choice([1, 2, 4, 5])
     if exact:
-        return Scenario(nodes, jobs)
+        return Scenario(nodes, jobs, settings=Settings(cores_per_node=cores))
     happens: list[tuple[float, Event]] = [
         (float(rng.randint(_LAST_SUBMIT_S + 1, _LAST_DISTURBANCE_S)), _disturbance(rng, nodes, len(jobs)))
         for _ in range(rng.randint(0, 5))
@@ -40,6 +41,7 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
         cooldown_s=rng.choice([0.0, 3.0]),
         failure_backoff_s=rng.choice([1.0, 30.0]),
         walltime_grace_s=rng.choice([0.0, 2.0]),
+        cores_per_node=cores,
     )
     return Scenario(nodes, jobs, tuple(happens), settings)
 
@@ -72,6 +74,7 @@ def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> SimJo
         ready_delay_s=rng.choice([0.0, 1.0, 5.0, None]),
         grow_s=_rarely(rng),
         shrink_s=_rarely(rng),
+        workers_s=float(job_id % 3),
         defer_s=_rarely(rng),
         failing_orders=frozenset(rng.sample(range(4), rng.randint(0, 2))),
         own_choice=rng.random() < 0.5,

@@ -20,16 +20,18 @@ CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {
     "conservative": "nothing",
     "penalty": "nothing",
 }
-NEED = {"keep-pref": at_preferred}
+NEED = {"keep-pref": at_preferred, "sd-policy": at_preferred}
 PROTECTS: dict[str, Literal["nothing", "promises", "head"]] = {
     "backfilling": "nothing",
     "conservative": "promises",
     "malleable-compat": "nothing",
     "penalty": "nothing",
+    "sd-policy": "nothing",
 }
 END_S = 400  # all disturbances are over by then
 
 WHOLE = st.integers(min_value=0, max_value=60)
+CORES = st.sampled_from([1, 2, 4, 5])
 RARELY = st.sampled_from([0, 0, 0, 2, 7])
 
 
@@ -54,7 +56,7 @@ def calm(draw: st.DrawFn) -> Scenario:
         spec = draw(specs(job_id, nodes))
         ready = draw(st.sampled_from([0.0, 0.0, None]))
         jobs.append(SimJob(spec, float(draw(st.integers(1, 90))), ready_delay_s=ready))
-    return Scenario(nodes, tuple(jobs))
+    return Scenario(nodes, tuple(jobs), settings=Settings(cores_per_node=draw(CORES)))
 
 
 @st.composite
@@ -72,6 +74,7 @@ def rough(draw: st.DrawFn) -> Scenario:
                 ready_delay_s=draw(st.sampled_from([0.0, 1.0, 5.0, None])),
                 grow_s=draw(RARELY),
                 shrink_s=draw(RARELY),
+                workers_s=draw(RARELY),
                 defer_s=draw(RARELY),
                 failing_orders=draw(st.frozensets(st.integers(0, 3), max_size=2)),
                 own_choice=draw(st.booleans()),
@@ -94,6 +97,7 @@ def rough(draw: st.DrawFn) -> Scenario:
         cooldown_s=draw(st.sampled_from([0.0, 3.0])),
         failure_backoff_s=draw(st.sampled_from([1.0, 30.0])),
         walltime_grace_s=draw(st.sampled_from([0.0, 2.0])),
+        cores_per_node=draw(CORES),
     )
     return Scenario(nodes, tuple(jobs), (*happens, *back), parameters)
 
@@ -104,6 +108,8 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("mebf", {"expand": "intensive", "plus": "expand"}),
     ("penalty", {"over": "conservative"}),
     ("penalty", {"over": "avg"}),
+    ("sd-policy", {"max_slowdown": "inf", "mates": 3, "jobs_per_node": 3, "free_nodes": "yes"}),
+    ("sd-policy", {"max_slowdown": "dynamic", "considered": 2, "sharing_factor": 0.7}),
 ]
 
 

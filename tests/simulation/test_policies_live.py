@@ -171,4 +171,6 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
         assert replayed.recorder.record() == ledger.recorder.record()
         assert replayed.busy_node_s == ledger.busy_node_s
         resizes += len(jobs.orders)
-    assert (resizes > 0) == (policy not in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty"))
+    assert (resizes > 0) == (
+        policy not in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty", "sd-policy")
+    )

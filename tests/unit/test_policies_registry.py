@@ -9,7 +9,7 @@ from scheduler_bridge.policies import registry
 
 
 def test_the_policies_of_the_papers_are_there() -> None:
-    expected = "fcfs backfilling easy conservative malleable min pref avg keep-pref mebf penalty"
+    expected = "fcfs backfilling easy conservative malleable min pref avg keep-pref mebf sd-policy penalty"
     assert set(expected.split()) <= set(policies.names())
 
 

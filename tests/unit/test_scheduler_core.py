@@ -426,4 +426,6 @@ def test_the_transition_table_is_the_only_way() -> None:
     with pytest.raises(InvalidTransitionError, match="job 1 is queued, cannot grow"):
         job.step(Step.GROW)
     assert not [step for state, step in TRANSITIONS if state is JobState.ENDED], "the end is the end"
-    assert set(TRANSITIONS.values()) == set(JobState) - {JobState.QUEUED}
+    back = [state for (state, _), after in TRANSITIONS.items() if after is JobState.QUEUED]
+    assert back == [JobState.CLAIMING], "who runs does not wait again"
+    assert set(TRANSITIONS.values()) == set(JobState)

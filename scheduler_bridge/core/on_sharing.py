@@ -1,0 +1,207 @@
+"""Starting jobs on nodes of others: mates make room, the newcomer starts, and what comes free goes to the host.
+
+A newcomer claims the nodes of its mates; each is told to use fewer cores. When all have done so, the newcomer is told
+to start. If one of them cannot, or ends first, the newcomer waits again, and the others get their cores back. Cores
+that a job is told to take are its when it has taken them; nobody else is given them meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
+from scheduler_bridge.core.lifecycle import LIVE, JobState, Step
+from scheduler_bridge.core.sharing import Claim
+from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
+from scheduler_bridge.model import Allotment, Because, Reason, wording
+from scheduler_bridge.model.allotment import members
+from scheduler_bridge.policies import Share
+
+if TYPE_CHECKING:
+    from scheduler_bridge.core.state import SchedulerState
+
+
+def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
+    """Why the decision cannot be carried out; empty if it can."""
+    job = state.queue.get(decision.job_id)
+    mates = [state.active.get(mate) for mate in decision.mates]
+    if job is None or not job.spec.is_malleable:
+        return "the job is not waiting, or rigid"
+    if not mates or len(set(decision.mates)) < len(mates) or decision.cores < 1:
+        return "no mates, or no cores"
+    stacks = state.sharing.stacks
+    nodes = decision.free_nodes
+    for mate in mates:
+        if mate is None or not mate.spec.is_malleable or not mate.view().takes_orders(now):
+            return "a mate takes no orders"
+        job_id = mate.spec.job_id
+        if not stacks.is_host(job_id) or stacks.fewest(job_id) <= decision.cores:
+            return f"job {job_id} cannot give so many cores"
+        if max([len(stack.cores) for stack in stacks.of(job_id)], default=1) >= state.sharing.jobs_per_node:
+            return f"{state.sharing.jobs_per_node} jobs may share a node"
+        nodes += len(mate.allotment)
+    if nodes != decision.nodes or not job.spec.min_nodes <= nodes <= job.spec.max_nodes:
+        return f"the mates and the free nodes are {nodes}"
+    if decision.free_nodes > state.pool.free:
+        return f"{state.pool.free} nodes are free"
+    return ""
+
+
+def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
+    """Tell the mates of a feasible decision to make room for the newcomer."""
+    job, mates = state.queue.pop(decision.job_id), [state.jobs[mate] for mate in decision.mates]
+    job_id = decision.job_id
+    job.step(Step.CLAIM)
+    job.starts, job.told_to_start_s = 1, now
+    state.sharing.claims[job_id] = Claim(decision.cores, set(decision.mates), decision.mates, decision.reason)
+    chunks, effects = [], []
+    for mate in mates:
+        chunks.append(mate.allotment.ranks)
+        state.pool.share(job_id, mate.allotment.ranks)
+        given = {id(stack): -decision.cores for stack in state.sharing.stacks.join(job_id, mate)}
+        effects += _send(state, mate, given, Because("makes room for job {} on its nodes", (job_id,)))
+    if decision.free_nodes:
+        chunks.append(state.pool.take(job_id, decision.free_nodes))
+    job.allotment = Allotment(tuple(chunks))
+    job.note = Because("waits for {} to make room", (" and ".join(f"job {mate}" for mate in decision.mates),))
+    state.active[job_id] = job
+    _unsettle(state, (job_id, *decision.mates))
+    state.note(job)
+    return effects
+
+
+def _send(state: SchedulerState, job: TrackedJob, given: dict[int, int], reason: Reason) -> list[Effect]:
+    """Tell a job to use ``given`` (by identity of the stack) more cores of each node, or fewer."""
+    job_id, all_cores = job.spec.job_id, state.sharing.stacks.all_cores
+    nodes, cores = _by_node(state, job, given)
+    order = PendingOrder(state.next_order, "workers", nodes, job.allotment.ranks, min(cores))
+    state.sharing.told[job_id] = [(s, given[id(s)]) for s in state.sharing.stacks.of(job_id) if id(s) in given]
+    job.step(Step.ADJUST)
+    job.order = order
+    job.note = Because("told to use {} of {} cores of each node: {}", (order.count, all_cores, reason))
+    state.next_order += 1
+    state.note(job)
+    return [SendOrder(job_id, order.order, "workers", nodes, order.count, cores)]
+
+
+def _by_node(state: SchedulerState, job: TrackedJob, given: dict[int, int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The names of a job's nodes, in the order of its allotment, and the cores of each."""
+    by_rank = {rank: cores for ranks, cores in state.sharing.stacks.per_node(job, given) for rank in members(ranks)}
+    ranks = [rank for chunk in job.allotment.chunks for rank in members(chunk)]
+    return state.pool.name(job.allotment), tuple([by_rank[rank] for rank in ranks])
+
+
+def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: float) -> list[Effect]:
+    """The job uses the cores that it was told to; if it was the last to make room, the newcomer starts."""
+    sharing, job_id = state.sharing, job.spec.job_id
+    for stack, cores in sharing.told.pop(job_id, ()):
+        if job_id in stack.cores:
+            stack.cores[job_id] += min(cores, sharing.stacks.spare(stack))
+    job.note = Because("uses {} of {} cores of each node", (order.count, sharing.stacks.all_cores))
+    _unsettle(state, (job_id,))
+    for newcomer, waiting in sharing.claims.items():
+        if job_id in waiting.waits_for:
+            waiting.waits_for.discard(job_id)
+            return [] if waiting.waits_for else _start(state, state.jobs[newcomer], waiting, now)
+    return []
+
+
+def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -> list[Effect]:
+    sharing, job_id = state.sharing, job.spec.job_id
+    del sharing.claims[job_id]
+    for stack in sharing.stacks.of(job_id):
+        stack.cores[job_id] = waiting.cores
+    job.step(Step.START)
+    job.told_to_start_s = now
+    nodes, cores = _by_node(state, job, {})
+    mates = " and ".join(f"job {mate}" for mate in waiting.mates)
+    job.note = Because("started on {} with {}: {}", (wording.nodes(len(nodes)), mates, waiting.reason))
+    _unsettle(state, (job_id, *waiting.mates))
+    state.note(job)
+    return [StartJob(job_id, nodes, cores)]
+
+
+def refused(state: SchedulerState, job: TrackedJob, reason: str) -> None:
+    """The job goes on with the cores that it had; if it was to make room, the newcomer waits again."""
+    job_id = job.spec.job_id
+    state.sharing.told.pop(job_id, None)
+    _unsettle(state, (job_id,))
+    for newcomer, waiting in list(state.sharing.claims.items()):
+        if job_id in waiting.mates:
+            abandon(state, state.jobs[newcomer], f"job {job_id} makes no room: {reason or 'no reason given'}")
+
+
+def left(state: SchedulerState, job: TrackedJob, ranks: int) -> None:
+    """A job is about to give back nodes; what others may use of them becomes theirs, and claims on them are void."""
+    sharing, job_id = state.sharing, job.spec.job_id
+    if (own := sharing.claims.pop(job_id, None)) is not None:
+        _unsettle(state, own.mates)
+    beside = sharing.stacks.connected((job_id,)) if ranks != job.allotment.ranks else ()
+    for newcomer, waiting in list(sharing.claims.items()):
+        if job_id in waiting.mates or newcomer in beside:
+            abandon(state, state.jobs[newcomer], f"job {job_id} gives nodes back")
+    _unsettle(state, sharing.stacks.leave(job_id, ranks))
+    if ranks == job.allotment.ranks:
+        sharing.told.pop(job_id, None)
+        sharing.stacks.forget(job_id)
+        sharing.unsettled.discard(job_id)
+        sharing.moved.discard(job_id)
+
+
+def abandon(state: SchedulerState, job: TrackedJob, reason: str) -> None:
+    """Put a newcomer whose mates have not all made room back into its place in the queue."""
+    sharing, job_id = state.sharing, job.spec.job_id
+    _unsettle(state, sharing.claims.pop(job_id).mates)
+    sharing.stacks.leave(job_id, job.allotment.ranks)
+    sharing.stacks.forget(job_id)
+    sharing.moved.discard(job_id)
+    state.pool.release(job_id, job.allotment.ranks)
+    job.step(Step.RETURN)
+    job.allotment, job.shares = Allotment(), None
+    job.starts, job.told_to_start_s = 0, None
+    job.note = f"waits again: {reason}"
+    state.active.pop(job_id)
+    state.requeue(job)
+
+
+def _unsettle(state: SchedulerState, job_ids: Iterable[int]) -> None:
+    """Note that spare cores may have to be given to these jobs, and that their ends have to be predicted anew."""
+    for job_id in job_ids:
+        state.sharing.unsettled.add(job_id)
+        state.sharing.moved.add(job_id)
+
+
+def settle(state: SchedulerState, now: float) -> list[Effect]:
+    """Give spare cores to the hosts that can take them, and predict the ends of all whose cores have changed."""
+    sharing = state.sharing
+    effects: list[Effect] = []
+    for job_id in sorted(sharing.unsettled):
+        job, stacks = state.jobs[job_id], sharing.stacks.of(job_id)
+        if job.state not in LIVE or job.state is JobState.CLAIMING:
+            sharing.unsettled.discard(job_id)
+        elif job.order is None and not any(sharing.claimed(stack) for stack in stacks):
+            spare = {id(s): n for s in stacks if s.host == job_id and (n := sharing.stacks.spare(s)) > 0}
+            if not spare:
+                sharing.stacks.dissolve(job_id)
+                sharing.unsettled.discard(job_id)
+            elif job.view().takes_orders(now):
+                effects += _send(state, job, spare, "so many are not used by others any more")
+    _predict(state, now)
+    return effects
+
+
+def _predict(state: SchedulerState, now: float) -> None:
+    sharing = state.sharing
+    ids = sharing.stacks.connected(sharing.moved)
+    sharing.moved.clear()
+    jobs = [state.active[job_id] for job_id in ids if job_id in state.active]
+    for job in jobs:
+        sharing.stacks.run_on(job, now)
+    for job_id, shares in sharing.stacks.shares(jobs).items():
+        job = state.active[job_id]
+        if shares != job.shares:
+            job.shares = shares
+            state.note(job)
+            if job.started_s is not None:
+                state.watch(job, job.expected_end_s + state.settings.walltime_grace_s)

@@ -1,0 +1,59 @@
+"""What the core knows about shared nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler_bridge.core.stacks import Stack, Stacks
+from scheduler_bridge.model import Reason
+
+
+@dataclass(slots=True)
+class Claim:
+    """A newcomer that waits for its mates.
+
+    Attributes:
+        cores: What each mate gives of each of its nodes.
+        waits_for: The mates that have not done so yet.
+        mates: All of them.
+        reason: Why the newcomer starts so.
+    """
+
+    cores: int
+    waits_for: set[int]
+    mates: tuple[int, ...]
+    reason: Reason
+
+
+@dataclass(slots=True)
+class Sharing:
+    """All that the core knows about shared nodes.
+
+    Attributes:
+        stacks: Who may use how many cores of which nodes.
+        jobs_per_node: How many jobs the policy lets share a node.
+        claims: The newcomers that wait for their mates.
+        told: Cores that jobs are told to take, by job: of which stack, and how many.
+        unsettled: Jobs to which spare cores may have to be given.
+        moved: Jobs whose cores or neighbours have changed since the last predictions.
+    """
+
+    stacks: Stacks
+    jobs_per_node: int = 1
+    claims: dict[int, Claim] = field(default_factory=dict)
+    told: dict[int, list[tuple[Stack, int]]] = field(default_factory=dict)
+    unsettled: set[int] = field(default_factory=set)
+    moved: set[int] = field(default_factory=set)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is to be settled."""
+        return bool(self.unsettled or self.moved)
+
+    def declare(self, jobs_per_node: int) -> None:
+        """Let so many jobs share a node, or as many as do so already."""
+        self.jobs_per_node = max([jobs_per_node, *(len(stack.cores) for stack in self.stacks)])
+
+    def claimed(self, stack: Stack) -> bool:
+        """Whether the spare cores of a stack are kept for a newcomer."""
+        return any(job_id in self.claims for job_id in stack.cores)

@@ -1,0 +1,213 @@
+"""Nodes that several jobs share: who may use how many cores of which, and how long that makes the jobs take.
+
+Predictions follow the worst model [2019 paper, section 3.4; D, for its equations give totals]: a job is as fast as on
+the node where it has the fewest cores, and it ends when the sum of elapsed time x rate is the time that it asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler_bridge.core.tracked import Shares, TrackedJob
+
+_TICKS_PER_S: Final = 1e6
+"""Predicted ends are rounded up to such ticks, so that no job is over its time by an error of rounding."""
+
+
+@dataclass(slots=True, eq=False)
+class Stack:
+    """Nodes that the same jobs share.
+
+    Attributes:
+        ranks: Which nodes.
+        cores: How many cores of each of them a job may use, by job, in the order in which they came. The first is the
+            host: cores that nobody else may use are its as soon as it can take them.
+    """
+
+    ranks: int
+    cores: dict[int, int]
+
+    @property
+    def host(self) -> int:
+        """The job that came first."""
+        return next(iter(self.cores))
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Seconds of the requested time that are left at ``since_s``, and how many pass in a second."""
+
+    left_s: float
+    since_s: float
+    rate: float
+
+
+@dataclass(slots=True)
+class Stacks:
+    """The book of all shared nodes.
+
+    Attributes:
+        all_cores: Cores of a node.
+    """
+
+    all_cores: int
+    _of: dict[int, list[Stack]] = field(default_factory=dict)
+    _progress: dict[int, _Progress] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def __iter__(self) -> Iterator[Stack]:
+        """Every stack, once."""
+        return iter({id(stack): stack for stacks in self._of.values() for stack in stacks}.values())
+
+    def of(self, job_id: int) -> list[Stack]:
+        """The stacks that the job is in; its other nodes are its own."""
+        return self._of.get(job_id, [])
+
+    def spare(self, stack: Stack) -> int:
+        """The cores of each node of a stack that nobody may use."""
+        return self.all_cores - sum(stack.cores.values())
+
+    def is_host(self, job_id: int) -> bool:
+        """Whether the job came first on all its nodes."""
+        return all(stack.host == job_id for stack in self.of(job_id))
+
+    def connected(self, job_ids: Iterable[int]) -> list[int]:
+        """The jobs themselves, those that share nodes with them, with these, and so on; by id."""
+        found: set[int] = set()
+        new = set(job_ids)
+        while new:
+            found |= new
+            new = {other for job_id in new for stack in self.of(job_id) for other in stack.cores} - found
+        return sorted(found)
+
+    def fewest(self, job_id: int) -> int:
+        """The fewest cores of one of its nodes that the job may use."""
+        return min([stack.cores[job_id] for stack in self.of(job_id)], default=self.all_cores)
+
+    def per_node(self, job: TrackedJob, given: dict[int, int]) -> list[tuple[int, int]]:
+        """What a job may use, with ``given`` (by identity of the stack) more, as (ranks, cores of each of them)."""
+        alone, found = job.allotment.ranks, []
+        for stack in self.of(job.spec.job_id):
+            alone &= ~stack.ranks
+            found.append((stack.ranks, stack.cores[job.spec.job_id] + given.get(id(stack), 0)))
+        return [*found, (alone, self.all_cores)] if alone else found
+
+    # who is where ---------------------------------------------------------------------------------------------------
+
+    def join(self, guest: int, host: TrackedJob) -> list[Stack]:
+        """Put a new job onto all nodes of ``host``, without any cores so far; return the stacks that it joins."""
+        host_id = host.spec.job_id
+        stacks = self._of.setdefault(host_id, [])
+        alone = host.allotment.ranks
+        for stack in stacks:
+            alone &= ~stack.ranks
+        if alone:
+            stacks.append(Stack(alone, {host_id: self.all_cores}))
+        for stack in stacks:
+            stack.cores[guest] = 0
+            self._of.setdefault(guest, []).append(stack)
+        return list(stacks)
+
+    def leave(self, job_id: int, ranks: int) -> set[int]:
+        """Take a job off nodes; return the jobs that stay on them."""
+        stay: set[int] = set()
+        for stack in list(self.of(job_id)):
+            if not (gone := stack.ranks & ranks):
+                continue
+            if gone != stack.ranks:
+                self._split(stack, gone)
+            del stack.cores[job_id]
+            self._of[job_id].remove(stack)
+            stay.update(stack.cores)
+        if not self._of.get(job_id, True):
+            del self._of[job_id]
+        return stay
+
+    def _split(self, stack: Stack, ranks: int) -> None:
+        """Let ``stack`` keep ``ranks`` only; what is left becomes another one with the same jobs."""
+        rest = Stack(stack.ranks & ~ranks, dict(stack.cores))
+        stack.ranks = ranks
+        for job_id in rest.cores:
+            self._of[job_id].append(rest)
+
+    def dissolve(self, job_id: int) -> None:
+        """Forget the stacks that the job has for itself, with all cores."""
+        left = [stack for stack in self.of(job_id) if len(stack.cores) > 1 or self.spare(stack) > 0]
+        if left:
+            self._of[job_id] = left
+        else:
+            self._of.pop(job_id, None)
+
+    # how long it takes ----------------------------------------------------------------------------------------------
+
+    def forget(self, job_id: int) -> None:
+        """Forget how far a job has come."""
+        self._progress.pop(job_id, None)
+
+    def run_on(self, job: TrackedJob, now: float) -> None:
+        """Note how far a job has come by ``now``, if it goes on faster or slower from now on."""
+        known = self._progress.get(job.spec.job_id)
+        if job.started_s is None:
+            known = self._progress[job.spec.job_id] = _Progress(job.spec.walltime_s, now, 1.0)
+        elif known is None or known.since_s < job.started_s:
+            known = self._progress[job.spec.job_id] = _Progress(job.spec.walltime_s, job.started_s, 1.0)
+        rate = self.fewest(job.spec.job_id) / self.all_cores
+        if rate != known.rate:
+            known.left_s -= known.rate * (now - known.since_s)
+            known.since_s, known.rate = now, rate
+
+    def shares(self, jobs: Iterable[TrackedJob]) -> dict[int, Shares]:
+        """What sharing makes of ``jobs``, with which all their neighbours are."""
+        by_id = {job.spec.job_id: job for job in jobs}
+        ends: dict[int, float] = {}
+        for job in by_id.values():
+            self._end(job, by_id, ends)
+        found = {}
+        for job_id, job in by_id.items():
+            start_s = job.started_s if job.started_s is not None else job.told_to_start_s
+            late_s = ends[job_id] - ((start_s or 0.0) + job.spec.walltime_s)
+            stacks = self.of(job_id)
+            fewest = self.fewest(job_id)
+            found[job_id] = Shares(
+                extension_s=max(0.0, math.ceil(late_s * _TICKS_PER_S) / _TICKS_PER_S),
+                cores=fewest if fewest < self.all_cores else None,
+                neighbours=max([len(stack.cores) - 1 for stack in stacks], default=0),
+                is_host=self.is_host(job_id),
+                kept_nodes=sum([s.ranks.bit_count() for s in stacks if _last(s, ends) != job_id]),
+            )
+        return found
+
+    def _end(self, job: TrackedJob, jobs: dict[int, TrackedJob], ends: dict[int, float]) -> float:
+        """When the job ends if it takes the time that it asked for; guests give their cores back at their ends.
+
+        That it may get the cores of a host that ends is not counted on.
+        """
+        job_id = job.spec.job_id
+        if job_id in ends:
+            return ends[job_id]
+        hosted = [stack for stack in self.of(job_id) if stack.host == job_id]
+        guests = {guest for stack in hosted for guest in stack.cores} - {job_id}
+        guest_ends = {guest: self._end(jobs[guest], jobs, ends) for guest in guests}
+        as_guest = min([s.cores[job_id] for s in self.of(job_id) if s.host != job_id], default=self.all_cores)
+        known = self._progress[job_id]
+        time_s, left_s = known.since_s, known.left_s
+        rate = known.rate
+        for end_s in sorted(set(guest_ends.values())):
+            if rate > 0 and time_s + left_s / rate <= end_s:
+                break
+            left_s -= rate * max(0.0, end_s - time_s)
+            time_s = max(time_s, end_s)
+            taken = [sum([c for o, c in s.cores.items() if guest_ends.get(o, 0.0) > end_s]) for s in hosted]
+            rate = min(as_guest, self.all_cores - max(taken)) / self.all_cores
+        ends[job_id] = time_s + max(0.0, left_s) / rate if rate > 0 else time_s + left_s
+        return ends[job_id]
+
+
+def _last(stack: Stack, ends: dict[int, float]) -> int:
+    """The job that ends last on the nodes of a stack; the host if it is among several."""
+    return max(stack.cores, key=lambda job_id: ends[job_id])

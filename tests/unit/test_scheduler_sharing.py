@@ -1,0 +1,291 @@
+"""How the core lets jobs share nodes: orders before the start, cores given back, mates that fail or end; its book."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import InfeasibleDecisionError, InvariantError, JobState, SchedulerCore, Settings
+from scheduler_bridge.core.effects import KillJob, SendOrder, StartJob, WakeAt
+from scheduler_bridge.core.events import (
+    CancelJob,
+    EvolvingRequest,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    MalleableReady,
+    NodeDown,
+    NodesLost,
+    ResizeFailed,
+    WakeUp,
+    WorkersChanged,
+)
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies import Decision, Share, Start
+
+
+def malleable(job_id: int, nodes: int, walltime_s: float = 1000.0) -> JobSpec:
+    return JobSpec(job_id, "m", "u", "malleable", nodes, nodes, nodes, walltime_s, 0.0)
+
+
+class Scripted:
+    """Starts the first waiting job on free nodes, else shares it as it is told to."""
+
+    name = "scripted"
+
+    def __init__(self, shares: list[Share], jobs_per_node: int = 2) -> None:
+        self.shares = shares
+        self.jobs_per_node = jobs_per_node
+        self.seen: list[ClusterView] = []
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        self.seen.append(view.snapshot())
+        for spec in view.queue:
+            if spec.nodes <= view.free_nodes:
+                return [Start(spec.job_id, spec.nodes, "it fits")]
+            for share in self.shares:
+                able = {job.spec.job_id for job in view.running if job.takes_orders(now)}
+                if share.job_id == spec.job_id and able.issuperset(share.mates):
+                    return [share]
+        return []
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        return "scripted"
+
+
+def make(*sizes: int, shares: list[Share], jobs_per_node: int = 2) -> tuple[SchedulerCore, Scripted]:
+    """Running malleable jobs 0, 1, ... of these sizes on nodes of four cores, that are all theirs."""
+    policy = Scripted(shares, jobs_per_node)
+    nodes = "abcdef"[: sum(sizes)]
+    core = SchedulerCore(list(nodes), policy, Settings(cores_per_node=4, failure_backoff_s=30.0))
+    for job_id, size in enumerate(sizes):
+        core.handle(JobSubmitted(malleable(job_id, size)), 0.0)
+        core.handle_batch([JobStarted(job_id), MalleableReady(job_id)], 0.0)
+        policy.decide(ClusterView(0, 0, (), ()), 0.0)
+    core.check()
+    return core, policy
+
+
+def both(job_id: int = 9, cores: int = 2) -> Share:
+    return Share(job_id, 3, (0, 1), cores, 0, "they share")
+
+
+def state_of(core: SchedulerCore, job_id: int) -> JobState:
+    return core.explanation(job_id).state
+
+
+def test_the_newcomer_starts_when_all_mates_have_made_room() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    assert core.handle(JobSubmitted(malleable(9, 3)), 10.0) == [
+        SendOrder(0, 1, "workers", ("a", "b"), 2, (2, 2)),
+        SendOrder(1, 2, "workers", ("c",), 2, (2,)),
+    ]
+    assert state_of(core, 9) is JobState.CLAIMING
+    assert core.handle(WorkersChanged(1, 2), 11.0) == []
+    assert core.handle(WorkersChanged(0, 1), 12.0) == [StartJob(9, ("a", "b", "c"), (2, 2, 2))]
+    core.check()
+    assert core.explain(9) == "job 9 is starting: started on 3 nodes with job 0 and job 1: they share"
+
+
+def test_the_mates_get_their_cores_back_at_the_end_and_the_nodes_stay_theirs() -> None:
+    core, policy = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3, 100.0)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    core.handle(JobStarted(9), 10.0)
+    effects = core.handle(JobEnded(9, "completed"), 60.0)
+    assert effects[:2] == [
+        SendOrder(0, 3, "workers", ("a", "b"), 4, (4, 4)),
+        SendOrder(1, 4, "workers", ("c",), 4, (4,)),
+    ]
+    assert policy.seen[-1].free_nodes == 0
+    core.handle_batch([WorkersChanged(0, 3), WorkersChanged(1, 4)], 60.0)
+    core.check()
+    jobs = {job.spec.job_id: job for job in policy.seen[-1].running}
+    assert (jobs[0].cores, jobs[0].neighbours, jobs[0].shares) == (None, 0, False)
+    # Half as fast for 50 s: 25 s more.
+    assert jobs[0].expected_end_s == 1025.0
+
+
+def test_what_a_policy_sees_of_jobs_that_share() -> None:
+    core, policy = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3, 100.0)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    core.handle_batch([JobStarted(9), MalleableReady(9)], 10.0)
+    jobs = {job.spec.job_id: job for job in policy.seen[-1].running}
+    # The newcomer takes 200 s, until 210 s; the mates lose 100 s until then.
+    assert (jobs[9].cores, jobs[9].neighbours, jobs[9].is_host, jobs[9].kept_nodes) == (2, 1, False, 3)
+    assert jobs[9].expected_end_s == 210.0
+    assert (jobs[0].cores, jobs[0].neighbours, jobs[0].is_host, jobs[0].kept_nodes) == (2, 1, True, 0)
+    assert jobs[0].expected_end_s == 1100.0
+    assert policy.seen[-1].cores_per_node == 4
+    assert not jobs[0].resizable(10.0)
+    assert jobs[0].takes_orders(10.0)
+    assert jobs[0].reclaimable_nodes(0) == 0
+
+
+def test_a_newcomer_takes_the_cores_of_a_mate_that_ends_and_then_has_the_node_for_itself() -> None:
+    core, policy = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    core.handle_batch([JobStarted(9), MalleableReady(9)], 10.0)
+    effects = core.handle(JobEnded(0, "completed"), 20.0)
+    assert effects[0] == SendOrder(9, 3, "workers", ("a", "b", "c"), 2, (4, 4, 2))
+    assert policy.seen[-1].free_nodes == 0
+    core.handle(WorkersChanged(9, 3), 20.0)
+    core.check()
+    core.handle(JobEnded(1, "completed"), 30.0)
+    core.handle(WorkersChanged(9, 4), 30.0)
+    core.check()
+    newcomer = policy.seen[-1].running[0]
+    assert (newcomer.cores, newcomer.is_host, newcomer.neighbours) == (None, True, 0)
+    core.handle(JobEnded(9, "completed"), 40.0)
+    core.check()
+    assert policy.seen[-1].free_nodes == 3
+
+
+def test_a_mate_that_makes_no_room_sends_the_newcomer_back_to_its_place() -> None:
+    core, _ = make(2, 1, shares=[both(), both(8)])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([JobSubmitted(malleable(10, 3)), JobSubmitted(malleable(11, 3))], 10.0)
+    core.handle(WorkersChanged(0, 1), 11.0)
+    effects = core.handle(ResizeFailed(1, 2, "no"), 12.0)
+    assert effects[0] == SendOrder(0, 3, "workers", ("a", "b"), 4, (4, 4))
+    core.check()
+    assert state_of(core, 9) is JobState.QUEUED
+    assert list(core._state.queue) == [9, 10, 11]
+    assert core.handle(WorkersChanged(0, 3), 13.0) == []
+    # Job 1 takes orders again 30 s after the refusal, and the newcomer has another try.
+    assert [effect for effect in core.handle(WakeUp(), 42.0) if isinstance(effect, SendOrder)] == [
+        SendOrder(0, 4, "workers", ("a", "b"), 2, (2, 2)),
+        SendOrder(1, 5, "workers", ("c",), 2, (2,)),
+    ]
+
+
+def test_a_mate_that_ends_first_sends_the_newcomer_back() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle(JobEnded(1, "completed"), 11.0)
+    core.check()
+    assert state_of(core, 9) is JobState.QUEUED
+    # The other one carries the order out, for which there is no reason any more, and gets its cores back.
+    effects = core.handle(WorkersChanged(0, 1), 12.0)
+    assert effects[0] == SendOrder(0, 3, "workers", ("a", "b"), 4, (4, 4))
+    core.handle(WorkersChanged(0, 3), 12.0)
+    core.check()
+
+
+def test_a_newcomer_that_is_cancelled_meanwhile_leaves_nothing_behind() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    assert core.handle(CancelJob(9), 11.0) == []
+    core.check()
+    assert state_of(core, 9) is JobState.ENDED
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 12.0)
+    core.handle_batch([WorkersChanged(0, 3), WorkersChanged(1, 4)], 12.0)
+    core.check()
+    assert core.anomalies == ()
+
+
+def test_all_jobs_of_a_node_that_fails_are_ended() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle(NodeDown("c"), 11.0)
+    assert state_of(core, 9) is JobState.QUEUED, "it had not started"
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    kills = [effect.job_id for effect in core.handle(NodeDown("c"), 11.0) if isinstance(effect, KillJob)]
+    assert kills == [1, 9]
+    core.check()
+
+
+def test_a_job_that_shares_may_lose_nodes() -> None:
+    core, policy = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    core.handle_batch([JobStarted(9), MalleableReady(9)], 10.0)
+    core.handle(NodesLost(0, ("b",), "its place died"), 11.0)
+    core.check()
+    effects = core.handle(WakeUp(), 12.0)
+    assert not [effect for effect in effects if not isinstance(effect, WakeAt)]
+    # Node b has only the newcomer now, which is told to use all of it.
+    assert core._state.jobs[9].order is not None
+    assert core._state.jobs[9].order.count == 2
+    core.handle(JobEnded(9, "completed"), 13.0)
+    core.check()
+    assert policy.seen[-1].free_nodes == 1
+
+
+def test_a_sharing_job_is_not_resized() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    (refused,) = core.handle(EvolvingRequest(0, 1), 11.0)
+    assert "takes no order now" in getattr(refused, "reason", "")
+
+
+@pytest.mark.parametrize(
+    ("share", "story"),
+    [
+        (Share(9, 3, (0, 1), 4, 0, "x"), "cannot give so many cores"),
+        (Share(9, 3, (0, 1), 0, 0, "x"), "no cores"),
+        (Share(9, 3, (0, 0), 2, 0, "x"), "no mates"),
+        (Share(9, 3, (), 2, 3, "x"), "no mates"),
+        (Share(9, 3, (0,), 2, 1, "x"), "0 nodes are free"),
+        (Share(9, 3, (0,), 2, 0, "x"), "the mates and the free nodes are 2"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(share: Share, story: str) -> None:
+    core, _ = make(2, 1, shares=[share])
+    with pytest.raises(InfeasibleDecisionError, match=story):
+        core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+
+
+def test_a_node_is_shared_only_where_the_policy_declares_it() -> None:
+    core, _ = make(2, 1, shares=[both()], jobs_per_node=1)
+    with pytest.raises(InfeasibleDecisionError, match="1 jobs may share a node"):
+        core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+
+
+def test_three_jobs_share_a_node_where_that_is_declared() -> None:
+    core, policy = make(2, 1, shares=[both(), both(8, cores=1)], jobs_per_node=3)
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    core.handle_batch([JobStarted(9), MalleableReady(9)], 10.0)
+    core.handle(JobSubmitted(malleable(8, 3)), 11.0)
+    core.handle_batch([WorkersChanged(0, 3), WorkersChanged(1, 4)], 11.0)
+    core.check()
+    assert [sorted(stack.cores.items()) for stack in core._state.sharing.stacks] == [
+        [(0, 1), (8, 1), (9, 2)],
+        [(1, 1), (8, 1), (9, 2)],
+    ]
+    core.handle(JobEnded(9, "completed"), 12.0)
+    core.check()
+    assert {job.spec.job_id: job.neighbours for job in policy.seen[-1].running} == {0: 1, 1: 1, 8: 1}
+
+
+def test_a_core_in_two_allotments_is_noticed() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    next(iter(core._state.sharing.stacks)).cores[0] = 3
+    with pytest.raises(InvariantError, match="a core is in two allotments"):
+        core.check()
+
+
+def test_another_policy_goes_on_with_nodes_that_are_shared() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    core.use(policies.get("easy"), Settings())
+    core.handle(JobEnded(9, "completed"), 20.0)
+    core.handle_batch([WorkersChanged(0, 3), WorkersChanged(1, 4)], 20.0)
+    core.check()
+    core.use(policies.get("easy"), Settings())
+    assert core._state.sharing.jobs_per_node == 1
+
+
+def test_the_policy_of_the_paper_declares_how_many_jobs_share_a_node() -> None:
+    core = SchedulerCore(["a"], policies.get("sd-policy", jobs_per_node=3), Settings(cores_per_node=2))
+    assert core._state.sharing.jobs_per_node == 3
+    assert SchedulerCore(["a"], policies.get("easy"))._state.sharing.jobs_per_node == 1

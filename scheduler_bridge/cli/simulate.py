@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import simulated
+from scheduler_bridge.cli import explain, simulated
 from scheduler_bridge.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ class Asked:
     moldable: bool
     mtbf_h: float | None
     repair_h: float
+    explain: frozenset[int]
+    cores: int
+    sharing: str
 
 
 def register(app: typer.Typer) -> None:
@@ -101,6 +104,17 @@ def simulate(
         typer.Option(min=0, metavar="HOURS", help="Mean time between failures of a node.", show_default=False),
     ] = None,
     repair: Annotated[float, typer.Option(min=0, metavar="HOURS", help="How long a failed node is away.")] = 4.0,
+    cores: Annotated[
+        int,
+        typer.Option("--cores", min=1, metavar="N", help="Cores of a node, for policies that let jobs share nodes."),
+    ] = 1,
+    sharing: Annotated[
+        str, typer.Option("--sharing", metavar="MODEL", help="How fast jobs are that share nodes: ideal or worst.")
+    ] = "ideal",
+    explain_jobs: Annotated[
+        list[int] | None,
+        typer.Option("--explain", min=0, metavar="JOB", help="Say what was decided about this job, and why."),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the figures.", show_default=False)
     ] = None,
@@ -114,10 +128,14 @@ def simulate(
     """
     asked = Asked(
         workload, policy, nodes, settings or [], malleable, rule, seed, warmup, start, days, cost, points, tick,
-        moldable, mtbf, repair,
+        moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
     )  # fmt: skip
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     jobs = prepare(asked)
+    if unknown := asked.explain - {job.job_id for job in jobs.jobs}:
+        raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
+    if sharing not in ("ideal", "worst"):
+        raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
     recorder = _recorder(gantt, jobs, asked)
     with simulated.progress(len(jobs)) as told:
         done = run(asked, jobs, chosen, recorder, told)
@@ -128,6 +146,9 @@ def simulate(
 
         write_png([recorder.record()], gantt)
     simulated.show(jobs, done, policy, asked.nodes or jobs.nodes)
+    for job_id in sorted(asked.explain):
+        typer.echo()
+        explain.show(done.result.core.explanation(job_id))
     for path in (json_file, gantt):
         if path is not None:
             typer.echo(f"written: {path}")
@@ -215,7 +236,9 @@ def _options(asked: Asked) -> ReplayOptions:
 
     return sim.ReplayOptions(
         behaviour=sim.Behaviour(cost=sim.parse_cost(asked.cost), moldable=asked.moldable, point_s=asked.point_s),
-        settings=settings_for(asked.policy),
+        settings=replace(settings_for(asked.policy), cores_per_node=asked.cores),
+        sharing="worst" if asked.sharing == "worst" else "ideal",
+        remember=asked.explain,
         tick_s=asked.tick_s,
         warmup_s=None if asked.warmup_h is None else asked.warmup_h * _HOUR_S,
     )
@@ -261,6 +284,8 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
             "tick_s": asked.tick_s,
             "moldable": asked.moldable,
             "mtbf_h": asked.mtbf_h,
+            "cores": asked.cores,
+            "sharing": asked.sharing,
         },
         "details": measures,
         "batches": done.result.batches,

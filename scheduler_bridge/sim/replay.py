@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from scheduler_bridge.core import Remembered, Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.policies import Policy
-from scheduler_bridge.sim.engine import Engine, Observer, Progress, SimResult
+from scheduler_bridge.sim.engine import Engine, Observer, Progress, SharingModel, SimResult
 from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
 from scheduler_bridge.sim.measures import Measures, Power, measure
 from scheduler_bridge.workloads import Workload
@@ -26,6 +26,7 @@ class ReplayOptions:
         warmup_s: What the figures leave out at the beginning; None: nothing.
         power: What nodes draw.
         remember: The jobs whose histories are kept.
+        sharing: How fast jobs are that share nodes; see ``Engine``.
     """
 
     behaviour: Behaviour = field(default_factory=Behaviour)
@@ -34,6 +35,7 @@ class ReplayOptions:
     warmup_s: float | None = None
     power: Power = field(default_factory=Power)
     remember: Remembered = frozenset()
+    sharing: SharingModel = "ideal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def replay(
         remember=options.remember,
         tick_s=options.tick_s,
         progress=progress,
+        sharing=options.sharing,
     )
     began = time.perf_counter()
     result = engine.run(jobs, disturbances)

@@ -51,6 +51,38 @@ def test_the_json_is_that_of_the_contract(tmp_path: Path) -> None:
     assert found["seconds"] > 0
 
 
+def test_jobs_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["simulate", "--workload", str(swf(tmp_path)), "--policy", "easy", "--explain", "2", "--explain", "3"]) == 0
+    )
+    shown = capsys.readouterr().out
+    assert "job 2 (job 2) is over: completed" in shown
+    assert "waits: it needs 4 nodes, 2 are free; 4 nodes are reserved for job 2 at 120 s" in shown
+    assert "started on 1 node: backfilled: 4 nodes are reserved for job 2 at 120 s and stay so" in shown
+    assert "job 4" not in shown
+    assert run(["simulate", "--workload", str(swf(tmp_path)), "--policy", "easy", "--explain", "9"]) == 2
+    assert "--explain 9: tiny has no such job" in capsys.readouterr().err
+
+
+def test_jobs_share_nodes_with_cores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Two nodes of four cores. Job 1 holds both until 1000 s; job 2 asks for both, at 10 s, for 60 s, and needs 50 s: on
+    # half of the cores it runs until 110 s, and delays job 1 by 50 s.
+    trace = tmp_path / "two.swf"
+    lines = ["1 0 -1 1000 2 -1 -1 2 1000", "2 10 -1 50 2 -1 -1 2 60"]
+    trace.write_text(HEADER + "".join(f"{line} -1 1 7 1 -1 -1 -1 -1 -1\n" for line in lines))
+    options = ["simulate", "--workload", str(trace), "--nodes", "2", "--policy", "sd-policy", "--malleable", "1"]
+    for model in ("ideal", "worst"):
+        assert run([*options, "--cores", "4", "--sharing", model, "--explain", "1", "--explain", "2"]) == 0
+        shown = capsys.readouterr().out
+        assert "told to use 2 of 4 cores of each node: makes room for job 2 on its nodes" in shown
+        assert "\n110.0      0  completed" in shown
+        assert "\n1050.0      0  completed" in shown
+    assert run([*options, "--explain", "2"]) == 0
+    assert "1000.0      2  started on 2 nodes" in capsys.readouterr().out, "one core cannot be shared"
+    assert run([*options, "--sharing", "fair"]) == 2
+    assert "--sharing fair: no such model" in capsys.readouterr().err
+
+
 def test_the_same_seed_gives_the_same_figures(tmp_path: Path) -> None:
     options = ("--nodes", "4", "--policy", "avg", "--malleable", "0.5", "--rule", "mebf-low", "--seed")
     found = [simulated(tmp_path, *options, seed) for seed in ("1", "1", "2")]

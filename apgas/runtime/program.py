@@ -16,12 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
 from apgas.errors import UsageError
-from apgas.malleability import ENV_SCHEDULER
+from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
 from apgas.runtime import codec, current, environment, lifetime, naming, process, resilience
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
 
 if TYPE_CHECKING:
+    from apgas.malleability.communicator import Communicator
     from apgas.runtime.resizing import Resizing
 
 P = ParamSpec("P")
@@ -270,12 +271,20 @@ def _prepare_resizing(this: Program) -> None:
 
         this.resizing.calibration = calibration.from_environment(os.environ)
     if ENV_SCHEDULER in os.environ:
-        from apgas.malleability.socket import from_environment
+        from apgas.malleability import socket
 
-        communicator = from_environment()
-        if communicator is not None:
-            this.resizing.communicator = communicator
-            communicator.start(this.resizing)
+        _connect(this.resizing, socket.from_environment())
+    elif ENV_V1_SCHEDULER in os.environ:
+        from apgas.malleability.v1 import communicator as v1
+
+        _connect(this.resizing, v1.from_environment())
+
+
+def _connect(resizing: Resizing, communicator: Communicator | None) -> None:
+    """Have the scheduler that started us, if it did, give orders."""
+    if communicator is not None:
+        resizing.communicator = communicator
+        communicator.start(resizing)
 
 
 def _part(this: _Job, error: BaseException | None) -> None:

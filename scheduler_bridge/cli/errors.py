@@ -9,9 +9,9 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from scheduler_bridge.live.requests import JobClass, Launch
+from scheduler_bridge.live.requests import JobClass, Launch, Protocol
 
-_CHOICES: Final = {"job_class": get_args(JobClass), "launch": get_args(Launch)}
+_CHOICES: Final = {"job_class": get_args(JobClass), "launch": get_args(Launch), "protocol": get_args(Protocol)}
 
 
 class CliError(Exception):

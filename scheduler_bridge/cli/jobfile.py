@@ -26,6 +26,7 @@ _KEYS: Final = (
     "cwd",
     "env",
     "launch",
+    "protocol",
     "rho",
 )
 _REQUIRED: Final = ("command",)

@@ -13,6 +13,7 @@ CONTROL_VERSION: Final = 1
 
 JobClass: TypeAlias = Literal["rigid", "malleable"]
 Launch: TypeAlias = Literal["auto", "mpiexec", "direct"]
+Protocol: TypeAlias = Literal["v1", "v2"]
 NodeCount = Annotated[int, Meta(ge=1, le=1_000_000)]
 Word = Annotated[str, Meta(max_length=32_000)]
 
@@ -38,6 +39,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         environment: Variables in addition to the daemon's.
         launch: "mpiexec" prepends the launcher, "direct" does not, "auto" prepends it unless the command is itself an
             MPI launcher or has a placeholder.
+        protocol: What the program speaks: "v2" (nothing, if it is rigid), or "v1", the published Java system's text.
         rho: How far the speedup stays behind the nodes, n^(1 - rho); for policies that ask for it.
     """
 
@@ -52,6 +54,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     cwd: Word = ""
     environment: dict[str, Word] = {}
     launch: Launch = "auto"
+    protocol: Protocol = "v2"
     rho: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
     def bounds(self) -> tuple[int, int, int]:

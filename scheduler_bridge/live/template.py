@@ -32,6 +32,8 @@ def find_mpiexec(configured: Path | None = None) -> Path:
 
 def wants_launcher(request: JobRequest) -> bool:
     """Whether the command is to be prepended with the MPI launcher."""
+    if request.protocol == "v1":
+        return False
     if request.launch != "auto":
         return request.launch == "mpiexec"
     if _names_launcher(request):
@@ -41,7 +43,7 @@ def wants_launcher(request: JobRequest) -> bool:
 
 def starts_launcher(request: JobRequest) -> bool:
     """Whether the process that will be started is an MPI launcher."""
-    return wants_launcher(request) or _names_launcher(request)
+    return wants_launcher(request) or (request.protocol != "v1" and _names_launcher(request))
 
 
 def _names_launcher(request: JobRequest) -> bool:
@@ -61,6 +63,8 @@ def launch_command(
     hosts = ",".join(nodes if per_node == 1 else (f"{node}:{per_node}" for node in nodes))
     count = str(len(nodes) * per_node)
     words = tuple(word.replace("{hosts}", hosts).replace("{count}", count) for word in request.command)
+    if request.protocol == "v1":
+        return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--nodes", ",".join(nodes), "--", *words)
     if not wants_launcher(request):
         return words
     launcher: tuple[str, ...] = (str(mpiexec),)

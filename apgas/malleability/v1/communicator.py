@@ -1,0 +1,190 @@
+"""The communicator of a job under a v1 scheduler: takes orders on the job's port, reports to the scheduler."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, assert_never
+
+from apgas.errors import ApgasError, UsageError
+from apgas.malleability import ENV_V1_SCHEDULER
+from apgas.malleability import orders as wire
+from apgas.malleability.communicator import OrderListener
+from apgas.malleability.loss import OnLoss
+from apgas.malleability.v1 import lines
+from apgas.malleability.v1.jobside import AnswerSelf, Give, JobSide, Reply, Report
+from apgas.malleability.v1.ports import CONNECT_S, LinePort, address
+
+_logger = logging.getLogger(__name__)
+
+ENV_SCHEDULER: Final = ENV_V1_SCHEDULER
+ENV_LISTEN: Final = "MALLEABLE_V1_LISTEN"
+
+_CLOSE_S = 1.0
+_READY_S = 60.0
+"""How long the scheduler may take to be there for the first report; others are tried once."""
+
+
+class V1Communicator:
+    """Connects a job to a v1 scheduler.
+
+    Args:
+        scheduler: ``host:port`` that takes reports.
+        listen: ``host:port`` or ``port`` of the job; the host is loopback unless given.
+
+    Raises:
+        UsageError: An address is malformed.
+    """
+
+    def __init__(self, scheduler: str, listen: str = str(lines.DEFAULT_PORT)) -> None:
+        self._scheduler = address(scheduler, "scheduler")
+        self._listen = address(listen, "listen", "127.0.0.1")
+        self._listener: OrderListener | None = None
+        self._port: LinePort | None = None
+        self._changed = threading.Condition()
+        # All below is guarded by _changed.
+        self._side = JobSide()
+        self._waiting: dict[int, socket.socket] = {}
+        self._pending: deque[lines.Report] = deque()
+        self._sending = False
+        self._closed = False
+
+    @property
+    def port(self) -> int:
+        """The job's port, once started."""
+        return self._port.port if self._port is not None else self._listen[1]
+
+    def start(self, listener: OrderListener) -> None:
+        """Open the job's port and begin to deliver orders to ``listener``.
+
+        Raises:
+            ApgasError: The port is not to be had, or the scheduler's name is unknown.
+            UsageError: Called twice.
+        """
+        if self._listener is not None:
+            raise UsageError("the communicator was started already")
+        self._listener = listener
+        host, port = self._scheduler
+        try:
+            # Nothing in v1 proves who speaks; so at least the machine has to be the scheduler's.
+            peers = {str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+            self._port = LinePort(self._listen, self._take, peers)
+        except OSError as error:
+            where = f"{self._listen[0]}:{self._listen[1]}"
+            raise ApgasError(f"cannot take orders of the v1 scheduler {host}:{port} on {where}: {error}") from None
+        threading.Thread(target=self._report_all, name="v1-reports", daemon=True).start()
+
+    def send(self, message: wire.Message) -> None:
+        """Say in v1 what can be said there; never blocks."""
+        answers: list[wire.Answer] = []
+        with self._changed:
+            if self._closed:
+                return
+            for action in self._side.said(message):
+                match action:
+                    case Report(report=report):
+                        self._pending.append(report)
+                    case Reply(order=order, hosts=hosts):
+                        self._reply(order, hosts)
+                    case AnswerSelf(answer=answer):
+                        answers.append(answer)
+                    case Give():
+                        raise AssertionError("a message of the job is no order")
+                    case _:
+                        assert_never(action)
+            self._changed.notify_all()
+        for answer in answers:
+            # On a thread of its own: the program waits for what this call is part of.
+            threading.Thread(target=self._answer, args=(answer,), daemon=True).start()
+
+    def close(self) -> None:
+        """Deliver what is pending (at most 1 s) and close the job's port. Idempotent."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending and not self._sending, timeout=_CLOSE_S)
+            self._closed = True
+            waiting, self._waiting = list(self._waiting.values()), {}
+            self._changed.notify_all()
+        for caller in waiting:
+            caller.close()
+        if self._port is not None:
+            self._port.close()
+
+    # orders ---------------------------------------------------------------------------------------------------------
+
+    def _take(self, line: bytes, caller: socket.socket) -> bool:
+        with self._changed:
+            order = self._side.ordered(line).order
+            keep = isinstance(order, wire.Shrink) and not self._closed
+            if keep:
+                self._waiting[order.order] = caller
+        assert self._listener is not None
+        self._listener.order(order)
+        return keep
+
+    def _reply(self, order: int, hosts: tuple[str, ...]) -> None:
+        """Answer a shrink. Needs ``_changed``; a few short lines fit into what the system buffers."""
+        caller = self._waiting.pop(order, None)
+        if caller is None:
+            return
+        with suppress(OSError):
+            caller.settimeout(CONNECT_S)
+            caller.sendall("".join(f"{host}\n" for host in hosts).encode())
+        caller.close()
+
+    def _answer(self, answer: wire.Answer) -> None:
+        assert self._listener is not None
+        self._listener.answer(answer)
+
+    # reports --------------------------------------------------------------------------------------------------------
+
+    def _report_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or bool(self._pending))
+                if not self._pending:
+                    return
+                report = self._pending.popleft()
+                self._sending = True
+            self._report(report)
+            with self._changed:
+                self._sending = False
+                self._changed.notify_all()
+
+    def _report(self, report: lines.Report) -> None:
+        until_s = time.monotonic() + (_READY_S if isinstance(report, lines.Ready) else 0.0)
+        for pause_s in OnLoss().pauses():
+            try:
+                with socket.create_connection(self._scheduler, timeout=CONNECT_S) as connection:
+                    connection.sendall(lines.report_line(report, str(connection.getsockname()[0])))
+                return
+            except OSError as error:
+                with self._changed:
+                    if self._closed or time.monotonic() > until_s:
+                        _logger.warning("the v1 scheduler did not take %r: %s", report, error)
+                        return
+                    self._changed.wait_for(lambda: self._closed, timeout=pause_s)
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> V1Communicator | None:
+    """Return the communicator that the variables of a v1 scheduler describe; None if there is none.
+
+    Args:
+        environ: The variables; None: those of the process.
+
+    Raises:
+        UsageError: A variable is malformed; the text names it.
+    """
+    variables = os.environ if environ is None else environ
+    scheduler = variables.get(ENV_SCHEDULER)
+    if not scheduler:
+        return None
+    listen = variables.get(ENV_LISTEN) or str(lines.DEFAULT_PORT)
+    address(scheduler, ENV_SCHEDULER)
+    address(listen, ENV_LISTEN, "127.0.0.1")
+    return V1Communicator(scheduler, listen)

@@ -1,0 +1,154 @@
+"""Protocol v1 end to end: v1 jobs under the daemon, and a real program of ours under a v1 scheduler."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import Leftovers
+from support.daemons import perform, rigid, until
+from support.mpi import start_job
+
+from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+
+V1_JOB = str(Path(__file__).with_name("v1_job.py"))
+PROGRAMS = Path(__file__).with_name("programs")
+PATIENCE_S = 60.0
+
+
+def v1(manner: str, low: int = 1, high: int = 3) -> JobRequest:
+    return JobRequest(
+        name=manner,
+        command=(sys.executable, "-I", V1_JOB, "{v1_scheduler}", "{v1_port}", manner, "{hosts}"),
+        job_class="malleable",
+        nodes=low,
+        min_nodes=low,
+        max_nodes=high,
+        protocol="v1",
+    )
+
+
+async def is_ready(daemon: Daemon, job_id: int) -> None:
+    await until(daemon, lambda: daemon.snapshot().job(job_id).ready)
+
+
+def test_a_v1_job_grows_and_shrinks(config: DaemonConfig) -> None:
+    async def play(daemon: Daemon) -> None:
+        first = daemon.submit(rigid(2, "/bin/sleep", "1000"))
+        job_id = daemon.submit(v1("well"))
+        await is_ready(daemon, job_id)
+        daemon.cancel(first)
+        await until(daemon, lambda: daemon.snapshot().job(job_id).grows == 1)
+        assert len(daemon.snapshot().job(job_id).nodes) == 3
+        second = daemon.submit(rigid(2, "/bin/sleep", "1000"))
+        await until(daemon, lambda: daemon.snapshot().job(second).state == "running")
+        (kept,) = daemon.snapshot().job(job_id).nodes
+        assert kept not in daemon.snapshot().job(second).nodes
+        assert daemon.output(job_id).read_text().splitlines()[0] == f"ready on {kept}"
+        daemon.cancel(job_id)
+        daemon.cancel(second)
+        await daemon.idle()
+
+    grow, shrink = perform(config, play).record().jobs[1].resizes
+    assert (grow.outcome, grow.seconds, grow.phases) == ("done", 0.251, {"pre": 0.001, "spawn": 0.25})
+    assert (shrink.outcome, shrink.count) == ("done", 2)
+
+
+@pytest.mark.parametrize(
+    ("manner", "left", "why"),
+    [
+        ("stingy", 2, "the connection ended|nothing was said"),
+        ("liar", 2, "n77 is not a node of this job"),
+        ("deaf", 3, "cannot be reached"),
+    ],
+)
+def test_a_v1_job_that_does_not_shrink_as_told(config: DaemonConfig, manner: str, left: int, why: str) -> None:
+    async def play(daemon: Daemon) -> None:
+        job_id = daemon.submit(v1(manner, 1, 3))
+        await is_ready(daemon, job_id)
+        assert len(daemon.snapshot().job(job_id).nodes) == 3
+        daemon.resize(job_id, -2)
+        await until(daemon, lambda: len(daemon.snapshot().job(job_id).nodes) == left)
+        await until(daemon, lambda: daemon.snapshot().job(job_id).resizing is None)
+        daemon.cancel(job_id)
+        await daemon.idle()
+
+    (shrink,) = perform(config, play).record().jobs[0].resizes
+    assert shrink.outcome == "aborted"
+    assert re.search(why, shrink.reason), shrink.reason
+
+
+def test_the_end_of_a_v1_job_is_its_own(config: DaemonConfig) -> None:
+    async def play(daemon: Daemon) -> None:
+        code = "import os, sys; print(os.environ['MALLEABLE_HOSTS'], 'MALLEABLE_TOKEN' in os.environ); sys.exit(7)"
+        job = JobRequest(name="ends", command=(sys.executable, "-c", code), nodes=2, protocol="v1")
+        job_id = daemon.submit(job)
+        status = (await daemon.ended(job_id)).job(job_id)
+        assert (status.state, status.reason.split(":")[0]) == ("failed", "exit status 7")
+        hosts, has_token = daemon.output(job_id).read_text().split()
+        assert (sorted(hosts.split(",")), has_token) == (["n1", "n2"], "False")
+
+    perform(config, play)
+
+
+class Scheduler:
+    """The published scheduler, as far as a job sees it."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(PATIENCE_S)
+        self.port = int(self._server.getsockname()[1])
+
+    def report(self) -> list[str]:
+        caller, _ = self._server.accept()
+        with caller, caller.makefile("r") as lines:
+            return lines.readline().strip().rpartition(":")[0].split(";")
+
+    def order(self, port: int, line: str) -> list[str]:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as caller:
+            caller.sendall(line.encode() + b"\n")
+            with caller.makefile("r") as lines:
+                return lines.read().splitlines()
+
+    def close(self) -> None:
+        self._server.close()
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Scheduler]:
+    made = Scheduler()
+    yield made
+    made.close()
+
+
+def test_our_program_grows_and_shrinks_under_a_v1_scheduler(scheduler: Scheduler, leftovers: Leftovers) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = int(server.getsockname()[1])
+    variables = {"MALLEABLE_V1_SCHEDULER": f"127.0.0.1:{scheduler.port}", "MALLEABLE_V1_LISTEN": str(port)}
+    mpiexec = str(Path(sys.prefix) / "bin" / "mpiexec")
+    # It goes on until two orders have ended, however long that takes.
+    program = [sys.executable, str(PROGRAMS / "resizing.py"), "600:+1", "2"]
+    with start_job([mpiexec, "-launcher", "fork", "-hosts", "n1", "-n", "1", *program], variables) as job:
+        assert scheduler.report() == ["APGAS-Ready"]
+        assert scheduler.order(port, "grow 2 n2 n3") == []
+        grown = [scheduler.report() for _ in range(3)]
+        assert [words[:2] for words in grown] == [
+            ["growTimeAPGAS", "2"],
+            ["preGrowTimeGLB", "2"],
+            ["postGrowTimeGLB", "2"],
+        ]
+        assert int(grown[0][2]) > 0
+        (released,) = scheduler.order(port, "shrink 1")
+        assert released in ("n2", "n3")
+        assert scheduler.report()[:2] == ["shrinkTimeAPGAS", "1"]
+        done = job.wait(PATIENCE_S)
+    leftovers.check(done.mark)
+    assert done.rc == 0, done.err
+    result = json.loads(done.out)
+    assert result["arrived"] == result["sent"] > 0
+    assert [record["outcome"] for record in result["records"]] == ["done", "done", "not_due"]

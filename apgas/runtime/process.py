@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import current, lifetime, logs, outputs, reach, resilience
+from apgas.runtime import current, environment, lifetime, logs, outputs, reach, resilience
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity, Start
@@ -114,17 +114,31 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Callable
 
     def hear_again() -> None:
         for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-            if signal.getsignal(number) == handler:
+            if signal.getsignal(number) in (handler, _end_with_code):
                 signal.signal(number, default)
 
     def hear_no_more() -> None:
         for number, former in before.items():
             if signal.getsignal(number) == handler:
-                signal.signal(number, signal.SIG_DFL if former is None else former)
+                signal.signal(number, _default(number) if former in (None, signal.SIG_DFL) else former)
 
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     os.register_at_fork(after_in_child=hear_again)
     return hear_no_more
+
+
+def _default(number: signal.Signals) -> Callable[[int, FrameType | None], None] | signal.Handlers:
+    """What a signal does that nobody takes.
+
+    MPICH's mpiexec passes TERM on, and returns the bare 15 for a process that dies of it.
+    """
+    by_mpiexec = number == signal.SIGTERM and environment.launched_by(os.environ).kind == "hydra"
+    return _end_with_code if by_mpiexec else signal.SIG_DFL
+
+
+def _end_with_code(number: int, _: FrameType | None) -> NoReturn:
+    """End this process at once, with the exit code that shells and we give to a signal."""
+    os._exit(128 + number)
 
 
 def close(place: Driver) -> None:

@@ -113,6 +113,14 @@ def test_what_a_program_does_about_its_interrupt_counts(what: str, code: int, sa
     assert says in done.err.splitlines() if says else not done.err
 
 
+def test_term_after_the_program_has_ended_has_the_same_code(leftovers: Leftovers) -> None:
+    with start_job([*MPICH.start(2), ROOT / "tests" / "mpiexec" / "programs" / "interrupted.py", "ends"]) as job:
+        job.expect("waiting")
+        job.process.terminate()
+        done = ended(job, leftovers)
+    assert done.rc == 143, done.err
+
+
 def test_a_killed_mpiexec_takes_its_job_along(mpi: Mpi, leftovers: Leftovers) -> None:
     with waiting(2, mpi) as (job, _):
         job.process.kill()

@@ -106,7 +106,8 @@ def shrink_wish() -> list[Place]:
     """(place 0, in preShrink) Tell which places the scheduler would like to be released.
 
     Returns:
-        Those on the nodes that it named, never the node of place 0; none outside of ``preShrink``.
+        Those on the nodes that it named, never the node of place 0; none outside of ``preShrink``, and none any more
+        when its order was given up meanwhile.
 
     Raises:
         UsageError: Not on place 0.

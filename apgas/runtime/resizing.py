@@ -7,8 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -17,7 +16,6 @@ from msgspec.structs import replace
 from apgas.core import resize as r
 from apgas.core.effects import Effect
 from apgas.core.identity import Place
-from apgas.core.messages import PlaceInfo, Release, encode
 from apgas.core.nodes import Nodes
 from apgas.core.reshape import Reshape, Step
 from apgas.errors import UsageError
@@ -25,16 +23,17 @@ from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import codec, logs
+from apgas.runtime.admission import Admission
 from apgas.runtime.calibration import Calibration
-from apgas.runtime.context import Future, Scope, entered, pooled
+from apgas.runtime.context import Future
 from apgas.runtime.driver import Driver
+from apgas.runtime.evolving import Requests
 from apgas.runtime.growth import Spawner
 from apgas.runtime.handlers import SerialCalls, call_handler
-from apgas.runtime.lifetime import Identity
+from apgas.runtime.methods import Methods
 from apgas.runtime.schedule import OwnOrders, ScheduledOrder, is_own
 from apgas.runtime.validation import checked
 from apgas.runtime.workers import WorkersOrders
-from apgas.transport.base import TransportClosedError, UnknownPeerError
 
 if TYPE_CHECKING:
     from apgas.runtime.tracing import Tracing
@@ -63,22 +62,20 @@ class Resizing:
         self.tracing: Tracing | None = None
         self.calibration: Calibration | None = None
         self.idle = threading.Condition(driver.lock)
-        self._spawner = spawner
+        self._admission = Admission(driver, spawner)
         self._reshape = checked(Reshape)(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
-        self._wish: tuple[str, ...] = ()
-        self._calling = 0
+        self._running: r.CallHandler | None = None
         self._calls = SerialCalls(driver.chores.submit, self._now_idle)
-        self._workers = WorkersOrders(driver, self._calls, lambda: self._handler, self._finished)
+        self._methods = Methods(driver)
+        self._workers = WorkersOrders(driver, self._calls, self._methods, lambda: self._handler, self._finished)
         self._own = OwnOrders(driver.transport.call_later, self._due)
-        self._requests: dict[int, Future[int]] = {}
-        self._request_numbers = itertools.count()
+        self._requests = Requests(self._tell)
         self.progress_every_s = PROGRESS_EVERY_S
         self._progress_s = -math.inf
         self._zero_s = self._workers.zero_s = time.monotonic() if began_s is None else began_s
         self._origin_s = 0.0
-        self._admitted_to = 0
         self._lost_nodes: list[str] = []
         self._losses = itertools.count()
         driver.on_leaver_drained = self._leaver_drained
@@ -146,7 +143,7 @@ class Resizing:
         """
         if self._handler is None:
             return
-        if threading.get_ident() in (self._calling, self._workers.calling):
+        if threading.get_ident() == self._methods.thread:
             raise UsageError("a method of the malleable handler cannot give it up: its order has to end before")
         self.drain_scheduled()
         self._event(self._reshape.disable)
@@ -156,8 +153,7 @@ class Resizing:
             self.idle.wait_for(lambda: self._settled(calls=calls), min(timeout_s, threading.TIMEOUT_MAX))
             self._handler = None
         self._tell(o.Disable())
-        for request in list(self._requests):
-            self._grant(request, 0)
+        self._requests.give_up()
 
     def _settled(self, *, calls: bool) -> bool:
         return self._reshape.step is Step.IDLE and not (calls and self._calls.busy)
@@ -168,9 +164,12 @@ class Resizing:
         return round((self._zero_s + self._origin_s) * 1e9)
 
     def shrink_wish(self) -> list[Place]:
-        """The places on the nodes that the scheduler would like back in the current shrink."""
+        """The places on the nodes that the scheduler would like back in the current shrink, while that awaits them."""
+        with self.driver.lock:
+            call = self._running
+            wish = call.wish if call is not None and self._reshape.awaits(call.token) else ()
         _, *others = self.nodes()
-        return [place for places in others for place in places if place.node in self._wish]
+        return [place for places in others for place in places if place.node in wish]
 
     def request(self, delta: int) -> Future[int]:
         """Ask the scheduler for ``delta`` nodes more, or offer nodes back; the future is what it grants.
@@ -180,14 +179,7 @@ class Resizing:
         """
         if self._handler is None:
             raise UsageError("only a program with a malleable handler may ask for nodes or offer them")
-        future: Future[int] = Future()
-        if self.communicator is None:
-            future.set_result(0)
-            return future
-        number = next(self._request_numbers)
-        self._requests[number] = future
-        self._tell(o.Evolving(number, delta))
-        return future
+        return self._requests.ask(delta, anybody=self.communicator is not None)
 
     def schedule(self, due: Iterable[ScheduledOrder]) -> None:
         """Give ourselves orders at their times, counted from now, as are the times of records from here on."""
@@ -229,13 +221,7 @@ class Resizing:
 
     def answer(self, answer: o.Answer) -> None:
         """Take the answer to an evolving request."""
-        _log.info("the scheduler answered request %d: %+d nodes %s", answer.request, answer.granted, answer.reason)
-        self._grant(answer.request, answer.granted)
-
-    def _grant(self, request: int, nodes: int) -> None:
-        future = self._requests.pop(request, None)
-        if future is not None:
-            future.set_result(nodes)
+        self._requests.answered(answer)
 
     def scheduler_lost(self, reason: str) -> None:
         """End the job, for its scheduler is gone."""
@@ -356,67 +342,38 @@ class Resizing:
             # its order was given up while another call ran
             self._event(lambda now: self._reshape.failed(call.token, "", now))
             return
-        self._wish = call.wish
-        self._calling = threading.get_ident()
-        finish = self.driver.open_finish()
-        chosen = None
-        error: BaseException | None = None
-        with entered(Scope(finish)), pooled(self.driver.chores.waiting):
-            try:
-                if self.tracing is not None and call.method == "postGrow":
-                    self.tracing.join(map(self.driver.place, call.second))
-                chosen = call_handler(handler, call, self.driver.place)
-                if self.tracing is not None and chosen:
-                    self.tracing.collect(map(self.driver.place, chosen))
-            except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
-                _log.warning("%s raised", call.method, exc_info=True)
-                error = raised
-            failures = self.driver.close_finish(finish)
-        self._calling = 0
-        self._wish = ()
-        error = error or (failures[0] if failures else None)
+        chosen: Sequence[int] | None = None
+
+        def carry_out() -> None:
+            nonlocal chosen
+            if self.tracing is not None and call.method == "postGrow":
+                self.tracing.join(map(self.driver.place, call.second))
+            chosen = call_handler(handler, call, self.driver.place)
+            if self.tracing is not None and chosen:
+                self.tracing.collect(map(self.driver.place, chosen))
+
+        self._running = call
+        error = self._methods.run(carry_out)
+        self._running = None
         if error is None:
             self._event(lambda now: self._reshape.returned(call.token, chosen, now))
         else:
+            _log.warning("%s raised", call.method, exc_info=error)
             text = f"{call.method} raised {codec.summary(error)}"
             self._event(lambda now: self._reshape.failed(call.token, text, now, chosen))
 
     def _spawn(self, effect: r.StartSpawn) -> None:
-        began = time.monotonic()
-        marks: dict[str, float] = {}
         try:
-            added = self._spawner.spawn(
-                effect.nodes, self._admit, lambda phase: marks.update({phase: time.monotonic()})
-            )
+            added, phases = self._admission.start(effect.nodes)
         except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
             text = str(error)
             self._event(lambda now: self._reshape.failed(effect.token, text, now))
             return
-        phases = {"spawn": marks["spawn"] - began, "join": marks["join"] - marks["spawn"]}
         with self.driver.lock:
-            if self._admitted_to == self.driver.core.epoch + 1:
+            if self._admission.current:
                 wanted = self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now))
             else:
-                # newcomers believe in members that are none any more
                 why = "a place died while the newcomers joined"
                 wanted = self._event(lambda now: self._reshape.failed(effect.token, why, now)) and False
         if not wanted:
-            self._send_home(added)
-
-    def _admit(self, newcomers: list[PlaceInfo]) -> Identity:
-        """Number the newcomers; if they come too late to be members, their ids are not used again either."""
-        with self.driver.lock:
-            membership = self.driver.core.membership
-            ids = membership.new_ids(len(newcomers))
-            self._admitted_to = membership.epoch + 1
-            added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
-            return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
-
-    def _send_home(self, newcomers: tuple[PlaceInfo, ...]) -> None:
-        """Newcomers that came too late are released before they ever were members."""
-        transport = self.driver.transport
-        transport.learn({info.place: (info.host, info.port) for info in newcomers})
-        for info in newcomers:
-            with suppress(UnknownPeerError, TransportClosedError):  # it has died, or the program is over
-                transport.send(info.place, encode(Release(0, 0)))
-            transport.forget(info.place)
+            self._admission.send_home(added)

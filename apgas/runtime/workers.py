@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import Literal
@@ -11,9 +10,9 @@ from typing import Literal
 from apgas.core.resize import ResizeRecord
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import codec
-from apgas.runtime.context import Scope, entered, pooled
 from apgas.runtime.driver import Driver
 from apgas.runtime.handlers import SerialCalls
+from apgas.runtime.methods import Methods
 
 _log = logging.getLogger("apgas.handler")
 
@@ -24,27 +23,28 @@ class WorkersOrders:
     Args:
         driver: The place's.
         calls: The handler's calls, one after another.
+        methods: Runs the handler's methods.
         handler: Returns the program's handler.
         finished: Told how an order has ended, under the driver's lock.
 
     Attributes:
         zero_s: The clock when the times of the records began.
-        calling: The thread that carries one out; 0: none.
     """
 
     def __init__(
         self,
         driver: Driver,
         calls: SerialCalls,
+        methods: Methods,
         handler: Callable[[], MalleableHandler | None],
         finished: Callable[[ResizeRecord], None],
     ) -> None:
         self._driver = driver
         self._calls = calls
+        self._methods = methods
         self._handler = handler
         self._finished = finished
         self.zero_s = 0.0
-        self.calling = 0
 
     def ordered(self, order: int, count: int) -> None:
         """Take an order; never blocks."""
@@ -63,17 +63,7 @@ class WorkersOrders:
         handler = self._handler()
         if handler is None:
             return "refused", "no malleable handler is registered"
-        self.calling = threading.get_ident()
-        error: BaseException | None = None
-        finish = self._driver.open_finish()
-        with entered(Scope(finish)), pooled(self._driver.chores.waiting):
-            try:
-                handler.setWorkers(count)
-            except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
-                error = raised
-            failures = self._driver.close_finish(finish)
-        self.calling = 0
-        error = error or (failures[0] if failures else None)
+        error = self._methods.run(lambda: handler.setWorkers(count))
         if error is None:
             return "done", ""
         if isinstance(error, NotImplementedError):

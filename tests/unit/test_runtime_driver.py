@@ -13,10 +13,10 @@ from apgas.core import messages as m
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
 from apgas.runtime import codec, current
+from apgas.runtime.admission import Admission
 from apgas.runtime.calls import Calls
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
-from apgas.runtime.resizing import Resizing
 from apgas.testing.job import Job, JobFailedError
 from apgas.transport.base import Transport, UnknownPeerError
 
@@ -174,7 +174,7 @@ def test_what_a_leaver_has_sent_uncounted_is_taken_after_it_has_left() -> None:
 def test_newcomers_that_died_before_they_could_be_sent_home_do_no_harm() -> None:
     driver, transport = start(PlaceCore(0, INFOS[:2], 0))
     transport.error = UnknownPeerError(2, "was lost and is not known any more")
-    Resizing(driver, cast(Any, None))._send_home((INFOS[2], INFOS[3]))
+    Admission(driver, cast(Any, None)).send_home((INFOS[2], INFOS[3]))
     assert transport.forgotten == [2, 3]
 
 

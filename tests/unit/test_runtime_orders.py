@@ -165,6 +165,27 @@ def test_a_pre_shrink_that_returns_too_late_is_undone(apgas_job: MakeJob) -> Non
     assert handler.calls == ["preShrink", "shrinkAborted"]
 
 
+def test_a_wish_is_over_with_its_order_though_its_method_still_runs(apgas_job: MakeJob) -> None:
+    opened = threading.Event()
+
+    def late() -> list[apgas.Place]:
+        wished = apgas.shrink_wish()
+        assert opened.wait(SOON_S)
+        return wished
+
+    def main() -> None:
+        program(handler, 1, SHORT)
+        assert apgas.shrink_wish() == []
+        opened.set()
+        wait_for(lambda: "shrinkAborted" in handler.calls)
+
+    handler = Handler("preShrink", late)
+    job = apgas_job(main, places=2)
+    job.shrink(1, wish=["node1"])
+    job.run()
+    assert job.outcomes == ["aborted"]
+
+
 def test_a_late_undo_comes_before_the_next_order(apgas_job: MakeJob) -> None:
     opened = threading.Event()
 

@@ -21,6 +21,14 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
 
 
+class V1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where lines of protocol v1's administrators are taken, and the folder of the job scripts that they may name."""
+
+    scripts: str
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8081
+    host: str = "127.0.0.1"
+
+
 class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"parameters": "set"}):
     """What a configuration may say; what it leaves out is as without it.
 
@@ -34,6 +42,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         grace_s: Seconds between TERM and KILL when a job is ended.
         mpiexec: The MPI launcher.
         web: Where the live page is served (``[web]``).
+        v1: Protocol v1's lines for administrators (``[v1]``).
     """
 
     nodes: Annotated[int, Meta(ge=1, le=100_000)] | tuple[NodeName, ...] | None = None
@@ -45,6 +54,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     grace_s: Annotated[float, Meta(ge=0)] | None = None
     mpiexec: str | None = None
     web: Web | None = None
+    v1: V1 | None = None
 
 
 def read_config(path: Path) -> ServeFile:

@@ -20,6 +20,7 @@ from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import Daemon, DaemonConfig
 from scheduler_bridge.live.config import numbered_nodes
+from scheduler_bridge.live.v1 import AdminConfig, AdminServer
 
 Backend: TypeAlias = Literal["local", "slurm"]
 
@@ -70,6 +71,15 @@ def serve(
             show_default="127.0.0.1",
         ),
     ] = None,
+    v1_admin: Annotated[
+        int | None,
+        typer.Option(
+            "--v1-admin", min=0, max=65535, metavar="PORT", help="Take protocol v1's lines; they prove nothing."
+        ),
+    ] = None,
+    v1_scripts: Annotated[
+        Path | None, typer.Option("--v1-scripts", metavar="DIR", help="Folder of the job scripts that they may name.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
     """Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, or those of Slurm.
@@ -97,7 +107,8 @@ def serve(
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
     page = Web(file.web.port if web is None and file.web else web or 0, web_host or (file.web or Web()).host)
     with inside(settings) if backend == "slurm" else contextlib.nullcontext(settings) as placed:
-        asyncio.run(_serve(placed, page if web is not None or file.web else None))
+        lines = _v1(v1_admin, v1_scripts, file, config)
+        asyncio.run(_serve(placed, page if web is not None or file.web else None, lines))
 
 
 def _names(nodes: int | None, node_names: str | None, backend: Backend, file: ServeFile) -> tuple[str, ...]:
@@ -115,7 +126,22 @@ def _names(nodes: int | None, node_names: str | None, backend: Backend, file: Se
     return numbered_nodes(wanted) if isinstance(wanted, int) else wanted
 
 
-async def _serve(config: DaemonConfig, web: Web | None) -> None:
+def _v1(port: int | None, scripts: Path | None, file: ServeFile, config: Path | None) -> AdminConfig | None:
+    """Return where v1's lines are taken, None if nowhere."""
+    if port is None and scripts is None and file.v1 is None:
+        return None
+    folder = config.parent if config is not None else Path()
+    scripts = scripts or (folder / file.v1.scripts if file.v1 else None)
+    port = port if port is not None else (file.v1.port if file.v1 else None)
+    if port is None or scripts is None:
+        raise CliError(
+            "v1's lines need a port and a folder", "job scripts are taken from one folder only",
+            "give --v1-admin 8081 --v1-scripts DIR",
+        )  # fmt: skip
+    return AdminConfig(port=port, scripts=scripts.absolute(), host=file.v1.host if file.v1 else "127.0.0.1")
+
+
+async def _serve(config: DaemonConfig, web: Web | None, lines: AdminConfig | None) -> None:
     daemon = Daemon(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -124,6 +150,9 @@ async def _serve(config: DaemonConfig, web: Web | None) -> None:
         page = ""
         if web is not None:
             page = f", page {await beside.enter_async_context(_page(daemon, web))}"
+        if lines is not None:
+            admin = await beside.enter_async_context(AdminServer(daemon, lines))
+            page += f", v1 {lines.host}:{admin.port}"
         count = f"{len(config.nodes)} nodes" if len(config.nodes) > 1 else "1 node"
         sys.stdout.write(
             f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{page}\n"

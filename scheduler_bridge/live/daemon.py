@@ -6,12 +6,14 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation
+from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
@@ -205,6 +207,16 @@ class Daemon:
         """
         self.use(request.policy, request.parameters)
         return f"{request.policy} decides from now on"
+
+    def add_nodes(self, names: tuple[str, ...]) -> None:
+        """Put nodes into service: new ones, or such as were out of it.
+
+        Raises:
+            DaemonError: A name cannot be one.
+        """
+        driver = self._serving()
+        replace(self.config, nodes=tuple(dict.fromkeys((*self.config.nodes, *names))))  # Checks the names.
+        driver.handle(*(ev.NodeUp(name) for name in dict.fromkeys(names)))
 
     async def durable(self) -> None:
         """Wait until everything so far outlasts the daemon (or the disk is known to take nothing)."""

@@ -183,6 +183,8 @@ class Recorder:
             case ev.NodeDown(node=node):
                 self._down.setdefault(node, at_s)
             case ev.NodeUp(node=node):
+                if node not in self._record.nodes:
+                    self._record.nodes.append(node)
                 since_s = self._down.pop(node, None)
                 if since_s is not None:
                     self._record.reserved.append(Reserved(node, since_s, at_s, None))

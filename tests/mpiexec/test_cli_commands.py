@@ -316,3 +316,22 @@ def test_the_live_page_is_served_if_asked(state: Path) -> None:
             other.kill()
     finally:
         serving.kill()
+
+
+def test_the_lines_of_v1_are_taken_if_asked(state: Path, malleable: Malleable, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#JOB_NAME by-line\n#NODES 2\nexit 0\n")
+    serving = Serving(state, "--nodes", "1", "--v1-admin", "0", "--v1-scripts", str(tmp_path))
+    try:
+        port = int(serving.ready.strip().rpartition(":")[2])
+        for line in (b"Add Node more\n", b"job.sh\n"):
+            with socket.create_connection(("127.0.0.1", port)) as caller:
+                caller.sendall(line)
+                assert caller.recv(1) == b""
+        assert await_state(malleable, "1", "completed")["name"] == "by-line"
+        assert "\nmore " in malleable("nodes")
+        with socket.create_connection(("127.0.0.1", port)) as caller:
+            caller.sendall(b"shutdown\n")
+        assert serving.process.wait(PATIENCE_S) == 0
+    finally:
+        serving.kill()
+    assert "give --v1-admin 8081 --v1-scripts DIR" in malleable("serve", "--nodes", "1", "--v1-admin", "0", code=2)

@@ -1,0 +1,109 @@
+"""The port for v1's administrators, over real sockets: what it does, and what it does not let happen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from support.daemons import until
+
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.live.v1 import AdminConfig, AdminServer
+
+PATIENCE_S = 30.0
+SCRIPT = "#!/bin/sh\n#JOB_CLASS rigid\n#NODES 2\n#REQUIRED_TIME 60000\necho $MALLEABLE_HOSTS\n"
+
+Say = Callable[[bytes], Awaitable[None]]
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Path:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    (folder / "two.sh").write_text(SCRIPT)
+    (folder / "wrong.sh").write_text("#NODES many\n")
+    (tmp_path / "outside.sh").write_text(SCRIPT)
+    (folder / "link.sh").symlink_to(tmp_path / "outside.sh")
+    return folder
+
+
+def perform(tmp_path: Path, scripts: Path, play: Callable[[Daemon, Say], Awaitable[None]]) -> None:
+    async def run() -> None:
+        config = DaemonConfig(nodes=("n1", "n2"), state_dir=tmp_path / "state", grace_s=0.2)
+        admin = AdminConfig(port=0, scripts=scripts, line_s=0.5)
+        async with asyncio.timeout(PATIENCE_S), Daemon(config) as daemon, AdminServer(daemon, admin) as server:
+
+            async def say(words: bytes) -> None:
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(words)
+                with suppress(ConnectionResetError):  # Cut off with words unread.
+                    assert await reader.read() == b"", "v1 gives no answers"
+                writer.close()
+
+            await play(daemon, say)
+
+    asyncio.run(run())
+
+
+def test_a_script_is_submitted_and_runs(tmp_path: Path, scripts: Path) -> None:
+    async def play(daemon: Daemon, say: Say) -> None:
+        await say(b"two.sh\n")
+        await say(str(scripts / "two.sh").encode() + b"\n")
+        await daemon.ended(2)
+        assert [(job.name, job.state) for job in daemon.snapshot().jobs] == [("two", "completed")] * 2
+        assert daemon.output(1).read_text() == "n1,n2\n"
+
+    perform(tmp_path, scripts, play)
+
+
+def test_nodes_are_added(tmp_path: Path, scripts: Path) -> None:
+    async def play(daemon: Daemon, say: Say) -> None:
+        await say(b"Add Node n3,n4\n")
+        await until(daemon, lambda: len(daemon.snapshot().nodes) == 4)
+        await say(b"Add Node n3, n5\n")
+        await until(daemon, lambda: len(daemon.snapshot().nodes) == 5)
+        assert daemon.record().nodes == ["n1", "n2", "n3", "n4", "n5"]
+
+    perform(tmp_path, scripts, play)
+
+
+def test_it_ends_the_scheduler(tmp_path: Path, scripts: Path) -> None:
+    async def play(daemon: Daemon, say: Say) -> None:
+        await say(b"shutdown\n")
+        await daemon.stopping()
+
+    perform(tmp_path, scripts, play)
+
+
+NOTHING = [
+    *(b"../outside.sh\n", b"link.sh\n", b"/bin/../etc/x.sh\n", b"wrong.sh\n", b"none.sh\n", b"two.sh; reboot\n"),
+    *(b"Add Node n3;x\n", b"Add Node \n", b"Add Node ../n\n", b"\xff\xfe.sh\n", b"x" * 100_000, b"two.sh", b"\n"),
+    *(b"", b"\0.sh\n", b'{"type":"shutdown"}\n', b"GET / HTTP/1.1\r\n\r\n"),
+]
+
+
+def test_nothing_else_is_done(tmp_path: Path, scripts: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def play(daemon: Daemon, say: Say) -> None:
+        for words in NOTHING:
+            caplog.clear()
+            with caplog.at_level(logging.WARNING, "scheduler_bridge.live.v1"):
+                await say(words)
+            assert caplog.records, f"the operator cannot read that {words[:60]!r} was refused"
+            assert (daemon.snapshot().jobs, len(daemon.snapshot().nodes)) == ((), 2), words
+        await say(b"two.sh\n")
+        assert len(daemon.snapshot().jobs) == 1
+
+    perform(tmp_path, scripts, play)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Daemon(DaemonConfig(nodes=("n1",), state_dir=tmp_path / "state")) as daemon:
+            with pytest.raises(DaemonError, match="is not a folder"):
+                await AdminServer(daemon, AdminConfig(port=0, scripts=tmp_path / "nothing")).__aenter__()
+
+    asyncio.run(play())

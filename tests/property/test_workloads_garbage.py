@@ -56,7 +56,7 @@ def attempt(path: Path, options: SwfOptions | None = None) -> None:
     assert refusal is None or (str(path) in str(refusal) and refusal.hint)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120, deadline=None)
 @given(content=content, nodes=st.one_of(st.none(), st.integers(1, 8)), per_node=st.one_of(st.none(), st.integers(1, 4)))
 def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes, nodes: int | None, per_node: int | None) -> None:
     path = tmp_path / "any.swf"
@@ -87,7 +87,7 @@ cell = st.one_of(
 rows = st.lists(cell, min_size=4, max_size=9).map(",".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120, deadline=None)
 @given(header=st.sampled_from(COLUMNS), lines=st.lists(st.one_of(rows, st.text(max_size=30)), max_size=20))
 def test_any_accounting_file_is_read_or_refused(tmp_path: Path, header: str, lines: list[str]) -> None:
     path = tmp_path / "any.csv"
@@ -115,7 +115,7 @@ formula = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120, deadline=None)
 @given(jobs=st.one_of(json_values, st.lists(elastisim_job, max_size=4)), flops=formula, noise=st.binary(max_size=3))
 def test_any_elastisim_file_is_read_or_refused(tmp_path: Path, jobs: object, flops: str, noise: bytes) -> None:
     (tmp_path / "crossbar.xml").write_text('<cluster radical="0-7" speed="1Gf"/>')
@@ -133,7 +133,7 @@ toml_values = st.sampled_from(
 toml_lines = st.one_of(st.just("[[job]]"), st.builds("{} = {}".format, keys, toml_values), st.text(max_size=10))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120, deadline=None)
 @given(lines=st.lists(toml_lines, max_size=12))
 def test_any_job_file_is_read_or_refused(tmp_path: Path, lines: list[str]) -> None:
     path = tmp_path / "any.toml"

@@ -20,7 +20,7 @@ _STYLE: Final = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}"
     "td,th{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #e2e2e2}"
-    "td:first-child,th:first-child{text-align:left}figure{margin:1rem 0}img{max-width:100%}"
+    "td{white-space:nowrap}td:first-child,th:first-child{text-align:left}figure{margin:1rem 0}img{max-width:100%}"
     ".scroll{overflow-x:auto}h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}"
 )
 

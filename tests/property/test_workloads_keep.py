@@ -1,0 +1,97 @@
+"""What must stay: jobs through a file and back, and bounds through every conversion."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler_bridge.workloads import (
+    TraceJob,
+    Workload,
+    amdahl_rule,
+    convert,
+    in_order,
+    mebf_rule,
+    read_swf,
+    write_swf,
+)
+
+NODES = 64
+seconds = st.one_of(st.integers(1, 10**7).map(float), st.floats(1e-3, 1e7))
+words = st.text("abc _-:;=", min_size=1, max_size=8).map(str.split).map(" ".join)
+
+
+@st.composite
+def jobs(draw: st.DrawFn, job_id: int) -> TraceJob:
+    low, nodes, high = sorted(draw(st.lists(st.integers(1, NODES), min_size=3, max_size=3)))
+    malleable = draw(st.booleans())
+    sizes = draw(st.lists(st.tuples(seconds, st.integers(1, NODES)), max_size=3))
+    return TraceJob(
+        job_id=job_id,
+        submit_s=draw(seconds),
+        runtime_s=draw(seconds),
+        walltime_s=draw(seconds),
+        nodes=nodes,
+        min_nodes=low if malleable else nodes,
+        max_nodes=high if malleable else nodes,
+        job_class="malleable" if malleable else "rigid",
+        user=draw(words),
+        name=draw(words),
+        wait_s=draw(st.one_of(st.none(), seconds)),
+        status=draw(st.sampled_from(["completed", "failed", "cancelled", "unknown"])),
+        rho=draw(st.floats(0, 1)) if malleable else 0.0,
+        speedup=draw(st.sampled_from(["linear", "amdahl:0.99", "table:1=9.5,2=5.25"])) if malleable else "linear",
+        steps=draw(st.integers(0, 9)) if malleable else 0,
+        queue=draw(words),
+        processors=nodes,
+        allotments=tuple(sizes),
+    )
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    ids = draw(st.lists(st.integers(0, 99), min_size=1, max_size=6, unique=True))
+    return Workload("any", NODES, in_order(draw(jobs(job_id)) for job_id in ids), synthetic=draw(st.booleans()))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
+@given(workload=workloads())
+def test_what_is_written_is_read_again(tmp_path: Path, workload: Workload) -> None:
+    path = tmp_path / "any.swf"
+    write_swf(workload, path)
+    again = read_swf(path)
+    assert again.jobs == workload.jobs
+    assert (again.nodes, again.synthetic) == (NODES, workload.synthetic)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@given(workload=workloads(), order=st.randoms(use_true_random=False))
+def test_the_order_of_the_records_does_not_matter(tmp_path: Path, workload: Workload, order: random.Random) -> None:
+    lines = [f"{job.job_id} {int(job.submit_s) % 3} -1 9 1 -1 -1 1 9 -1 1 1 1 -1 1 1 -1 -1\n" for job in workload.jobs]
+    (tmp_path / "one.swf").write_text("".join(lines))
+    order.shuffle(lines)
+    (tmp_path / "other.swf").write_text("".join(lines))
+    assert read_swf(tmp_path / "one.swf").jobs == read_swf(tmp_path / "other.swf").jobs
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=30),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 5),
+    rule=st.sampled_from([amdahl_rule, mebf_rule("high"), mebf_rule("medium"), mebf_rule("low")]),
+)
+def test_bounds_include_the_size_and_fit_the_machine(sizes: list[int], share: float, seed: int, rule: Rule) -> None:
+    machine = max(sizes)
+    rigid = Workload("any", machine, tuple(TraceJob(job, 0.0, 9.0, 9.0, size) for job, size in enumerate(sizes)))
+    converted = convert(rigid, share, seed, rule)
+    assert sum(job.is_malleable for job in converted.jobs) == round(share * len(sizes))
+    for before, after in zip(rigid.jobs, converted.jobs, strict=True):
+        assert 1 <= after.min_nodes <= before.nodes <= after.max_nodes <= machine
+        assert after.nodes == before.nodes
+        if not after.is_malleable:
+            assert replace(after) == before

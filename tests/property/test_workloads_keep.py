@@ -19,6 +19,7 @@ from scheduler_bridge.workloads import (
     read_swf,
     write_swf,
 )
+from scheduler_bridge.workloads.conversion import Rule
 
 NODES = 64
 seconds = st.one_of(st.integers(1, 10**7).map(float), st.floats(1e-3, 1e7))

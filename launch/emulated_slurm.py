@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -102,8 +103,14 @@ def start(
 def _start(command: list[str], said: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     with said.open("wb") as stream:
         return subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True
-        )
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True,
+            preexec_fn=_unblock,  # noqa: PLW1509 - no other thread runs yet
+        )  # fmt: skip
+
+
+def _unblock() -> None:
+    """The init has blocked signals; Slurm's jobs would begin so, and hear nothing of their end."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _wait(daemons: dict[str, subprocess.Popen[bytes]], folder: Path, hosts: int, environment: dict[str, str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import logging
 import os
 import signal
@@ -17,6 +16,10 @@ from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slur
 from scheduler_bridge.cli.common import ENV_STATE, state_folder
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import JobRequest
+
+_USER = "SLURM_JOB_USER"
+_TOLD = ("APGAS_PLACES_PER_NODE", "APGAS_RESILIENT")
+"""Variables that say how a program is started."""
 
 JobArgument = Annotated[int, typer.Argument(min=1, help="Number of the Slurm job.")]
 StateDir = Annotated[
@@ -67,8 +70,8 @@ def run(
         raise CliError(f"--max-nodes {max_nodes} is below --min-nodes {min_nodes}", hint="swap them")
     request = JobRequest(
         name=os.environ.get("SLURM_JOB_NAME") or Path(command[0]).name, command=tuple(command), job_class="malleable",
-        nodes=min_nodes, min_nodes=min_nodes, max_nodes=max_nodes, user=getpass.getuser(), cwd=str(Path.cwd()),
-        launch="mpiexec",
+        nodes=min_nodes, min_nodes=min_nodes, max_nodes=max_nodes, user=os.environ.get(_USER, ""), cwd=str(Path.cwd()),
+        launch="mpiexec", environment={name: os.environ[name] for name in _TOLD if name in os.environ},
     )  # fmt: skip
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="malleable: %(message)s")
     config = SessionConfig(job, request, _state(state, job), by, wait_s, deadline_s)

@@ -12,7 +12,11 @@ from support.slurm import Cluster, need_slurm
 pytestmark = pytest.mark.timeout(180)
 
 PROGRAMS = Path(__file__).parent / "programs"
-UTS = f"{sys.executable} {PROGRAMS / 'uts_again.py'}"
+ALL = ["host1", "host2", "host3", "host4"]
+
+
+def python(program: str, *arguments: object) -> str:
+    return " ".join([sys.executable, str(PROGRAMS / program), *map(str, arguments)])
 
 
 @pytest.fixture
@@ -25,14 +29,107 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("grow_by", ["companion", "expand"])
 def test_a_program_grows_and_shrinks_with_its_allocation_and_counts_right(cluster: Cluster, grow_by: str) -> None:
-    job = cluster.submit(2, f"malleable slurm run --max-nodes 4 --grow-by {grow_by} -- {UTS} 2; echo code $?")
+    uts = python("uts_again.py", 2)
+    job = cluster.submit(2, f"malleable slurm run --max-nodes 4 --grow-by {grow_by} -- {uts}; echo code $?")
     cluster.until_says(job, "up")
     assert cluster.held() == {job: ("host1", "host2")}
     cluster.resize(job, "--grow=2")
-    assert cluster.until_nodes(4) == ["host1", "host2", "host3", "host4"]
-    own = cluster.held()[job]
-    assert own == (("host1", "host2") if grow_by == "companion" else ("host1", "host2", "host3", "host4"))
+    assert cluster.until_nodes(4) == ALL
+    assert cluster.held()[job] == tuple(ALL[: 2 if grow_by == "companion" else 4])
     cluster.resize(job, "--shrink=3")
     said = cluster.until_over(job)
     assert "resizes [('grow', 2), ('shrink', 3)], wrong counts [], on host1" in said
     assert said.endswith("code 0\n")
+
+
+def test_a_program_without_a_session_says_hello_on_all_hosts(cluster: Cluster) -> None:
+    hello = python("slurm_hello.py")
+    mpiexec = "mpiexec -launcher slurm -f hosts.txt"
+    script = f"cd {cluster.folder}; malleable slurm hosts > hosts.txt; cat hosts.txt; {mpiexec} -n 4 {hello}"
+    job = cluster.submit(4, f"{script}; echo code $?")
+    said = cluster.until_over(job)
+    assert said.split()[:4] == [f"{host}:1" for host in ALL]
+    assert f"hello from {' '.join(ALL)}\nworld of 4\ncode 0" in said
+
+
+def test_the_job_ends_while_slurm_looks_for_a_node(cluster: Cluster) -> None:
+    other = cluster.submit(2, "sleep 600")
+    job = cluster.submit(2, f"malleable slurm run --wait 300 -- {python('uts_again.py', 1)}")
+    cluster.until_says(job, "up")
+    cluster.resize(job, "--grow=1")
+    waiting = ("squeue", "-h", "-t", "PD", "-n", f"malleable-{job}")
+    cluster.until(lambda: bool(cluster.run(*waiting).strip()), "a companion waits")
+    cluster.run("scancel", str(job))
+    cluster.until(lambda: list(cluster.held()) == [other], "the job is over")
+    cluster.until(lambda: not cluster.run(*waiting).strip(), "nobody waits any more")
+
+
+def test_the_job_ends_while_the_program_is_being_resized(cluster: Cluster) -> None:
+    job = cluster.submit(2, f"malleable slurm run -- {python('slurm_hesitant.py', 'hesitant')}")
+    cluster.until_says(job, "up on host1 host2")
+    cluster.resize(job, "--grow=1")
+    cluster.until_says(job, "asked to grow by 1")
+    assert cluster.nodes() == ALL[:3]
+    cluster.run("scancel", str(job))
+    cluster.until_over(job)
+    cluster.until(lambda: cluster.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 4, "all nodes are idle")
+
+
+@pytest.mark.parametrize("resilient", [False, True], ids=["plain", "resilient"])
+def test_a_node_is_set_down(cluster: Cluster, resilient: bool) -> None:
+    script = f"export APGAS_RESILIENT={int(resilient)}; malleable slurm run -- {python('slurm_hesitant.py', 'waiting')}"
+    job = cluster.submit(1, f"{script}; echo code $?")
+    cluster.until_says(job, "up on host1")
+    cluster.resize(job, "--grow=2")
+    cluster.until_says(job, "on host1 host2 host3")
+    cluster.run("scontrol", "update", "NodeName=host3", "State=down", "Reason=test")
+    said = cluster.until_over(job)
+    assert ("went on without a node" in said) == resilient
+    assert said.endswith("code 0\n") == resilient
+    if not resilient:
+        assert "ode failure on host3" in said  # srun says so
+
+
+def test_without_permission_to_expand_jobs_grow_by_companions_and_no_further_than_there_are_nodes(
+    tmp_path: Path,
+) -> None:
+    need_slurm()
+    with Cluster(tmp_path, "--no-expansion") as cluster:
+        uts = python("uts_again.py", 2)
+        refused = cluster.submit(2, f"malleable slurm run --grow-by expand -- {uts}; echo code $?")
+        assert "this Slurm expands no jobs: SchedulerParameters has no permit_job_expansion" in (
+            cluster.until_over(refused)
+        )
+        assert "code 1" in cluster.text(refused)
+        assert "not by expansion" in cluster.run("malleable", "doctor", code=None)
+        job = cluster.submit(2, f"malleable slurm run --wait 1 -- {uts}; echo code $?")
+        cluster.until_says(job, "up")
+        cluster.resize(job, "--grow=3")
+        cluster.until_says(job, "not resized: Slurm gives no node")
+        assert cluster.until_nodes(2) == ["host1", "host2"]
+        cluster.resize(job, "--grow=2")
+        cluster.until_nodes(4)
+        cluster.resize(job, "--shrink=3")
+        assert "resizes [('grow', 2), ('shrink', 3)], wrong counts []" in cluster.until_over(job)
+
+
+def test_the_embedded_scheduler_runs_a_batch_inside_an_allocation(cluster: Cluster) -> None:
+    state = cluster.folder / "scheduler"
+    script = f"malleable serve --backend slurm --state {state}"
+    job = cluster.submit(3, f"{script}; echo code $?")
+    cluster.until_says(job, "ready: 3 nodes")
+    on_batch_host = ("srun", f"--jobid={job}", "--overlap", "-N1", "-n1", "-w", "host1", "malleable")
+    submit = (*on_batch_host, "submit", "--state", state)
+    # it takes all nodes, and shrinks for the others
+    cluster.run(*submit, "--min", "1", "--max", "3", "--", *python("uts_again.py", 1).split())
+    for _ in range(2):
+        cluster.run(*submit, "--nodes", "2", "--", *python("slurm_hello.py").split())
+    queue = (*on_batch_host, "queue", "--state", state)
+    cluster.until(lambda: "no job waits or runs" in cluster.run(*queue), "the batch is over")
+    # the script may be over, and with it the job and this step, before the command is
+    cluster.run(*on_batch_host, "shutdown", "--state", state, code=None)
+    assert cluster.until_over(job).endswith("code 0\n")
+    assert "wrong counts []" in (state / "job-1.out").read_text(encoding="utf-8")
+    for number in (2, 3):
+        said = (state / f"job-{number}.out").read_text(encoding="utf-8")
+        assert len(set(said.splitlines()[0].split()[2:])) == 2

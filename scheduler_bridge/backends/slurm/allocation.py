@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -158,7 +158,7 @@ class Allocation:
         """End all companion jobs: also those that nobody has heard of yet. Idempotent."""
         self.stop()
         try:
-            self._slurm.run(commands.cancel_companions(self.holdings.job, getpass.getuser()))
+            self._slurm.run(commands.cancel_companions(self.holdings.job, str(os.getuid())))
         except SlurmError as error:
             _logger.error("companion jobs may be left: %s", error)
 

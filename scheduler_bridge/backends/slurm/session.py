@@ -85,6 +85,7 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self._now = status.Condition()
         self._ending = False
+        self._closing: asyncio.Task[None] | None = None
         self._program = Program(config.grace_s)
         self._allocation: Allocation | None = None
 
@@ -158,6 +159,8 @@ class Session:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._closing is not None:
+                await self._closing
             await asyncio.to_thread(self._allocation.close)
         await self._control.stop()
         await self._orders.server.stop()
@@ -184,11 +187,12 @@ class Session:
         self.request_stop()
 
     def request_stop(self) -> None:
-        """Begin to end."""
+        """Begin to end. Slurm may kill us soon, so the companion jobs end at once, together with the program."""
         self._ending = True
-        if self._allocation is not None:
-            self._allocation.stop()
         self._program.end()
+        if self._allocation is not None and self._closing is None:
+            self._allocation.stop()
+            self._closing = asyncio.get_running_loop().create_task(asyncio.to_thread(self._allocation.close))
 
     def resize(self, job_id: int, delta: int) -> int:
         """Begin to resize the program; return the change. How it ended is told by ``malleable queue``.

@@ -249,7 +249,8 @@ class Session:
         Raises:
             ValueError: Always.
         """
-        raise ValueError("this is one program in a Slurm job: it has no policy, and its nodes are Slurm's")
+        what = type(request).__name__.lower()
+        raise ValueError(f"{what}: this is one program in a Slurm job; it has no policy, and its nodes are Slurm's")
 
     async def durable(self) -> None:
         """Return at once: a session ends with its program, and remembers nothing beyond that."""

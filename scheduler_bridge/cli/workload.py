@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,6 +49,7 @@ def register(app: typer.Typer) -> None:
     )
     for command in (stats, clean, convert, generate):
         group.command()(command)
+    group.command(name="top-up")(top_up)
     app.add_typer(group, name="workload")
 
 
@@ -139,27 +142,54 @@ def generate(
 
     Example: malleable workload generate lublin --seed 1 --set jobs=10000 --set load=0.8 -o lublin.swf
     """
-    try:
-        from scheduler_bridge.workloads.generate import RECIPES
-        from scheduler_bridge.workloads.generate import generate as draw
-    except ModuleNotFoundError as error:
-        hint = 'pip install "malleable-apgas[workloads]"'
-        raise CliError(f"{error.name} is not installed", "generators need it", hint) from None
+    generators = _generators()
     if name is None:
-        _list(RECIPES, as_json=as_json)
+        _list(generators.RECIPES, as_json=as_json)
         return
     options: dict[str, Any] = {}
     for text in option or []:
         key, equals, value = text.partition("=")
-        known = RECIPES[name].options if name in RECIPES else {}
+        known = generators.RECIPES[name].options if name in generators.RECIPES else {}
         if not equals:
             raise CliError(f"--set {text}: no value", "options are set as NAME=VALUE", "for example: --set jobs=100")
         options[key] = _typed(text, value, known.get(key, ""))
     try:
-        workload = draw(name, seed, **options)
+        workload = generators.generate(name, seed, **options)
     except ValueError as error:
         raise CliError(str(error), hint="malleable workload generate lists generators and options") from None
     _show(workload, png, output, as_json=as_json)
+
+
+def top_up(
+    file: FileArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")],
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many there are then.")] = 2550,
+    seed: SeedOption = 0,
+    nodes: NodesOption = None,
+    begin: FromOption = None,
+    days: DaysOption = None,
+    png: PngOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the small jobs that the public trace of Theta lacks of the 2025 paper's; they are marked as synthetic.
+
+    Example: malleable workload top-up theta.swf.gz --from 2023-08-01 --days 28 -o theta-full.swf
+    """
+    generators = _generators()
+    real = window(read(file, nodes), begin, days)
+    try:
+        full = generators.top_up_theta(real, seed=seed, jobs=jobs)
+    except ValueError as error:
+        raise CliError(str(error), hint="give more --jobs, or fewer --days") from None
+    _show(full, png, output, as_json=as_json)
+
+
+def _generators() -> ModuleType:
+    try:
+        return importlib.import_module("scheduler_bridge.workloads.generate")
+    except ModuleNotFoundError as error:
+        hint = 'pip install "malleable-apgas[workloads]"'
+        raise CliError(f"{error.name} is not installed", "generators need it", hint) from None
 
 
 def _typed(text: str, value: str, default: object) -> object:

@@ -94,3 +94,15 @@ def test_generate_lists_draws_and_marks(tmp_path: Path, capsys: pytest.CaptureFi
 )
 def test_mistakes_are_explained(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], what: str) -> None:
     assert what in refused(capsys, *words)
+
+
+def test_top_up_marks_what_it_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "full.swf"
+    file = swf(tmp_path / "w.swf")
+    assert "w, topped up (synthetic): 40 jobs" in out(
+        capsys, "top-up", file, "--nodes", "512", "--jobs", "40", "-o", target
+    )
+    jobs = read_swf(target).jobs
+    assert sum(job.name == "synthetic" for job in jobs) == 30
+    assert "has 10 jobs already" in refused(capsys, "top-up", file, "--nodes", "512", "--jobs", "10", "-o", target)
+    assert "has 4 nodes" in refused(capsys, "top-up", file, "--jobs", "40", "-o", target)

@@ -35,11 +35,13 @@ def top_up_theta(window: Workload, *, seed: int, jobs: int = JOBS) -> Workload:
         jobs: How many there are then.
 
     Raises:
-        ValueError: There are more jobs already.
+        ValueError: There are more jobs already, or the machine is smaller than the jobs to add.
     """
     missing = jobs - len(window)
     if missing < 1:
         raise ValueError(f"the window has {len(window)} jobs already, {jobs} are wanted")
+    if window.nodes < max(SHARES):
+        raise ValueError(f"the machine has {window.nodes} nodes, jobs to add have up to {max(SHARES)}")
     rng = np.random.default_rng(seed)
     present = np.array([job.nodes for job in window.jobs])
     wanted = {size: max(0, round(share * jobs) - int((present == size).sum())) for size, share in SHARES.items()}

@@ -56,14 +56,17 @@ def answer(state: SchedulerState, event: Answer, now: float) -> list[Effect]:
     return []
 
 
-def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float) -> None:
-    """The order is done with; the next one may follow after ``pause_s``."""
+def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float, *, allows: bool = True) -> None:
+    """The order is done with; the next one may follow after ``pause_s``; ``allows``: a decision may follow at once."""
     job.step(Step.RESIZED)
     job.order = None
     if pause_s > 0:
         job.resizable_from_s = now + pause_s
         state.watch(job, job.resizable_from_s)
-    state.touch(job)
+    if allows:
+        state.touch(job)
+    else:
+        state.note(job)
 
 
 def _grown(
@@ -104,8 +107,9 @@ def _adjusted(
     """[D] Another number of cores is no reason for a pause."""
     if order.kind != "workers":
         return _broken(state, job, f"it reports {event}, ordered was {order}")
+    allows = state.sharing.jobs_per_node > 2 or on_sharing.takes(state, job)  # else it has become no mate
     effects = on_sharing.adjusted(state, job, order, now)
-    _close(state, job, now, 0.0)
+    _close(state, job, now, 0.0, allows=allows)
     return effects
 
 

@@ -92,6 +92,11 @@ def _by_node(state: SchedulerState, job: TrackedJob, given: dict[int, int]) -> t
     return state.pool.name(job.allotment), tuple([by_rank[rank] for rank in ranks])
 
 
+def takes(state: SchedulerState, job: TrackedJob) -> bool:
+    """Whether the job is told to use more cores."""
+    return any(cores > 0 for _, cores in state.sharing.told.get(job.spec.job_id, ()))
+
+
 def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: float) -> list[Effect]:
     """The job uses the cores that it was told to; if it was the last to make room, the newcomer starts."""
     sharing, job_id = state.sharing, job.spec.job_id

@@ -134,7 +134,7 @@ class SchedulerState:
             del self.queue[job_id]
         self.queue[job.spec.job_id] = job
         self.queue.update(behind)
-        self._view.reorder()
+        self._view.come_back(job.spec.job_id)
         self.touch(job)
 
     def watch(self, job: TrackedJob, time_s: float) -> None:

@@ -134,9 +134,11 @@ class LiveView(ClusterView):
             cores_per_node=self._cores_per_node,
         )
 
-    def reorder(self) -> None:
-        """Forget the indices of the queue: a job has come back to its place in it."""
+    def come_back(self, job_id: int) -> None:
+        """A job that held nodes is back in its place in the queue, whose indices are made anew."""
         self._lines.clear()
+        for index in self._indices:
+            index.put(job_id, None)
 
     def _order(self, key: Key) -> _Order:
         if (order := self._orders.get(key)) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -40,8 +40,10 @@ def choose(mates: Iterable[Mate], nodes: int, *, at_most: int, free_nodes: int =
         The mates, smallest penalty first; nobody if no choice fits. Among equal choices, the one whose mates come
         first by penalty and id.
     """
-    ranked = sorted((m for m in mates if m.nodes <= nodes), key=lambda mate: (mate.penalty, mate.job_id))
-    candidates = _useful(ranked, at_most)
+    by_nodes = _useful(mates, nodes, at_most)
+    if at_most == 2 and free_nodes == 0:
+        return _pair(by_nodes, nodes)
+    candidates = sorted([mate for some in by_nodes.values() for mate in some], key=_rank)
     best: tuple[float, tuple[Mate, ...]] = (math.inf, ())
 
     def extend(chosen: tuple[Mate, ...], first: int, missing: int, total: float) -> None:
@@ -61,12 +63,29 @@ def choose(mates: Iterable[Mate], nodes: int, *, at_most: int, free_nodes: int =
     return best[1]
 
 
-def _useful(ranked: Sequence[Mate], at_most: int) -> list[Mate]:
+def _rank(mate: Mate) -> tuple[float, int]:
+    return mate.penalty, mate.job_id
+
+
+def _useful(mates: Iterable[Mate], nodes: int, at_most: int) -> dict[int, list[Mate]]:
     """Leave out who can be in no best choice: of those with equally many nodes, only the first ``at_most`` can."""
-    met: dict[int, int] = {}
-    found = []
-    for mate in ranked:
-        met[mate.nodes] = met.get(mate.nodes, 0) + 1
-        if met[mate.nodes] <= at_most:
-            found.append(mate)
-    return found
+    by_nodes: dict[int, list[Mate]] = {}
+    for mate in mates:
+        if mate.nodes <= nodes:
+            by_nodes.setdefault(mate.nodes, []).append(mate)
+    for size, some in by_nodes.items():
+        if len(some) > 1:
+            by_nodes[size] = sorted(some, key=_rank)[:at_most]
+    return by_nodes
+
+
+def _pair(by_nodes: Mapping[int, Sequence[Mate]], nodes: int) -> tuple[Mate, ...]:
+    """The best choice of one or two, the usual case, without a search."""
+    choices: list[tuple[Mate, ...]] = [(by_nodes[nodes][0],)] if nodes in by_nodes else []
+    for size, some in by_nodes.items():
+        other = by_nodes.get(nodes - size, ())
+        if 2 * size < nodes and other:
+            choices.append((some[0], other[0]) if _rank(some[0]) < _rank(other[0]) else (other[0], some[0]))
+        elif 2 * size == nodes and len(some) > 1:
+            choices.append((some[0], some[1]))
+    return min(choices, key=lambda chosen: (sum([m.penalty for m in chosen]), [_rank(m) for m in chosen]), default=())

@@ -39,10 +39,14 @@ class _Host:
 
 @dataclass(frozen=True, slots=True)
 class _Market:
-    """The hosts of a pass that no newcomer has chosen yet, and the limit for penalties."""
+    """The hosts of a pass that no newcomer has chosen yet, who ends last first; and the limit for penalties."""
 
     limit: float
     hosts: list[_Host]
+
+    def offers(self) -> list[int]:
+        """What hosts can give, most first."""
+        return sorted({host.offer for host in self.hosts}, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class Sharing:
                 if market is None:
                     limit = self._limit(plan.view)
                     market = _Market(limit, self._hosts(plan, limit))
-                if self._share(plan, profile, spec, need, start_s, market):
+                if market.hosts and self._share(plan, profile, spec, need, start_s, market):
                     continue
             reason = "backfilled: it delays nobody's reservation"
             if math.isfinite(start_s):
@@ -115,7 +119,7 @@ class Sharing:
             wait_s, increase_s = _wait_s(job), _increase_s(job)
             if penalty(wait_s, increase_s, job.spec.walltime_s) < limit:
                 found.append(_Host(job, wait_s, increase_s, offer, cores / all_cores))
-        return found
+        return sorted(found, key=lambda host: -host.job.expected_end_s)
 
     def _limit(self, view: ClusterView) -> float:
         """MAX_SLOWDOWN, or DynAVGSD: the mean slowdown of the running jobs from requested times [section 3.2.2]."""
@@ -131,7 +135,7 @@ class Sharing:
         all_cores, static_end_s = plan.view.cores_per_node, static_start_s + spec.walltime_s
         free_nodes = plan.usable if self.free_nodes else 0
         least, cores, mates = math.inf, 0, tuple[Mate, ...]()
-        for offer in sorted({host.offer for host in market.hosts}, reverse=True):
+        for offer in market.offers():
             duration_s = spec.walltime_s * all_cores / offer
             if plan.now + duration_s >= static_end_s:
                 break  # with fewer cores it takes longer still
@@ -160,15 +164,18 @@ class Sharing:
 
     def _candidates(self, plan: Plan, market: _Market, need: int, cores: int, duration_s: float) -> list[Mate]:
         """Those that could give so many cores for so long: the new job ends before they do, and they bear it."""
-        all_cores = plan.view.cores_per_node
+        all_cores, end_s, limit = plan.view.cores_per_node, plan.now + duration_s, market.limit
+        longest_s = duration_s * self.factor  # nobody is delayed by more
         found = []
         for host in market.hosts:
             job = host.job
+            if job.expected_end_s + longest_s < end_s:
+                break  # those that follow end still earlier
             if host.offer < cores or job.nodes > need:
                 continue
             added_s = _added_s(host, cores, all_cores, duration_s)
             cost = penalty(host.wait_s, host.increase_s + added_s, job.spec.walltime_s)
-            if cost < market.limit and plan.now + duration_s <= job.expected_end_s + added_s:
+            if cost < limit and end_s <= job.expected_end_s + added_s:
                 found.append(Mate(job.spec.job_id, job.nodes, cost))
         if self.considered:
             found = sorted(found, key=lambda mate: (mate.penalty, mate.job_id))[: self.considered]

@@ -56,7 +56,11 @@ else:
 
         if name not in _HOMES:
             raise AttributeError(f"module 'apgas' has no attribute {name!r}")
-        globals()[name] = found = getattr(import_module(f"apgas.{_HOMES[name]}"), _NAMES_THERE.get(name, name))
+        from apgas.runtime.loading import at_once
+
+        with at_once():
+            module = import_module(f"apgas.{_HOMES[name]}")
+        globals()[name] = found = getattr(module, _NAMES_THERE.get(name, name))
         return found
 
     def __dir__():

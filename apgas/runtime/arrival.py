@@ -60,15 +60,15 @@ def arrive() -> Arrival:
     """(newcomer) Report to the place that spawned us, and hear what it answers."""
     mpi = library.load()
     world = mpi.COMM_WORLD
-    world.Barrier()
-    # as soon as all have initialised: until then a kill -9 leaves MPI's files behind
-    segments.unlink_leftovers()
     parent = mpi.Comm.Get_parent()
     token, towards = parent.bcast(None, root=0)
     listening, told = listen(towards)
     everyone = world.gather(told, root=0)
     if world.rank == 0:
         parent.send(everyone, dest=0, tag=0)
+    # when all have initialised: until then a kill -9 leaves MPI's files behind; but the job, which waits, comes first
+    world.Barrier()
+    segments.unlink_leftovers()
     admission: bytes = parent.bcast(None, root=0)
     bridged = bool(admission) and environment.transport() == "mpi"
     bridge = parent.Merge(high=True) if bridged else None

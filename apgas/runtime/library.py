@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from apgas.runtime import environment, mpis
+from apgas.runtime.loading import at_once
 
 _too_early = False
 
@@ -28,7 +29,7 @@ def load() -> Any:
     import mpi4py
 
     mpi4py.rc.finalize = False
-    with environment.tidied(launch):
+    with environment.tidied(launch), at_once():
         from mpi4py import MPI
 
     environment.check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])

@@ -106,7 +106,8 @@ def start_world() -> Start:
     spot = reach.Spot(reach.machine(), environment.node_name())
     towards = reach.someone_elsewhere(spot, world.allgather(spot))
     # as soon as all have initialised: until then a kill -9 leaves them behind
-    _leave_nothing()
+    segments.unlink_leftovers()
+    _end_with_mpiexec()
     if world.rank == 0:
         segments.sweep()
     listening, told = arrival.listen(towards)
@@ -136,9 +137,8 @@ def _beginning(bridge: Any) -> Beginning:
     return Beginning(mpi, bridge)
 
 
-def _leave_nothing() -> None:
-    """(after a barrier of this world) See to it that nothing stays behind, should the job be killed."""
-    segments.unlink_leftovers()
+def _end_with_mpiexec() -> None:
+    """See to it that this process does not stay behind, should the job be killed."""
     if environment.launched_by(os.environ).kind in ("hydra", "openmpi"):
         # mpiexec would wait for ever for places whose process manager was killed
         orphans.end_with_parent()
@@ -165,7 +165,7 @@ def all_listening(everyone: Iterable[arrival.Told | str]) -> tuple[PlaceInfo, ..
 
 def join_job(arrived: arrival.Arrival) -> Start | None:
     """(newcomer) Learn who we are from place 0's answer; None: not wanted any more."""
-    _leave_nothing()
+    _end_with_mpiexec()
     if not arrived.admission or arrived.listening is None:
         return None
     admission: Admission = pickle.loads(arrived.admission)

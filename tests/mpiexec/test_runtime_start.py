@@ -31,7 +31,7 @@ HEAVY = (
 )
 BEFORE_JOINING = (
     within("apgas", "errors")
-    | within("apgas.runtime", "arrival environment library mpis newcomer reach segments")
+    | within("apgas.runtime", "arrival environment library loading mpis newcomer reach segments")
     | within("apgas.transport", "base near")
 )
 BEFORE_MAIN = (
@@ -41,8 +41,8 @@ BEFORE_MAIN = (
     | within("apgas.runtime", "calls codec context counting current driver executor functions handles lifetime logs")
     | within("apgas.runtime", "main_module members naming no_more objects orphans outputs process program quick")
     | within("apgas.runtime", "resilience running trace validation")
-    | within("apgas.transport", "auth channel connector door far forks incoming loop onloop peers shared tcp timers")
-    | within("apgas.transport", "watch wire")
+    | within("apgas.transport", "auth channel connector door far forks incoming loop onloop peers poller shared tcp")
+    | within("apgas.transport", "timers watch wire")
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import logging
 import math
@@ -42,6 +43,9 @@ SETTLE_S: Final = 1.5
 
 ECHO_S: Final = 1.0
 """Within so many seconds after a signal another one is taken for the same."""
+
+MOMENT_S: Final = 0.0002
+"""After so much time a signal is given again that came in the middle of something."""
 
 SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 """What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
@@ -88,6 +92,7 @@ class _Job(Program):
         super().__init__(driver, make)
         self.signalled: signal.Signals | None = None
         self._signalled_s = -math.inf
+        self._put_off = False
         driver.on_place_lost = self._lost
         self.hear_no_more = process.handle_signals(self._interrupt)
 
@@ -96,15 +101,37 @@ class _Job(Program):
 
         One Ctrl-C may arrive twice, because mpiexec passes it on: the second must not interrupt what the first began.
         """
-        before_s, self._signalled_s = self._signalled_s, time.monotonic()
-        if self._signalled_s - before_s < ECHO_S:
+        if time.monotonic() - self._signalled_s < ECHO_S or self._put_off:
             return
+        locked: bool = self.driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells
+        # half a frame may be on its way, or half a change be made: who relies on the other half would be lost
+        if locked and self._put_it_off(number):
+            return
+        self._signalled_s = time.monotonic()
         self.signalled = signal.Signals(number)
         if self.driver.transport.may_lead():
             # it reads an answer itself, or is about to; what it does meanwhile must not be torn apart
             self.driver.interrupted = True
             return
         raise KeyboardInterrupt
+
+    def _put_it_off(self, number: int) -> bool:
+        """Have the signal given again in a moment; False if there is no thread that could do that."""
+        self._put_off = True
+        try:
+            # threading has locks of its own, which the main thread may hold just now
+            _thread.start_new_thread(self._give_again, (number,))
+        except RuntimeError:
+            self._put_off = False
+            return False
+        return True
+
+    def _give_again(self, number: int) -> None:
+        time.sleep(MOMENT_S)
+        self._put_off = False
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, number)
 
     def _lost(self, place: int, reason: str) -> None:
         """A place died: say so and end the job, at once (no lock), before mpiexec does it without a word."""

@@ -121,6 +121,13 @@ def test_term_after_the_program_has_ended_has_the_same_code(leftovers: Leftovers
     assert done.rc == 143, done.err
 
 
+def test_an_interrupt_waits_for_the_end_of_what_it_would_leave_half_done(leftovers: Leftovers) -> None:
+    job = python_run([ROOT / "tests" / "mpiexec" / "programs" / "interrupted.py", "in_the_middle"])
+    assert (job.rc, job.err) == (143, "apgas: terminated; the job ends\n")
+    assert job.out.startswith("changed\n")
+    leftovers.check(job.mark)
+
+
 def test_a_killed_mpiexec_takes_its_job_along(mpi: Mpi, leftovers: Leftovers) -> None:
     with waiting(2, mpi) as (job, _):
         job.process.kill()

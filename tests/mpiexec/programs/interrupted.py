@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 
 import apgas
+from apgas.runtime import current
 
 
 def wait() -> None:
@@ -43,8 +45,16 @@ def fails_to_clean_up() -> None:
         raise LookupError("within, on purpose")  # noqa: B904 - as a defect does
 
 
+def in_the_middle() -> None:
+    """Is interrupted by itself, in the middle of a change of the runtime's, which must not be left half way."""
+    with current.required().lock:
+        signal.raise_signal(signal.SIGTERM)
+        print("changed", flush=True)
+    wait()
+
+
+MAINS = (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up, in_the_middle)
+
 if __name__ == "__main__":
-    apgas.run(
-        {main.__name__: main for main in (ends, cleans_up_and_exits, goes_on_and_fails, fails_to_clean_up)}[sys.argv[1]]
-    )
+    apgas.run({main.__name__: main for main in MAINS}[sys.argv[1]])
     wait()

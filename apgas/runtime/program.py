@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import logging
-import math
 import os
 import signal
 import sys
@@ -21,6 +19,7 @@ from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
 from apgas.runtime import codec, current, environment, lifetime, naming, process, resilience
 from apgas.runtime.context import Scope, entered
 from apgas.runtime.driver import Driver
+from apgas.runtime.interrupts import SIGNALS, Interrupts
 
 if TYPE_CHECKING:
     from apgas.malleability.communicator import Communicator
@@ -40,15 +39,6 @@ PARTING_FAILED_S: Final = 1.2
 
 SETTLE_S: Final = 1.5
 """How long a job that fails waits for the order that it is carrying out."""
-
-ECHO_S: Final = 1.0
-"""Within so many seconds after a signal another one is taken for the same."""
-
-MOMENT_S: Final = 0.0002
-"""After so much time a signal is given again that came in the middle of something."""
-
-SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-"""What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
 
 _log = logging.getLogger("apgas")
 
@@ -90,48 +80,8 @@ class _Job(Program):
 
     def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
         super().__init__(driver, make)
-        self.signalled: signal.Signals | None = None
-        self._signalled_s = -math.inf
-        self._put_off = False
         driver.on_place_lost = self._lost
-        self.hear_no_more = process.handle_signals(self._interrupt)
-
-    def _interrupt(self, number: int, _: object) -> None:
-        """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say).
-
-        One Ctrl-C may arrive twice, because mpiexec passes it on: the second must not interrupt what the first began.
-        """
-        if time.monotonic() - self._signalled_s < ECHO_S or self._put_off:
-            return
-        locked: bool = self.driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells
-        # half a frame may be on its way, or half a change be made: who relies on the other half would be lost
-        if locked and self._put_it_off(number):
-            return
-        self._signalled_s = time.monotonic()
-        self.signalled = signal.Signals(number)
-        if self.driver.transport.may_lead():
-            # it reads an answer itself, or is about to; what it does meanwhile must not be torn apart
-            self.driver.interrupted = True
-            return
-        raise KeyboardInterrupt
-
-    def _put_it_off(self, number: int) -> bool:
-        """Have the signal given again in a moment; False if there is no thread that could do that."""
-        self._put_off = True
-        try:
-            # threading has locks of its own, which the main thread may hold just now
-            _thread.start_new_thread(self._give_again, (number,))
-        except RuntimeError:
-            self._put_off = False
-            return False
-        return True
-
-    def _give_again(self, number: int) -> None:
-        time.sleep(MOMENT_S)
-        self._put_off = False
-        ident = threading.main_thread().ident
-        assert ident is not None
-        signal.pthread_kill(ident, number)
+        self.interrupts = Interrupts(driver)
 
     def _lost(self, place: int, reason: str) -> None:
         """A place died: say so and end the job, at once (no lock), before mpiexec does it without a word."""
@@ -235,8 +185,9 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if this.resizes is not None and this.resizes.calibration is not None:
             this.resizes.calibration.store(this.resizes.records)
     except BaseException as error:
-        if this.signalled is not None and _came_of_an_interrupt(error):
-            this.stop(this.signalled, error)
+        by = this.interrupts.signalled
+        if by is not None and _came_of_an_interrupt(error):
+            this.stop(by, error)
         raise
     finally:
         _part(this, sys.exc_info()[1])
@@ -319,11 +270,11 @@ def _part(this: _Job, error: BaseException | None) -> None:
     try:
         _end(this, error)
     except KeyboardInterrupt as interrupt:
-        if this.signalled is None:
+        if this.interrupts.signalled is None:
             raise
-        this.stop(this.signalled, interrupt)
+        this.stop(this.interrupts.signalled, interrupt)
     finally:
-        this.hear_no_more()
+        this.interrupts.hear_no_more()
 
 
 def _end(this: _Job, error: BaseException | None) -> None:

@@ -38,11 +38,16 @@ BEFORE_MAIN = (
     BEFORE_JOINING - {"apgas.runtime.newcomer"}
     | within("apgas.core", "cancel effects finish identity membership messages place references")
     | within("apgas.malleability", "")
-    | within("apgas.runtime", "calls codec context counting current driver executor functions handles lifetime logs")
-    | within("apgas.runtime", "main_module members naming no_more objects orphans outputs process program quick")
-    | within("apgas.runtime", "resilience running trace validation")
-    | within("apgas.transport", "auth channel connector door far forks incoming loop onloop peers poller shared tcp")
-    | within("apgas.transport", "timers watch wire")
+    | within("apgas.runtime", "calls codec context counting current driver executor functions handles interrupts")
+    | within(
+        "apgas.runtime",
+        "lifetime logs main_module members naming no_more objects orphans outputs process program quick",
+    )
+    | within("apgas.runtime", "process program quick resilience running trace validation")
+    | within(
+        "apgas.transport", "auth channel connector delivery door far forks incoming loop onloop peers poller shared tcp"
+    )
+    | within("apgas.transport", "poller shared tcp timers watch wire")
 )
 
 

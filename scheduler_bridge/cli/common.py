@@ -32,6 +32,11 @@ def state_folder(given: Path | None) -> Path:
     return platformdirs.user_state_path("malleable", appauthor=False)
 
 
+def slurm_state_folder(given: Path | None, job: int) -> Path:
+    """Return the folder that was asked for, or the default one of a Slurm job: the same on all hosts."""
+    return given.absolute() if given is not None else state_folder(None) / f"slurm-{job}"
+
+
 def client(given: Path | None) -> ControlClient:
     """Return a client of the scheduler that serves the state folder."""
     return ControlClient(state_folder(given))

@@ -14,8 +14,8 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.backends.slurm import allocated_nodes, inside
-from scheduler_bridge.cli.common import StateOption, state_folder
+from scheduler_bridge.backends.slurm import allocated_nodes, inside, this_job
+from scheduler_bridge.cli.common import StateOption, slurm_state_folder, state_folder
 from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import Daemon, DaemonConfig
@@ -99,7 +99,7 @@ def serve(
     }
     settings = DaemonConfig(
         nodes=_names(nodes, node_names, backend, file),
-        state_dir=state_folder(state),
+        state_dir=slurm_state_folder(state, this_job()) if backend == "slurm" else state_folder(state),
         policy=chosen,
         parameters={**parameters_of_file, **policies.parse(chosen, parameters or [])},
         **{name: value for name, value in options.items() if value is not None},  # type: ignore[arg-type]  # by name

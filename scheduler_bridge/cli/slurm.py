@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, commands, driver, this_job
-from scheduler_bridge.cli.common import ENV_STATE, state_folder
+from scheduler_bridge.cli.common import StateOption, slurm_state_folder
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import JobRequest
 
@@ -22,10 +22,6 @@ _TOLD = ("APGAS_PLACES_PER_NODE", "APGAS_RESILIENT")
 """Variables that say how a program is started."""
 
 JobArgument = Annotated[int, typer.Argument(min=1, help="Number of the Slurm job.")]
-StateDir = Annotated[
-    Path | None,
-    typer.Option("--state", metavar="DIR", help="State folder; by default one per job.", show_default=False),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +32,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command(context_settings={"ignore_unknown_options": True})(run)
     group.command()(resize)
+    group.command(context_settings={"ignore_unknown_options": True})(at)
     group.command()(hosts)
     app.add_typer(group, name="slurm")
 
@@ -51,7 +48,7 @@ def run(
     deadline_s: Annotated[
         float, typer.Option("--resize-deadline", min=0.1, metavar="S", help="Seconds for the program to resize.")
     ] = 60.0,
-    state: StateDir = None,
+    state: StateOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors.")] = False,
 ) -> None:
     """Run a program on all nodes of the allocation that this is called in; it grows and shrinks with it.
@@ -74,7 +71,7 @@ def run(
         launch="mpiexec", environment={name: os.environ[name] for name in _TOLD if name in os.environ},
     )  # fmt: skip
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="malleable: %(message)s")
-    config = SessionConfig(job, request, _state(state, job), by, wait_s, deadline_s)
+    config = SessionConfig(job, request, slurm_state_folder(state, job), by, wait_s, deadline_s)
     code = asyncio.run(_run(Session(config)))
     if code:
         raise typer.Exit(code)
@@ -91,7 +88,7 @@ def resize(
     job: JobArgument,
     grow: Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")] = None,
     shrink: Annotated[int | None, typer.Option("--shrink", min=1, metavar="N", help="Nodes to release.")] = None,
-    state: StateDir = None,
+    state: StateOption = None,
 ) -> None:
     """Have the program of a Slurm job grow or shrink, from any host where Slurm's commands work.
 
@@ -99,12 +96,29 @@ def resize(
     """
     if (grow is None) == (shrink is None):
         raise CliError("resize needs a direction", "a job either grows or shrinks", "give --grow 1 or --shrink 1")
+    direction = f"--grow={grow}" if grow is not None else f"--shrink={shrink}"
+    _run_there(job, ("resize", f"--state={slurm_state_folder(state, job)}", str(job), direction))
+
+
+def at(
+    job: JobArgument,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="A malleable command: queue, submit ...")],
+    state: StateOption = None,
+) -> None:
+    """Run another malleable command where a Slurm job serves it: on the host of its batch script.
+
+    Example: malleable slurm at 4711 queue
+    """
+    name, *words = command
+    _run_there(job, (name, f"--state={slurm_state_folder(state, job)}", *words))
+
+
+def _run_there(job: int, words: tuple[str, ...]) -> None:
+    """Become a malleable command on the host of a job's batch script."""
     info = Slurm().job(job)
     if not info.batch_host:
         raise CliError(f"job {job} does not run", f"it is {info.state.lower()}", "squeue --me lists yours")
-    direction = f"--grow={grow}" if grow is not None else f"--shrink={shrink}"
-    words = (sys.executable, "-m", "scheduler_bridge.cli", "resize", str(job), direction)
-    there = commands.on_host(job, info.batch_host, (*words, f"--state={_state(state, job)}"))
+    there = commands.on_host(job, info.batch_host, (sys.executable, "-m", "scheduler_bridge.cli", *words))
     os.execvpe(there[0], there, driver.environment())
 
 
@@ -120,11 +134,3 @@ def hosts(
     first = info.batch_host or (info.nodes[0] if info.nodes else "")
     for node in sorted(info.nodes, key=lambda node: node != first):
         typer.echo(f"{node}:{places}")
-
-
-def _state(given: Path | None, job: int) -> Path:
-    """The state folder of a session: the same on every host, so that one command line reaches it from all."""
-    if given is not None:
-        return given.absolute()
-    base = os.environ.get(ENV_STATE)
-    return state_folder(Path(base) if base else None) / f"slurm-{job}"

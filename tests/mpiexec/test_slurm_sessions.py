@@ -114,20 +114,18 @@ def test_without_permission_to_expand_jobs_grow_by_companions_and_no_further_tha
 
 
 def test_the_embedded_scheduler_runs_a_batch_inside_an_allocation(cluster: Cluster) -> None:
-    state = cluster.folder / "scheduler"
-    script = f"malleable serve --backend slurm --state {state}"
-    job = cluster.submit(3, f"{script}; echo code $?")
+    state = cluster.folder / "state"
+    job = cluster.submit(3, "malleable serve --backend slurm; echo code $?")
     cluster.until_says(job, "ready: 3 nodes")
-    on_batch_host = ("srun", f"--jobid={job}", "--overlap", "-N1", "-n1", "-w", "host1", "malleable")
-    submit = (*on_batch_host, "submit", "--state", state)
+    there = ("malleable", "slurm", "at", str(job), "--")
+    submit = (*there, "submit")
     # it takes all nodes, and shrinks for the others
     cluster.run(*submit, "--min", "1", "--max", "3", "--", *python("uts_again.py", 1).split())
     for _ in range(2):
         cluster.run(*submit, "--nodes", "2", "--", *python("slurm_hello.py").split())
-    queue = (*on_batch_host, "queue", "--state", state)
-    cluster.until(lambda: "no job waits or runs" in cluster.run(*queue), "the batch is over")
+    cluster.until(lambda: "no job waits or runs" in cluster.run(*there, "queue"), "the batch is over")
     # the script may be over, and with it the job and this step, before the command is
-    cluster.run(*on_batch_host, "shutdown", "--state", state, code=None)
+    cluster.run(*there, "shutdown", code=None)
     assert cluster.until_over(job).endswith("code 0\n")
     assert "wrong counts []" in (state / "job-1.out").read_text(encoding="utf-8")
     for number in (2, 3):

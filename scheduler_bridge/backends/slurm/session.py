@@ -27,6 +27,7 @@ from scheduler_bridge.backends.slurm.reach import Reach, address
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.requests import JobRequest, Manage, Snapshot, SubmitError
@@ -142,8 +143,8 @@ class Session:
         environment = self._program.environment(job, self._orders.server.endpoint, token)
         code = await self._program.run(command, environment, self._started)
         self._now.state = "completed" if code == 0 else "failed"
-        why = "" if code == 0 else f"exit code {code}"
-        self._history.add(self._now_s(), ev.JobEnded(job, "completed" if code == 0 else "failed", why))
+        outcome: Outcome = "completed" if code == 0 else "cancelled" if self._ending else "failed"
+        self._history.add(self._now_s(), ev.JobEnded(job, outcome, "" if code == 0 else f"exit code {code}"))
         return code
 
     def _started(self) -> None:

@@ -85,6 +85,8 @@ def main(arguments: list[str]) -> int:
     try:
         way = find_way()
         if options.slurm:
+            if "--user" in way:
+                raise ClusterError("Slurm's daemons need root: in a user namespace they cannot change their groups")
             slurm = f"{slurm_install.install(slurm_install.folder())}:{int(not options.no_expansion)}"
     except (ClusterError, slurm_install.InstallError) as error:
         print(f"emulated-cluster: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A real Slurm on emulated hosts; needs root or user namespaces, and Debian's packages when it is first used."""
+"""A real Slurm on emulated hosts; needs root, and Debian's packages when it is first used."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ EXPERIMENTS: Final = {"real-runs-simulated": "the 2024 paper's 240 real runs on 
 """Names and what they do."""
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
+_TABLES: Final = 3
+"""So many tables are shown."""
 
 
 def register(app: typer.Typer) -> None:
@@ -76,7 +78,7 @@ def _run(name: str, scale: Literal["small", "full"], data: Path | None) -> Any:
 def _show(outcome: Any) -> None:
     from scheduler_bridge.experiments.outcome import shown
 
-    for data in outcome.tables[:2]:
+    for data in outcome.tables[:_TABLES]:
         table = Table(title=data.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
         for index, column in enumerate(data.columns[:_COLUMNS]):
             table.add_column(column, justify="right" if index else "left", min_width=5)

@@ -20,6 +20,7 @@ from scheduler_bridge.experiments.real_runs import (
     read_reference,
     simulated,
 )
+from scheduler_bridge.experiments.real_runs.claims import judge, read_claims
 from scheduler_bridge.experiments.real_runs.data import RealJob
 from scheduler_bridge.experiments.real_runs.model import seconds_on
 
@@ -120,6 +121,7 @@ def test_the_command_writes_tables_figures_and_a_page(
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "batches.csv",
         "batches.png",
+        "claims.csv",
         "correct-policies.csv",
         "means.csv",
         "means.png",
@@ -134,3 +136,17 @@ def test_mistakes_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "not there" in capsys.readouterr().err
     assert run(["experiment"]) == 0
     assert "real-runs-simulated" in capsys.readouterr().out
+
+
+def test_the_claims_of_the_paper_are_judged(data_folder: Path) -> None:
+    claims = read_claims()
+    assert len(claims) >= 12
+    comparison = compare(read_reference(data_folder), shares=(0, 20, 100), seeds=(45, 46, 49))
+    verdicts = judge(comparison)
+    assert len(verdicts) == len(claims)
+    by_text = {verdict.claim.text: verdict for verdict in verdicts}
+    best = by_text["makespan: 13.09 % less than the best for rigid jobs"]
+    assert best.claim.printed_change == pytest.approx(-13.07, abs=0.05)
+    assert best.simulated < -5
+    assert best.word in {"holds", "same sign"}
+    assert all(bool(verdict.reason) == (verdict.word != "holds") for verdict in verdicts)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
+from scheduler_bridge.experiments.real_runs.claims import judge
 from scheduler_bridge.experiments.real_runs.compare import JUDGED, LIMIT, Cell, Comparison, compare
 from scheduler_bridge.experiments.real_runs.data import SHARES, Reference, RunKey, read_reference
 from scheduler_bridge.experiments.real_runs.model import measured
@@ -70,7 +71,7 @@ def _outcome(comparison: Comparison, reference: Reference, scale: Scale) -> Outc
         "The 2024 paper's real runs on 32 nodes, simulated",
         verdict,
         _remarks(comparison, reference, scale),
-        (_means(comparison), _gains(comparison), _batches(comparison)),
+        (_means(comparison), _gains(comparison), _claims(comparison), _batches(comparison)),
         {"means": draw_means(comparison), "batches": draw_batches(comparison)},
         passed=inside == judged,
     )
@@ -106,6 +107,23 @@ def _gains(comparison: Comparison) -> DataTable:
         rows.append(tuple(row))
     title = "What the correct policies would have done, compared with the published ones, both simulated"
     return DataTable("correct-policies", title, tuple(columns), tuple(rows))
+
+
+def _claims(comparison: Comparison) -> DataTable:
+    columns = ("claim", "where", "printed change %", "simulated %", "with correct policies %", "verdict", "reason")
+    rows = tuple(
+        (
+            verdict.claim.text,
+            verdict.claim.where,
+            verdict.claim.printed_change,
+            verdict.simulated,
+            verdict.correct,
+            verdict.word,
+            verdict.reason,
+        )
+        for verdict in judge(comparison)
+    )
+    return DataTable("claims", "The paper's claims", columns, rows)
 
 
 def _batches(comparison: Comparison) -> DataTable:

@@ -126,7 +126,7 @@ class Recorder:
     def recent(self, since_s: float) -> RunRecord:
         """Return a part of the record, cheaply: what is open, and what has reached beyond ``since_s``.
 
-        Open segments and reservations end at infinity. The jobs' resizes are shared with this recorder, so the result
+        Open segments and reservations end at infinity. What needs no change is shared with this recorder, so the result
         is to be used before the next observation.
         """
         part = msgspec.structs.replace(self._record, jobs=[], reserved=[])
@@ -135,6 +135,9 @@ class Recorder:
         for watched in self._jobs.values():
             job = watched.record
             if job.state == "refused" or (job.end_s is not None and job.end_s <= since_s):
+                continue
+            if not (job.segments or watched.held or watched.promised):
+                part.jobs.append(job)  # It waits, as most of a long queue do.
                 continue
             segments = [segment for segment in job.segments if segment.to_s > since_s]
             if watched.held:

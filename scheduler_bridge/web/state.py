@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Document: TypeAlias = "dict[str, Any]"
 
 _KEPT_RESIZES = 20
+_MOST_WAITING = 1000
+"""Waiting jobs that are told one by one; of those behind them only the numbers."""
+_GRAIN_S = 10.0
 _SHORT = 500
 """Characters of a text that came from a job or user; whoever wants more has the queue command."""
 
@@ -37,6 +40,7 @@ def document(snapshot: Snapshot, record: RunRecord, window_s: float) -> Document
         numbers.setdefault(node.name, len(numbers))
     records = {job.job_id: job for job in record.jobs}
     shown = [job for job in snapshot.jobs if job.end_s is None or (job.job in records and job.end_s > since_s)]
+    shown, untold = _first(shown)
     states = {node.name: node.state for node in snapshot.nodes}
     return {
         "now_s": round(snapshot.now_s, 2),
@@ -56,8 +60,19 @@ def document(snapshot: Snapshot, record: RunRecord, window_s: float) -> Document
             for taken in record.reserved
             if taken.node in numbers
         ],
+        "untold": untold,
         "jobs": {str(job.job): _job(job, records.get(job.job), numbers) for job in shown},
     }
+
+
+def _first(jobs: list[JobStatus]) -> tuple[list[JobStatus], list[list[float]]]:
+    """Return the jobs to tell, and how many others were submitted when (roughly)."""
+    waiting = [job for job in jobs if job.state == "waiting"]
+    if len(waiting) <= _MOST_WAITING:
+        return jobs, []
+    others = {job.job: job.submit_s for job in waiting[_MOST_WAITING:]}
+    grains = Counter(math.floor(submit_s / _GRAIN_S) * _GRAIN_S for submit_s in others.values())
+    return [job for job in jobs if job.job not in others], [[at_s, count] for at_s, count in sorted(grains.items())]
 
 
 def change(before: Document, after: Document) -> Document:

@@ -78,6 +78,18 @@ def test_changes_make_the_new_picture_of_the_old_one() -> None:
     assert "1" not in page["jobs"]
 
 
+def test_of_a_very_long_queue_the_first_are_told_and_the_others_counted() -> None:
+    cluster = busy()
+    for number in range(1500):
+        cluster.now_s = 30.0 + number / 100
+        cluster.submit(f"waits-{number}")
+    page = told(cluster)
+    assert page["totals"]["waiting"] == 1501
+    waiting = [job["name"] for job in page["jobs"].values() if job["state"] == "waiting"]
+    assert (len(waiting), waiting[0], waiting[-1]) == (1000, "waiter", "waits-998")
+    assert page["untold"] == [[30.0, 1], [40.0, 500]]
+
+
 def test_what_stays_is_not_told_again() -> None:
     cluster = busy()
     before = told(cluster)

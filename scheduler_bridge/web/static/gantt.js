@@ -188,7 +188,7 @@ export class Gantt {
 
   waiting(context, jobs, known) {
     const { left, right, bottom, now, from } = this.area;
-    const found = waitingSteps(jobs, now);
+    const found = waitingSteps(jobs, this.model.state.untold, now);
     const { highest } = measure(found, known, now);
     const base = bottom + GAP + BOTTOM - 8;
     this.strip(context, found, Math.max(1, highest), bottom + GAP + 14, base, this.tones.faint);

@@ -64,9 +64,9 @@ export function busySteps(jobs, now) {
   return steps(changes);
 }
 
-// Jobs that were submitted and had not started, likewise.
-export function waitingSteps(jobs, now) {
-  const changes = [];
+// Jobs that were submitted and had not started, likewise; `untold` are waiting ones of which only the numbers are known.
+export function waitingSteps(jobs, untold, now) {
+  const changes = untold.map(([at, count]) => [at, count]);
   for (const job of jobs) {
     const until = job.start_s ?? job.end_s ?? now;
     changes.push([job.submit_s, 1], [until, -1]);

@@ -61,7 +61,7 @@ function show() {
   gantt.draw(jobs);
   const open = jobs.filter((job) => job.end_s === null);
   tables.running.show(open.filter((job) => job.state !== "waiting").map((job) => runningRow(job, now)));
-  tables.queue.show(open.filter((job) => job.state === "waiting").map((job) => queueRow(job, now)));
+  tables.queue.show(open.filter((job) => job.state === "waiting").map((job) => queueRow(job, now)), model.state.untold.reduce((sum, [, count]) => sum + count, 0));
   tables.resizes.show(model.resizes(jobs).map(resizeRow));
   tables.ended.show(jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id).map(endedRow));
   status();

@@ -13,14 +13,16 @@ export class Table {
     this.button.type = "button";
     this.button.addEventListener("click", () => {
       this.limit = this.limit === FEW ? Infinity : FEW;
-      this.show(this.last);
+      this.show(this.last, this.untold);
     });
     this.more.append(this.button);
   }
 
   // Shows rows: {key, cells}, where a cell is {as: class, label, say: what tells it from another, make: () => nodes}.
-  show(rows) {
+  // `untold` rows more there are, but they are not known here.
+  show(rows, untold = 0) {
     this.last = rows;
+    this.untold = untold;
     const shown = rows.slice(0, this.limit);
     const keys = new Set(shown.map((row) => row.key));
     for (const [key, row] of this.rows) {
@@ -33,9 +35,10 @@ export class Table {
       const element = this.row(row);
       if (this.body.children[index] !== element) this.body.insertBefore(element, this.body.children[index] ?? null);
     });
-    this.count.textContent = rows.length ? `${rows.length}` : "none";
+    this.count.textContent = rows.length ? `${rows.length + untold}` : "none";
     this.more.hidden = rows.length <= FEW;
-    const label = this.limit === FEW ? `show all ${rows.length}` : `show ${FEW} of ${rows.length}`;
+    const all = untold ? `the first ${rows.length}` : `all ${rows.length}`;
+    const label = this.limit === FEW ? `show ${all}` : `show ${FEW} of ${rows.length}`;
     if (this.button.textContent !== label) this.button.textContent = label;
   }
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from scheduler_bridge import policies
+from scheduler_bridge.core.events import NodeDown, NodeUp
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import Engine, JobRecord, SimJob, parse_cost, random_failures, simulate
 
@@ -112,7 +113,8 @@ def test_failures_come_back_and_are_the_same_for_the_same_seed() -> None:
     assert found != random_failures(names, mtbf_s=100.0, repair_s=10.0, until_s=1000.0, seed=2)
     down: set[str] = set()
     for _, event in found:
-        node, comes_back = event.node, type(event).__name__ == "NodeUp"
+        assert isinstance(event, NodeUp | NodeDown)
+        node, comes_back = event.node, isinstance(event, NodeUp)
         assert (node in down) == comes_back
         down ^= {node}
     assert not down
@@ -125,6 +127,6 @@ def test_failures_come_back_and_are_the_same_for_the_same_seed() -> None:
 def test_wrong_steps_and_wishes_are_refused() -> None:
     for wrong in ({"steps": -1}, {"wishes": ((1.0, 1),)}, {"wishes": ((0.5, 1), (0.2, 1))}):
         with pytest.raises(ValueError, match="job 7"):
-            SimJob(rigid(7, 1), 1.0, **wrong)  # type: ignore[arg-type]  # wrong on purpose
+            SimJob(rigid(7, 1), 1.0, **wrong)
     with pytest.raises(ValueError, match="tick_s"):
         Engine(1, policies.get("fcfs"), tick_s=-1.0)

@@ -42,6 +42,8 @@ class Asked:
     days: float | None
     cost: str
     point_s: float
+    walltime: str
+    grace_s: float
     tick_s: float
     moldable: bool
     mtbf_h: float | None
@@ -95,6 +97,12 @@ def simulate(
         float,
         typer.Option(min=0, metavar="SECONDS", help="Resizes wait for the end of so many seconds of progress."),
     ] = 0.0,
+    walltime: Annotated[
+        str, typer.Option(metavar="RULE", help="At other sizes than asked for: scaled as believed, or fixed.")
+    ] = "scaled",
+    grace: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Jobs are killed so long after their walltime.")
+    ] = 0.0,
     tick: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="The scheduler decides at multiples of this time only.")
     ] = 0.0,
@@ -127,10 +135,12 @@ def simulate(
     Example: malleable simulate --workload theta.swf.gz --nodes 4360 --policy avg --malleable 0.6
     """
     asked = Asked(
-        workload, policy, nodes, settings or [], malleable, rule, seed, warmup, start, days, cost, points, tick,
-        moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
+        workload, policy, nodes, settings or [], malleable, rule, seed, warmup, start, days, cost, points,
+        walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
     )  # fmt: skip
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
+    if walltime not in ("fixed", "scaled"):
+        raise CliError(f"--walltime {walltime}: no such rule", "there are fixed and scaled")
     jobs = prepare(asked)
     if unknown := asked.explain - {job.job_id for job in jobs.jobs}:
         raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
@@ -234,9 +244,15 @@ def _options(asked: Asked) -> ReplayOptions:
     from scheduler_bridge import sim
     from scheduler_bridge.core import settings_for
 
+    settings = replace(
+        settings_for(asked.policy),
+        walltime="scaled" if asked.walltime == "scaled" else "fixed",
+        walltime_grace_s=asked.grace_s,
+        cores_per_node=asked.cores,
+    )
     return sim.ReplayOptions(
         behaviour=sim.Behaviour(cost=sim.parse_cost(asked.cost), moldable=asked.moldable, point_s=asked.point_s),
-        settings=replace(settings_for(asked.policy), cores_per_node=asked.cores),
+        settings=settings,
         sharing="worst" if asked.sharing == "worst" else "ideal",
         remember=asked.explain,
         tick_s=asked.tick_s,
@@ -281,6 +297,8 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
             "seed": asked.seed,
             "cost": asked.cost,
             "points_s": asked.point_s,
+            "walltime": asked.walltime,
+            "grace_s": asked.grace_s,
             "tick_s": asked.tick_s,
             "moldable": asked.moldable,
             "mtbf_h": asked.mtbf_h,

@@ -18,7 +18,7 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
         if job.state not in LIVE:
             continue
         state.changed = True
-        if job.started_s is not None and job.expected_end_s + state.settings.walltime_grace_s <= now:
+        if job.bound and job.started_s is not None and job.expected_end_s + state.settings.walltime_grace_s <= now:
             effects += state.kill(job, "timeout", f"over its walltime of {job.spec.walltime_s:g} s")
     if state.next_pass_s is not None and state.next_pass_s <= now:
         state.changed = True

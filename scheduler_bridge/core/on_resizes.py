@@ -78,6 +78,7 @@ def _grown(
     if unused := order.ranks & ~gained:
         job.allotment = job.allotment.minus(unused)
         state.pool.release(job.spec.job_id, unused)
+    state.expect_again(job, len(job.allotment) - gained.bit_count(), now)
     job.grows += 1
     job.last_resize = "grow"
     job.note = Because("grew by {} to {}", (gained.bit_count(), wording.nodes(len(job.allotment))))
@@ -94,6 +95,7 @@ def _shrunk(
         return _broken(state, job, f"it reports to have released {event.nodes}, ordered was {order}")
     job.allotment = job.allotment.minus(released)
     state.pool.release(job.spec.job_id, released)
+    state.expect_again(job, len(job.allotment) + order.count, now)
     job.shrinks += 1
     job.last_resize = "shrink"
     job.note = Because("shrank by {} to {}", (order.count, wording.nodes(len(job.allotment))))
@@ -136,7 +138,7 @@ def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: 
         on_sharing.refused(state, job, event.reason)
 
 
-def lost(state: SchedulerState, event: NodesLost) -> list[Effect]:
+def lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effect]:
     """The job goes on without nodes that it held. They are free: its processes there died, not they.
 
     It may fall below its minimum so; an order under way stays as it is.
@@ -160,6 +162,7 @@ def lost(state: SchedulerState, event: NodesLost) -> list[Effect]:
         left = tuple(node for node in job.order.nodes if node not in lost_nodes)
         job.order = replace(job.order, nodes=left, ranks=job.order.ranks & ~gone)
     count = gone.bit_count()
+    state.expect_again(job, len(job.allotment) + count, now)
     job.losses += count
     job.note = f"lost {wording.nodes(count)}, goes on with {len(job.allotment)}: {event.reason or 'no reason given'}"
     state.touch(job)

@@ -69,6 +69,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
     job.starts += 1
     job.told_to_start_s = now
     job.allotment = Allotment((state.pool.take(spec.job_id, decision.nodes),))
+    state.expect(job)
     job.note = Because("started on {}: {}", (wording.nodes(decision.nodes), decision.reason))
     del state.queue[spec.job_id]
     state.active[spec.job_id] = job

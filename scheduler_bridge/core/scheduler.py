@@ -174,7 +174,7 @@ class SchedulerCore:
             case EvolvingRequest():
                 return on_resizes.request(self._state, event, now)
             case NodesLost():
-                return on_resizes.lost(self._state, event)
+                return on_resizes.lost(self._state, event, now)
             case NodeUp() | NodeDown():
                 return on_nodes.apply(self._state, event)
             case WakeUp():

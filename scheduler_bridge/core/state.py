@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from scheduler_bridge.core import on_sharing
 from scheduler_bridge.core.effects import Effect, KillJob
@@ -33,6 +33,9 @@ class Settings:
             them all do not chase each other.
         walltime_grace_s: A job is killed this long after its walltime.
         cores_per_node: Cores of each node, where a policy lets jobs share nodes. With 1 there is nothing to share.
+        walltime: ``fixed``: as submitted, whatever the size. ``scaled``: at another size than that asked for, a job is
+            expected to take as much longer or shorter as its ``rho`` says, for what is left of its walltime when its
+            size changes. [D] That is a prediction, so a job that has had another size is not killed for it.
 
     Raises:
         ValueError: One of them is out of range.
@@ -43,12 +46,15 @@ class Settings:
     failure_backoff_s: float = 30.0
     walltime_grace_s: float = 0.0
     cores_per_node: int = 1
+    walltime: Literal["fixed", "scaled"] = "fixed"
 
     def __post_init__(self) -> None:
         if self.cores_per_node < 1:
             raise ValueError(f"cores_per_node is {self.cores_per_node}, must be at least 1")
         if self.pass_interval_s is not None and self.pass_interval_s <= 0:
             raise ValueError(f"pass_interval_s is {self.pass_interval_s}, must be positive")
+        if self.walltime not in ("fixed", "scaled"):
+            raise ValueError(f"walltime is {self.walltime!r}, must be fixed or scaled")
         for name in ("cooldown_s", "failure_backoff_s", "walltime_grace_s"):
             if (value := getattr(self, name)) < 0:
                 raise ValueError(f"{name} is {value}, must not be negative")
@@ -103,7 +109,8 @@ class SchedulerState:
 
     def __post_init__(self) -> None:
         self.sharing = Sharing(Stacks(self.settings.cores_per_node))
-        self._view = LiveView(self.pool, self.queue, self.active, self.settings.cores_per_node)
+        cores, scaled = self.settings.cores_per_node, self.settings.walltime == "scaled"
+        self._view = LiveView(self.pool, self.queue, self.active, cores, scaled=scaled)
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
@@ -136,6 +143,20 @@ class SchedulerState:
         self.queue.update(behind)
         self._view.come_back(job.spec.job_id)
         self.touch(job)
+
+    def expect(self, job: TrackedJob) -> None:
+        """Say how much later than by its walltime the job, which starts on what it holds, will have ended."""
+        spec, nodes = job.spec, len(job.allotment)
+        if self.settings.walltime == "scaled" and nodes != spec.nodes:
+            job.later_s, job.bound = spec.walltime_at_s(nodes) - spec.walltime_s, False
+
+    def expect_again(self, job: TrackedJob, before: int, now: float) -> None:
+        """Say so anew for a job that had ``before`` nodes until now."""
+        after = len(job.allotment)
+        if self.settings.walltime == "scaled" and after != before:
+            left_s = max(0.0, job.expected_end_s - now)
+            job.later_s += left_s * ((before / after) ** (1.0 - job.spec.rho) - 1.0)
+            job.bound = False
 
     def watch(self, job: TrackedJob, time_s: float) -> None:
         """Look at ``job`` again at ``time_s``."""

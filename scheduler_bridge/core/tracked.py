@@ -60,6 +60,10 @@ class TrackedJob:
     told_to_start_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
+    later_s: float = 0.0
+    """How much later than by its walltime it is expected to end, for it runs or ran at other sizes than asked for."""
+    bound: bool = True
+    """Its walltime is the user's word: it is told to end when it is over."""
     resizable_from_s: float = 0.0
     kill: tuple[Outcome, str] | None = None
     outcome: Outcome | None = None
@@ -100,9 +104,9 @@ class TrackedJob:
 
     @property
     def expected_end_s(self) -> float:
-        """Start plus walltime, in seconds, later if sharing slows it down; while starting, from the decision on."""
+        """Start plus walltime, in seconds, as predicted for its sizes and sharing; at first from the decision on."""
         start_s = self.started_s if self.started_s is not None else self.told_to_start_s
-        end_s = (start_s if start_s is not None else self.spec.submit_s) + self.spec.walltime_s
+        end_s = (start_s if start_s is not None else self.spec.submit_s) + self.spec.walltime_s + self.later_s
         return end_s if self.shares is None else end_s + self.shares.extension_s
 
     def view(self) -> RunningJob:

@@ -23,13 +23,21 @@ class LiveView(ClusterView):
         queue: The waiting jobs, in the order of their submission.
         active: The jobs that hold nodes, in the order of their starts.
         cores_per_node: Cores of each node.
+        scaled: Walltimes are predicted for the size at which a job runs.
     """
 
     def __init__(
-        self, pool: NodePool, queue: Mapping[int, TrackedJob], active: Mapping[int, TrackedJob], cores_per_node: int
+        self,
+        pool: NodePool,
+        queue: Mapping[int, TrackedJob],
+        active: Mapping[int, TrackedJob],
+        cores_per_node: int,
+        *,
+        scaled: bool,
     ) -> None:
         self._pool = pool
         self._cores_per_node = cores_per_node
+        self._scaled = scaled
         self._active = active
         self._queue = _Waiting(queue)
         self._running: tuple[RunningJob, ...] | None = None
@@ -99,6 +107,11 @@ class LiveView(ClusterView):
         """Per user, how much of the walltime that was asked for the last jobs used."""
         return self._accuracy
 
+    @property
+    def scaled(self) -> bool:
+        """Whether walltimes are predicted for the size at which a job runs."""
+        return self._scaled
+
     def total(self, measure: Callable[[RunningJob], int]) -> int:
         """The sum of a pure function over the running jobs."""
         if (total := self._totals.get(measure)) is None:
@@ -119,7 +132,7 @@ class LiveView(ClusterView):
         if queue is not self._queue:
             return super().line(queue, need)
         if (index := self._lines.get(need)) is None:
-            index = self._lines[need] = WaitingIndex(need, queue)
+            index = self._lines[need] = WaitingIndex(need, queue, self.walltime_s)
         return index.walk(self._pool.in_service)
 
     def snapshot(self) -> ClusterView:
@@ -132,6 +145,7 @@ class LiveView(ClusterView):
             reservations=self._promises,
             accuracy=dict(self._accuracy),
             cores_per_node=self._cores_per_node,
+            scaled=self._scaled,
         )
 
     def come_back(self, job_id: int) -> None:

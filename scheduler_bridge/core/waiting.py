@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from scheduler_bridge.model import JobSpec, Need
@@ -23,16 +23,16 @@ class _Block:
         self.least_need = self.most_need = 0
         self.least_walltime_s = 0.0
 
-    def append(self, spec: JobSpec, need: int) -> None:
+    def append(self, spec: JobSpec, need: int, walltime_s: float) -> None:
         """Add a job behind the others."""
         first = not self.specs
         self.specs.append(spec)
         self.ids.append(spec.job_id)
         self.needs.append(need)
-        self.walltimes_s.append(spec.walltime_s)
+        self.walltimes_s.append(walltime_s)
         self.least_need = need if first else min(need, self.least_need)
         self.most_need = max(need, self.most_need)
-        self.least_walltime_s = spec.walltime_s if first else min(spec.walltime_s, self.least_walltime_s)
+        self.least_walltime_s = walltime_s if first else min(walltime_s, self.least_walltime_s)
 
     def remove(self, job_id: int) -> None:
         """Take a job out."""
@@ -50,10 +50,12 @@ class WaitingIndex:
     Args:
         need: The nodes that a job needs.
         queue: The jobs that wait now.
+        walltime_s: How long a job may take on so many nodes.
     """
 
-    def __init__(self, need: Need, queue: Iterable[JobSpec]) -> None:
+    def __init__(self, need: Need, queue: Iterable[JobSpec], walltime_s: Callable[[JobSpec, int], float]) -> None:
         self._need = need
+        self._walltime_s = walltime_s
         self._total_nodes = -1
         self._block_of: dict[int, _Block] = {}
         self.blocks: list[_Block] = []
@@ -86,7 +88,7 @@ class WaitingIndex:
         if not self.blocks or len(self.blocks[-1].specs) == _BLOCK_JOBS:
             self.blocks.append(_Block())
         block = self._block_of[spec.job_id] = self.blocks[-1]
-        block.append(spec, need)
+        block.append(spec, need, self._walltime_s(spec, need or spec.nodes))
 
     def _rebuild(self) -> None:
         specs = [spec for block in self.blocks for spec in block.specs]

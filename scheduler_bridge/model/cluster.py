@@ -20,7 +20,7 @@ class RunningJob(msgspec.Struct, frozen=True):
         spec: What was submitted.
         nodes: Nodes that it holds, those on order to arrive and those still to be released included.
         start_s: When it started (when it was told to, while it is starting).
-        expected_end_s: Start plus walltime.
+        expected_end_s: Start plus walltime; where walltimes are scaled, as predicted for the sizes that it had.
         max_nodes: Largest size now; below ``spec.max_nodes`` after the job offered nodes back.
         ready: Whether it takes orders at all (malleable handler registered, not ending).
         resizable_from_s: Earliest time of its next order (cooldown, or a failed order before).
@@ -67,6 +67,11 @@ class RunningJob(msgspec.Struct, frozen=True):
         # a job that has lost nodes may be below its floor
         return max(0, self.nodes - self.releasing_nodes - floor_nodes)
 
+    def end_at_s(self, nodes: int, now: float) -> float:
+        """When it would end if it went on with ``nodes`` nodes from now on, by what the scheduler believes."""
+        left_s = max(0.0, self.expected_end_s - now)
+        return now + (left_s if nodes == self.nodes else left_s * (self.nodes / nodes) ** (1.0 - self.spec.rho))
+
     def takes_orders(self, now: float) -> bool:
         """Whether an order may be sent to it at ``now``."""
         return self.ready and self.order is None and self.resizable_from_s <= now
@@ -103,6 +108,8 @@ class ClusterView:
         accuracy: Per user, how much of the walltime that was asked for the last jobs used: a mean from 0 to 1. Users
             whose jobs have not ended yet are missing.
         cores_per_node: Cores of each node, for policies that let jobs share nodes.
+        scaled: Walltimes are predicted for the size at which a job runs, by its ``rho``; otherwise they are as
+            submitted, whatever the size.
     """
 
     total_nodes: int
@@ -112,6 +119,11 @@ class ClusterView:
     reservations: tuple[Reservation, ...] = ()
     accuracy: Mapping[str, float] = field(default_factory=dict)
     cores_per_node: int = 1
+    scaled: bool = False
+
+    def walltime_s(self, spec: JobSpec, nodes: int) -> float:
+        """How long the job may take on ``nodes`` nodes."""
+        return spec.walltime_at_s(nodes) if self.scaled else spec.walltime_s
 
     @property
     def releasing_nodes(self) -> int:
@@ -133,7 +145,7 @@ class ClusterView:
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """The jobs of ``queue``, which an order made of this view's, with the nodes that they need."""
-        return PlainLine(queue, need, self.total_nodes)
+        return PlainLine(queue, need, self.total_nodes, self.walltime_s)
 
     def snapshot(self) -> ClusterView:
         """The view as it is now, to be kept."""

@@ -72,6 +72,10 @@ class JobSpec:
             if problem:
                 raise InvalidJobError(f"job {self.job_id} ({self.name!r}): {culprit}")
 
+    def walltime_at_s(self, nodes: int) -> float:
+        """The walltime, which is meant at ``self.nodes``, predicted for another size by ``rho``."""
+        return self.walltime_s if nodes == self.nodes else self.walltime_s * (self.nodes / nodes) ** (1.0 - self.rho)
+
     @property
     def is_malleable(self) -> bool:
         """Whether the scheduler may resize the job while it runs."""

@@ -26,7 +26,8 @@ class Line(Protocol):
     def next_fitting(self, least: int, most: int, spare: int, now: float, by_s: float) -> JobSpec | None:
         """The next job that needs ``least`` to ``most`` nodes, and at most ``spare`` of them unless it ends in time.
 
-        In time is a job that starts ``now`` and ends, by its walltime, not after ``by_s``. Jobs on the way are passed.
+        In time is a job that starts ``now`` on the nodes that it needs, and ends by its walltime not after ``by_s``.
+        Jobs on the way are passed.
         """
 
 
@@ -37,10 +38,14 @@ class PlainLine:
         queue: The jobs, the most urgent first.
         need: What they need.
         total_nodes: Nodes in service.
+        walltime_s: How long they may take on so many nodes.
     """
 
-    def __init__(self, queue: Sequence[JobSpec], need: Need, total_nodes: int) -> None:
+    def __init__(
+        self, queue: Sequence[JobSpec], need: Need, total_nodes: int, walltime_s: Callable[[JobSpec, int], float]
+    ) -> None:
         self.need = 0
+        self._walltime_s = walltime_s
         self._jobs: Iterator[JobSpec] = iter(queue)
         self._need = need
         self._total_nodes = total_nodes
@@ -55,6 +60,6 @@ class PlainLine:
     def next_fitting(self, least: int, most: int, spare: int, now: float, by_s: float) -> JobSpec | None:
         """The next job that fits."""
         while (spec := self.next()) is not None:
-            if least <= self.need <= most and (self.need <= spare or now + spec.walltime_s <= by_s):
+            if least <= self.need <= most and (self.need <= spare or now + self._walltime_s(spec, self.need) <= by_s):
                 return spec
         return None

@@ -94,12 +94,12 @@ class Easy:
 
     @staticmethod
     def _overtake(plan: Plan, spec: JobSpec, need: int, size: StartSize) -> None:
-        if need <= (room := plan.room(spec, plan.usable)):
+        if need <= (room := plan.room(spec, plan.usable, at=need)):
             nodes = size.pick(spec, room)
-            plan.charge(spec, nodes)
+            plan.charge(spec, nodes, at=need)
             plan.start(spec, nodes, Because("backfilled: {} and stay so", (plan.reservation,)))
-        elif plan.usable < need <= plan.room(spec, plan.soon):
-            plan.charge(spec, need)
+        elif plan.usable < need <= plan.room(spec, plan.soon, at=need):
+            plan.charge(spec, need, at=need)
             plan.promise(spec, need)
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:

@@ -32,20 +32,22 @@ class EveryReservation:
         profile = plan.profile()
         kept = _keep(plan, queue, profile)
         reason = IN_ORDER
+        walltime_s = plan.view.walltime_s
         for spec in queue:
             if (old := kept.get(spec.job_id)) is not None:
-                profile.take(old.start_s, old.start_s + spec.walltime_s, -old.nodes)
+                profile.take(old.start_s, old.start_s + walltime_s(spec, old.nodes), -old.nodes)
             need = size.need(spec, plan.view.total_nodes)
-            start_s = profile.earliest(need, spec.walltime_s)
+            length_s = walltime_s(spec, need)
+            start_s = profile.earliest(need, length_s)
             if start_s <= plan.now and need <= plan.usable:
-                nodes = size.pick(spec, min(plan.usable, profile.room(plan.now, plan.now + spec.walltime_s)))
+                nodes = size.pick(spec, min(plan.usable, profile.room(plan.now, plan.now + length_s)))
                 plan.start(spec, nodes, reason)
-                profile.take(plan.now, plan.now + spec.walltime_s, nodes)
+                profile.take(plan.now, plan.now + walltime_s(spec, nodes), nodes)
                 continue
             reason = "backfilled: it delays nobody's reservation"
             if math.isfinite(start_s):
-                profile.take(start_s, start_s + spec.walltime_s, need)
-                spare = profile.room(start_s, start_s + spec.walltime_s)
+                profile.take(start_s, start_s + length_s, need)
+                spare = profile.room(start_s, start_s + length_s)
                 plan.reservations.append(Reservation(spec.job_id, start_s, need, spare))
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
@@ -65,8 +67,9 @@ def _keep(plan: Plan, queue: Sequence[JobSpec], profile: Profile) -> dict[int, R
         if (old := before.get(spec.job_id)) is None:
             continue
         start_s = max(plan.now, old.start_s)
-        if profile.room(start_s, start_s + spec.walltime_s) >= old.nodes:
-            profile.take(start_s, start_s + spec.walltime_s, old.nodes)
+        end_s = start_s + plan.view.walltime_s(spec, old.nodes)
+        if profile.room(start_s, end_s) >= old.nodes:
+            profile.take(start_s, end_s, old.nodes)
             kept[spec.job_id] = Reservation(spec.job_id, start_s, old.nodes, old.spare_nodes)
     return kept
 

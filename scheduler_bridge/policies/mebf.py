@@ -70,8 +70,8 @@ class ByScalability:
     def _expand(self, plan: Plan, passed_over: Literal["shrink"] | None) -> None:
         """Give nodes away, as far as no reservation is delayed [algorithms 4 to 6]."""
         for spec, nodes in list(plan.started):
-            if (extra := self._growth(spec.max_nodes, nodes, plan.room(spec, plan.usable))) > 0:
-                plan.charge(spec, extra)
+            if (extra := self._growth(spec.max_nodes, nodes, plan.room(spec, plan.usable, at=nodes))) > 0:
+                plan.charge(spec, extra, at=nodes)
                 plan.enlarge(spec, extra, "larger because nodes are idle")
         for job in self._by_scalability(plan, least_first=False):
             if plan.usable == 0:

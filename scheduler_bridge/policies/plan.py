@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TypeAlias, overload
 
-from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Need, Reason, Reservation, RunningJob
+from scheduler_bridge.model import Because, ClusterView, JobSpec, Key, Line, Need, Reason, Reservation, RunningJob
 from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Start
 from scheduler_bridge.policies.profile import Profile
 
@@ -24,6 +24,17 @@ def by_expected_end(job: RunningJob) -> float:
 def reclaimable(floor: Floor) -> Callable[[RunningJob], int]:
     """Measure the nodes that a job could give back above ``floor``, now or after a pause."""
     return lambda job: job.reclaimable_nodes(floor(job.spec))
+
+
+@cache
+def shrinkable(floor: Floor | None) -> Key:
+    """The jobs that are being shrunk, or could be above ``floor``."""
+
+    def key(job: RunningJob) -> int | None:
+        able = job.releasing_nodes > 0 or (floor is not None and job.reclaimable_nodes(floor(job.spec)) > 0)
+        return 0 if able else None
+
+    return key
 
 
 class Waiting(Sequence[JobSpec]):
@@ -191,14 +202,27 @@ class Plan:
         return Profile(self.now, self.free + self.view.releasing_nodes, self._releases(None))
 
     def _releases(self, floor: Floor | None) -> Iterator[tuple[float, int]]:
-        """When which number of held nodes comes free, earliest first, not before now."""
+        """When which number of held nodes comes free, earliest first, not before now.
+
+        [D] Where walltimes are scaled, a job that can be shrunk is expected to end as late as it would at ``floor``: so
+        to shrink it delays no reservation.
+        """
         now = self.now
-        others = [(now + spec.walltime_s, nodes) for spec, nodes, _ in self._starts.values()]
+        walltime_s = self.view.walltime_s
+        others = [(now + walltime_s(spec, nodes), nodes) for spec, nodes, _ in self._starts.values()]
         if floor is not None:
             at_once, later = self._reclaimable(floor)
             others += [(now, at_once), *later]
+        scaled = self.view.scaled
+        if scaled:
+            for job in self.view.running_by(shrinkable(floor)):
+                nodes = job.nodes - job.releasing_nodes
+                nodes -= 0 if floor is None else job.reclaimable_nodes(floor(job.spec))
+                others.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
         others.sort(reverse=True)
         for job in self.view.running_by(by_expected_end):
+            if scaled and shrinkable(floor)(job) is not None:
+                continue
             held, end_s = job.nodes - job.kept_nodes, job.expected_end_s
             if job.order is not None:
                 held -= job.releasing_nodes
@@ -219,11 +243,17 @@ class Plan:
 
     def admits(self, spec: JobSpec, nodes: int) -> bool:
         """Whether starting ``spec`` on ``nodes`` nodes now leaves the reservation as it is."""
-        return nodes <= self.room(spec, nodes)
+        return nodes <= self.room(spec, nodes, at=nodes)
 
-    def room(self, spec: JobSpec, nodes: int) -> int:
-        """How many of ``nodes`` nodes ``spec`` may take now without delaying the reservation."""
-        return self.room_until(self.now + spec.walltime_s, nodes)
+    def room(self, spec: JobSpec, nodes: int, *, at: int | None = None) -> int:
+        """How many of ``nodes`` nodes ``spec`` may take now without delaying the reservation.
+
+        Args:
+            spec: The job.
+            nodes: Nodes that there are.
+            at: The fewest that it will run on, which tells its end; by default those that it asked for.
+        """
+        return self.room_until(self.now + self.view.walltime_s(spec, at or spec.nodes), nodes)
 
     def room_until(self, end_s: float, nodes: int) -> int:
         """How many of ``nodes`` nodes may be taken now until ``end_s`` without delaying the reservation."""
@@ -231,9 +261,9 @@ class Plan:
             return nodes
         return min(nodes, max(0, self.spare))
 
-    def charge(self, spec: JobSpec, nodes: int) -> None:
+    def charge(self, spec: JobSpec, nodes: int, *, at: int | None = None) -> None:
         """Note that ``spec`` takes ``nodes`` nodes, from the spare ones if it runs beyond the reservation."""
-        self.charge_until(self.now + spec.walltime_s, nodes)
+        self.charge_until(self.now + self.view.walltime_s(spec, at or spec.nodes), nodes)
 
     def charge_until(self, end_s: float, nodes: int) -> None:
         """Note that ``nodes`` nodes are taken until ``end_s``."""

@@ -94,7 +94,7 @@ class ByPriority:
             if head is None or spec.job_id != head.job_id:
                 if not plan.admits(spec, need):
                     continue
-                plan.charge(spec, need)
+                plan.charge(spec, need, at=need)
             total -= missing
             reason = Because("so that job {} can start on {}", (spec.job_id, wording.nodes(need)))
             for job, nodes in self._collect(donors, missing):
@@ -151,8 +151,8 @@ class ByPriority:
             _, taker = takers.pop()
             nodes = min(1 if self.evenly else idle, idle, taker.limit - taker.nodes)
             if taker.job is None:
-                nodes = plan.room(taker.spec, nodes)
-                plan.charge(taker.spec, nodes)
+                nodes = plan.room(taker.spec, nodes, at=taker.nodes)
+                plan.charge(taker.spec, nodes, at=taker.nodes)
             if nodes <= 0:
                 continue
             idle -= nodes

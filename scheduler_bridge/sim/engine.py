@@ -35,6 +35,8 @@ Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
 
 Progress: TypeAlias = Callable[[float, int], None]
 _PROGRESS_BATCHES: Final = 500
+_MAX_BATCHES: Final = 10_000
+"""So many at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
 
 SharingModel: TypeAlias = Literal["ideal", "worst"]
 
@@ -97,6 +99,7 @@ class Engine:
         self._cores_per_node = (settings or Settings()).cores_per_node
         self._progress = progress
         self._over = 0
+        self._here = (math.nan, 0)
         self._now = 0.0
         self._batches = 0
         self._serial = 0
@@ -146,6 +149,7 @@ class Engine:
             return
         effects = self._core.handle_batch(events, self._now)
         self._batches += 1
+        self._settle()
         if self._progress is not None and self._batches % _PROGRESS_BATCHES == 0:
             self._progress(self._now, self._over)
         if self._check:
@@ -154,6 +158,13 @@ class Engine:
             self._observer(self._now, events, effects)
         for effect in effects:
             self._do(effect)
+
+    def _settle(self) -> None:
+        """Count the batches of this instant: a policy that takes back what it did would go on for ever."""
+        since_s, count = self._here
+        self._here = (since_s, count + 1) if since_s == self._now else (self._now, 1)
+        if count >= _MAX_BATCHES:
+            raise RuntimeError(f"{self._core.policy.name} does not come to an end at {self._now} s: {count} passes")
 
     def _next_events(self) -> list[Event]:
         """What happens next: what the last batch brought about at once, or all that falls on the next instant."""

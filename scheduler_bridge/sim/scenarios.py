@@ -42,6 +42,7 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
         failure_backoff_s=rng.choice([1.0, 30.0]),
         walltime_grace_s=rng.choice([0.0, 2.0]),
         cores_per_node=cores,
+        walltime="scaled" if rng.random() < 0.3 else "fixed",
     )
     return Scenario(nodes, jobs, tuple(happens), settings)
 

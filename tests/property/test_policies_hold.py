@@ -98,6 +98,7 @@ def rough(draw: st.DrawFn) -> Scenario:
         failure_backoff_s=draw(st.sampled_from([1.0, 30.0])),
         walltime_grace_s=draw(st.sampled_from([0.0, 2.0])),
         cores_per_node=draw(CORES),
+        walltime=draw(st.sampled_from(["fixed", "fixed", "scaled"])),
     )
     return Scenario(nodes, tuple(jobs), (*happens, *back), parameters)
 

@@ -123,6 +123,7 @@ def test_a_picture_of_nodes_over_time(tmp_path: Path) -> None:
         (("--policy", "easy", "--set", "x=1"), "'x=1' is no parameter of easy"),
         (("--policy", "easy", "--malleable", "0.5", "--rule", "moore"), "--rule moore: no such rule"),
         (("--policy", "easy", "--cost", "free"), "no cost model 'free'"),
+        (("--policy", "easy", "--walltime", "long"), "--walltime long: no such rule"),
         (("--policy", "easy", "--start", "soon"), "--start soon: not a date"),
         (("--policy", "easy", "--start", "2030-01-01"), "no job is left"),
         (("--policy", "easy", "--nodes", "300", "--gantt", "x.png"), "a picture shows up to"),

@@ -36,6 +36,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         nodes: How many emulated nodes, or their names.
         policy: Name of the policy.
         parameters: Its parameters (``[set]``).
+        cores: Cores of each node, for policies that let jobs share nodes.
         state: The state folder; as seen from the file.
         host: Address at which jobs reach the scheduler.
         resize_deadline_s: Seconds for a job to carry an order out.
@@ -48,6 +49,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     nodes: Annotated[int, Meta(ge=1, le=100_000)] | tuple[NodeName, ...] | None = None
     policy: str | None = None
     parameters: dict[str, Any] = {}
+    cores: Annotated[int, Meta(ge=1, le=1024)] | None = None
     state: str | None = None
     host: str | None = None
     resize_deadline_s: Annotated[float, Meta(gt=0)] | None = None

@@ -47,6 +47,10 @@ def serve(
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
     ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option("--cores", min=1, max=1024, metavar="N", help="Cores of a node, for sd-policy.", show_default="1"),
+    ] = None,
     state: StateOption = None,
     resize_deadline_s: Annotated[
         float | None,
@@ -93,6 +97,7 @@ def serve(
         state = config.parent / file.state
     options = {
         "host": file.host,
+        "cores_per_node": cores or file.cores,
         "resize_deadline_s": resize_deadline_s or file.resize_deadline_s,
         "grace_s": file.grace_s,
         "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),

@@ -183,6 +183,15 @@ class SchedulerCore:
             case _:
                 assert_never(event)
 
+    @property
+    def cores_per_node(self) -> int:
+        """Cores of each node."""
+        return self._state.settings.cores_per_node
+
+    def cores(self, job_id: int) -> int:
+        """How many cores of each of its nodes a job may use, where they are fewest."""
+        return self._state.sharing.stacks.fewest(job_id)
+
     def check(self) -> None:
         """Check the whole state, node by node and job by job.
 

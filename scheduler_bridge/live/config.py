@@ -47,6 +47,7 @@ class DaemonConfig:
         nodes: Names of the nodes, in the order in which pictures show them.
         policy: Name of a registered policy.
         parameters: Parameters of the policy.
+        cores_per_node: Cores of each node, for policies that let jobs share nodes; it holds until no job is left.
         state_dir: Folder of the control socket, the jobs' output and the history; made if needed, closed to others.
         host: Address at which jobs reach the daemon.
         resize_deadline_s: Time for a job to carry an order out; then the order is withdrawn.
@@ -61,6 +62,7 @@ class DaemonConfig:
     state_dir: Path
     policy: str = "malleable"
     parameters: Mapping[str, object] = field(default_factory=dict)
+    cores_per_node: int = 1
     host: str = "127.0.0.1"
     resize_deadline_s: float = 60.0
     withdraw_s: float = 5.0
@@ -72,6 +74,8 @@ class DaemonConfig:
     def __post_init__(self) -> None:
         if not self.nodes:
             raise DaemonError("a cluster needs at least one node", "give --nodes 4 or --node-names a,b,c")
+        if self.cores_per_node < 1:
+            raise DaemonError(f"a node has {self.cores_per_node} cores", "give --cores 4")
         for name in self.nodes:
             if not _NODE_NAME.fullmatch(name):
                 raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")

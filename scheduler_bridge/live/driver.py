@@ -76,7 +76,8 @@ class Driver:
         self._change = asyncio.Event()
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom)
         mpiexec = find_mpiexec(config.mpiexec)
-        self.executor = Executor(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach)
+        cores = ledger.core.cores_per_node
+        self.executor = Executor(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores)
 
     # what users ask for ---------------------------------------------------------------------------------------------
 
@@ -245,7 +246,8 @@ class Driver:
         _logger.info("job %d, %s, is taken up again", spec.job_id, job.row.state)
         self.dialogue.resume(job, self._folder.token(key))
         endpoint = self.dialogue.server.endpoint
-        self.executor.start(spec.job_id, job.facts.attempt, job.facts.request, job.nodes, endpoint)
+        cores = self._ledger.core.cores(spec.job_id)
+        self.executor.start(spec.job_id, job.facts.attempt, job.facts.request, job.nodes, endpoint, cores)
         if job.row.state is JobState.ENDING:
             self.executor.end(spec.job_id)
 
@@ -309,7 +311,10 @@ class Driver:
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
                 self._start(job_id, nodes)
             case fx.SendOrder():
-                _logger.info("job %d is told to %s by %s", effect.job_id, effect.kind, wording.nodes(effect.count))
+                what = f"{effect.kind} by {wording.nodes(effect.count)}"
+                if effect.kind == "workers":
+                    what = f"use {effect.count} cores of each node"
+                _logger.info("job %d is told to %s", effect.job_id, what)
                 self.dialogue.order(effect)
             case fx.KillJob(job_id=job_id, reason=reason):
                 _logger.info("job %d is ended: %s", job_id, reason)
@@ -325,7 +330,8 @@ class Driver:
         facts = self._ledger.jobs[job_id]
         token = self._folder.token(f"{job_id}.{facts.attempt}")
         self.dialogue.expect(job_id, nodes, token, malleable=facts.request.job_class == "malleable")
-        self.executor.start(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint)
+        cores = self._ledger.core.cores(job_id)
+        self.executor.start(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint, cores)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:

@@ -28,6 +28,8 @@ _logger = logging.getLogger(__name__)
 _RECONNECT: Final = "reconnect:60"
 """What jobs do when the scheduler is lost, unless they say otherwise: it may be back soon."""
 _LIMIT_MARGIN_S: Final = 60.0
+ENV_CORES: Final = "MALLEABLE_CORES"
+"""Tells a job how many cores of each of its nodes it may use when it starts."""
 _CLAIM_S: Final = 60.0
 """Time for a runner to take its attempt; the attempt's claim outlives it by as long."""
 _LOOK_AGAIN_S: Final = 0.05
@@ -44,6 +46,7 @@ class Executor:
         started: Called with the job's id when its processes run.
         ended: Called with the job's id when nothing of it is left.
         reach: What the MPI launcher is told about how to reach nodes.
+        cores_per_node: Cores of each node.
     """
 
     def __init__(
@@ -54,10 +57,12 @@ class Executor:
         started: Callable[[int], None],
         ended: Callable[[int, Ending], None],
         reach: tuple[str, ...] = ("-launcher", "fork"),
+        cores_per_node: int = 1,
     ) -> None:
         self._folder = folder
         self._mpiexec = mpiexec
         self._grace_s = grace_s
+        self._cores_per_node = cores_per_node
         self._started = started
         self._ended = ended
         self._reach = reach
@@ -65,8 +70,10 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._retired: dict[str, asyncio.TimerHandle] = {}
 
-    def start(self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str) -> None:
-        """See to it that an attempt to run a job runs on ``nodes``; ``started`` and ``ended`` follow.
+    def start(
+        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+    ) -> None:
+        """See to it that an attempt to run a job runs on ``cores`` of each of ``nodes``; started and ended follow.
 
         If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
         """
@@ -75,16 +82,17 @@ class Executor:
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, self._mpiexec, self._reach),
+            command=launch_command(request, nodes, self._mpiexec, self._reach, cores),
             cwd=request.cwd or str(Path.cwd()),
-            environment=_environment(request, job_id, endpoint, self._folder.token(key), mark),
+            environment=_environment(request, job_id, endpoint, self._folder.token(key), mark, cores),
             mark=mark,
             output=str(self._folder.output(job_id)),
             errors=str(self._folder.errors(job_id)),
             scratch=str(scratch_folder(mark)),
             launcher=starts_launcher(request),
             grace_s=self._grace_s,
-            limit_s=request.walltime_s + _LIMIT_MARGIN_S,
+            # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
+            limit_s=request.walltime_s * self._cores_per_node + _LIMIT_MARGIN_S,
             until_s=time.monotonic() + _CLAIM_S,
         )
         run = _Run(self._folder, launch, lambda: self._started(job_id))
@@ -246,7 +254,7 @@ class _Run:
         return Ending(ending.status, ": ".join(part for part in parts if part))
 
 
-def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, mark: str) -> dict[str, str]:
+def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, mark: str, cores: int) -> dict[str, str]:
     """The daemon's variables without those of an MPI job that it may itself be in, the job's own, and the bridge's."""
     inherited = {
         name: value
@@ -263,6 +271,7 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         "TMPDIR": str(scratch_folder(mark)),
         wire.ENV_SCHEDULER: endpoint,
         wire.ENV_JOB: str(job_id),
+        ENV_CORES: str(cores),
         wire.ENV_TOKEN: token,
         marks.ENV_MARK: mark,
     }

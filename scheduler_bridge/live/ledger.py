@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Final, Literal, assert_never
 
@@ -85,7 +85,7 @@ class Ledger:
 
     def __init__(self, era: Era, core: SchedulerCore | None = None) -> None:
         policy = policies.get(era.policy, **era.parameters)
-        settings = settings_for(era.policy)
+        settings = replace(settings_for(era.policy), cores_per_node=era.cores_per_node)
         self.core = core if core is not None else SchedulerCore(era.nodes, policy, settings, remember="all")
         self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at)
         self.jobs: dict[int, JobFacts] = {}
@@ -122,7 +122,7 @@ class Ledger:
         """Return the jobs that hold nodes."""
         found = []
         for row in self.core.snapshot().jobs:
-            if row.state not in (JobState.QUEUED, JobState.ENDED):
+            if row.state not in (JobState.QUEUED, JobState.CLAIMING, JobState.ENDED):
                 arriving = row.order.nodes if row.order is not None and row.order.kind == "grow" else ()
                 nodes = tuple(node for node in row.nodes if node not in arriving)
                 found.append(Held(row, self.jobs[row.spec.job_id], nodes))

@@ -32,7 +32,8 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """A job as its user asks for it.
 
     Attributes:
-        command: Program and arguments; no shell reads them. ``{hosts}`` and ``{count}`` stand for the job's nodes.
+        command: Program and arguments; no shell reads them. ``{hosts}`` and ``{count}`` stand for the job's nodes,
+            ``{cores}`` for the cores of each place that it may use.
         nodes: Size that the user wants (rigid: the size).
         walltime_s: The job is ended after this many seconds of running.
         cwd: Folder in which the command runs; empty: the daemon's.

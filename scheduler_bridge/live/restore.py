@@ -69,6 +69,7 @@ def _begin(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         nodes=config.nodes,
         policy=config.policy,
         parameters=dict(config.parameters),
+        cores_per_node=config.cores_per_node,
         first_job=first_job,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         wall_s=time.time(),

@@ -53,6 +53,7 @@ class Era(msgspec.Struct, frozen=True, kw_only=True):
         nodes: The nodes at the beginning.
         policy: The policy at the beginning.
         parameters: Its parameters.
+        cores_per_node: Cores of each node.
         first_job: Id of the era's first job.
         started_at: The beginning as an ISO date.
         wall_s: The beginning in seconds since 1970, for clocks of other boots of the machine.
@@ -68,6 +69,7 @@ class Era(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
     boot: str
     monotonic_s: float
+    cores_per_node: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from scheduler_bridge.live.config import DaemonError
@@ -51,18 +52,23 @@ def _names_launcher(request: JobRequest) -> bool:
 
 
 def launch_command(
-    request: JobRequest, nodes: tuple[str, ...], mpiexec: Path, reach: tuple[str, ...] = ("-launcher", "fork")
+    request: JobRequest,
+    nodes: tuple[str, ...],
+    mpiexec: Path,
+    reach: tuple[str, ...] = ("-launcher", "fork"),
+    cores: int = 1,
 ) -> tuple[str, ...]:
     """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
 
-    ``reach`` tells the launcher how to reach them.
+    ``reach`` tells the launcher how to reach them; the job may use ``cores`` of each.
 
     If the job's environment says how many places share a node, each node gets so many.
     """
     per_node = int(request.environment.get(_PLACES_PER_NODE) or "1")
     hosts = ",".join(nodes if per_node == 1 else (f"{node}:{per_node}" for node in nodes))
     count = str(len(nodes) * per_node)
-    words = tuple(word.replace("{hosts}", hosts).replace("{count}", count) for word in request.command)
+    stands_for = {"{hosts}": hosts, "{count}": count, "{cores}": str(max(1, cores // per_node))}
+    words = tuple(_filled(word, stands_for) for word in request.command)
     if request.protocol == "v1":
         return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--nodes", ",".join(nodes), "--", *words)
     if not wants_launcher(request):
@@ -71,6 +77,12 @@ def launch_command(
     if request.environment.get("APGAS_RESILIENT") == "1":
         launcher = (sys.executable, "-m", "apgas.survive", "--mpiexec", str(mpiexec))
     return (*launcher, *reach, "-hosts", hosts, "-n", count, *words)
+
+
+def _filled(word: str, stands_for: Mapping[str, str]) -> str:
+    for placeholder, text in stands_for.items():
+        word = word.replace(placeholder, text)
+    return word
 
 
 def check_command(request: JobRequest) -> None:

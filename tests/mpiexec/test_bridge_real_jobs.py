@@ -23,10 +23,10 @@ MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 
 @pytest.fixture
 def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
-    policy: str = getattr(request, "param", "malleable")
+    policy: list[str] = getattr(request, "param", "malleable").split()
     scratch = tmp_path / "tmp"  # A scheduler that is killed leaves its jobs' temporary folders to the next one.
     scratch.mkdir()
-    command = [*MALLEABLE, "serve", "--nodes", "3", "--policy", policy, "--state", str(tmp_path / "state")]
+    command = [*MALLEABLE, "serve", "--nodes", "3", "--policy", *policy, "--state", str(tmp_path / "state")]
     with start_job(command, {"TMPDIR": str(scratch)}, tmp_path) as daemon:
         daemon.expect("ready")
         yield daemon
@@ -81,6 +81,36 @@ def test_a_malleable_job_makes_room_and_takes_it_back(serving: Running, tmp_path
     serving.process.send_signal(signal.SIGTERM)
     assert serving.wait(PATIENCE_S).rc == 0
     leftovers.check(serving.mark)
+
+
+@pytest.mark.parametrize("serving", ["sd-policy --cores 2"], indirect=True)
+def test_two_jobs_share_their_nodes(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
+    """The first one holds all nodes, for longer than the second one would take on half of their cores."""
+    sizes = ("--class", "malleable", "--min", "3", "--nodes", "3", "--max", "3", "--walltime")
+    long = _pi(tmp_path / "long.json", "--samples", "3e11", "--workers", "{cores}")
+    _submit(tmp_path, "--name", "long", *sizes, "6000", "--", *long)
+    _until_it_computes(tmp_path)
+    short = _pi(tmp_path / "short.json", "--samples", "1e8", "--workers", "{cores}")
+    _submit(tmp_path, "--name", "short", *sizes, "30", "--", *short)
+    _until("the first has all cores again", lambda: "uses 2 of 2 cores of each node" in _told(tmp_path, 1)[-1])
+    assert [text.partition(":")[0] for text in _told(tmp_path, 1)[-4:]] == [
+        "told to use 1 of 2 cores of each node",
+        "uses 1 of 2 cores of each node",
+        "told to use 2 of 2 cores of each node",
+        "uses 2 of 2 cores of each node",
+    ]
+    assert _report(tmp_path)[1]["state"] == "completed"
+    found = json.loads((tmp_path / "short.json").read_text(encoding="utf-8"))
+    assert (found["workers"], found["verified"]) == (1, True), "what it was started with"
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.wait(PATIENCE_S).rc == 0
+    leftovers.check(serving.mark)
+
+
+def _told(folder: Path, job_id: int) -> list[str]:
+    command = [*MALLEABLE, "explain", str(job_id), "--json", "--state", str(folder / "state")]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return [moment["text"] for moment in found["moments"]]
 
 
 @pytest.mark.slow

@@ -178,7 +178,9 @@ class Executor:
     def alive(self) -> bool:
         return self.world.driver is self.driver and not self.world.dead
 
-    def start(self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str) -> None:
+    def start(
+        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+    ) -> None:
         world = self.world
         key = f"{job_id}.{attempt}"
         if key not in world.jobs:

@@ -22,6 +22,7 @@ from scheduler_bridge.core.events import (
     ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
+    WorkersChanged,
 )
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import DaemonConfig, JobRequest
@@ -33,7 +34,9 @@ from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.store import Store
 
 NODES = tuple("abcdefgh")
+CORES = 4
 JOBS = 25
+PARAMETERS = {"sd-policy": {"mates": 3, "free_nodes": "yes"}}
 SEEDS = range(4)
 
 
@@ -60,7 +63,10 @@ class PretendedJobs:
         if malleable:
             self.malleable.add(job_id)
 
-    def start(self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str) -> None:
+    def start(
+        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+    ) -> None:
+        assert 1 <= cores <= CORES
         self.todo.append((job_id, lambda: self._run(job_id)))
 
     def _run(self, job_id: int) -> None:
@@ -87,6 +93,8 @@ class PretendedJobs:
             case "deferred":
                 self.todo.append((order.job_id, lambda: self._answer(order)))
                 self.handle(ResizeDeferred(order.job_id, order.order, "later"))
+            case _ if order.kind == "workers":
+                self.handle(WorkersChanged(order.job_id, order.order))
             case _ if order.kind == "grow":
                 held += order.nodes
                 self.handle(GrowCompleted(order.job_id, order.order, order.nodes))
@@ -124,7 +132,7 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, Pr
     rng = random.Random(seed)
     jobs = PretendedJobs(rng)
     state = StateFolder(folder)
-    config = DaemonConfig(NODES, folder, policy)
+    config = DaemonConfig(NODES, folder, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES)
     store = Store(folder)
     restored = restore(store, config, 1)
     core = restored.ledger.core
@@ -157,7 +165,7 @@ def _broke(error: Exception) -> None:
 
 @pytest.mark.parametrize("policy", policies.names())
 def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effects(policy: str, tmp_path: Path) -> None:
-    resizes = 0
+    kinds = set()
     for seed in SEEDS:
         ledger, jobs = asyncio.run(live_through(policy, seed, tmp_path / str(seed)))
         rows = ledger.core.snapshot().jobs
@@ -165,12 +173,15 @@ def test_the_live_scheduler_runs_every_job_and_its_log_replays_to_the_same_effec
         assert sorted(jobs.retired) == sorted(f"{row.spec.job_id}.1" for row in rows)
         assert not ledger.core.anomalies
         store = Store(tmp_path / str(seed))
-        replayed = restore(store, DaemonConfig(NODES, tmp_path, policy), 1).ledger
+        replayed = restore(
+            store,
+            DaemonConfig(NODES, tmp_path, policy=policy, parameters=PARAMETERS.get(policy, {}), cores_per_node=CORES),
+            1,
+        ).ledger
         store.close()
         assert replayed.core.snapshot() == ledger.core.snapshot()
         assert replayed.recorder.record() == ledger.recorder.record()
         assert replayed.busy_node_s == ledger.busy_node_s
-        resizes += len(jobs.orders)
-    assert (resizes > 0) == (
-        policy not in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty", "sd-policy")
-    )
+        kinds |= {order.kind for order in jobs.orders}
+    still = policy in ("fcfs", "backfilling", "easy", "easy-compat", "conservative", "penalty")
+    assert kinds == (set() if still else {"workers"} if policy == "sd-policy" else {"grow", "shrink"})

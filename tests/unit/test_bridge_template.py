@@ -27,6 +27,14 @@ def test_each_node_gets_its_places(environment: dict[str, str], hosts: str, coun
     assert own == ("run", hosts, f"-n{count}")
 
 
+@pytest.mark.parametrize(("per_node", "cores", "each"), [("1", 8, "8"), ("3", 8, "2"), ("3", 2, "1")])
+def test_a_command_is_told_the_cores_of_each_place(per_node: str, cores: int, each: str) -> None:
+    asked = request("prog", "--workers", "{cores}", APGAS_PLACES_PER_NODE=per_node)
+    words = launch_command(asked, ("a", "b"), MPIEXEC, cores=cores)
+    assert words[0] == str(MPIEXEC), "it does not say how it is launched"
+    assert words[-2:] == ("--workers", each)
+
+
 @pytest.mark.parametrize("text", ["0", "many", "-2"])
 def test_the_number_of_places_is_checked_at_submission(text: str) -> None:
     with pytest.raises(SubmitError, match="APGAS_PLACES_PER_NODE"):

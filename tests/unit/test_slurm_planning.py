@@ -54,6 +54,10 @@ def test_an_old_slurm_resizes_a_job_once() -> None:
     once = JOB.without(["c"]).lent("d", 8)
     with pytest.raises(HoldingsError, match=r"22\.05 without slurmdbd.* only once"):
         once.giving_back(["b"], OLD)
+    with pytest.raises(HoldingsError, match="only once"):
+        once.wish_to_release(2, OLD)
+    assert once.wish_to_release(1, OLD) == ("d",)
+    assert once.wish_to_release(2, NEW) == ("d", "b")
     assert once.giving_back(["d"], OLD) == (("scancel", "8"),)
 
 

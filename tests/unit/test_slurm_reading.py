@@ -1,4 +1,4 @@
-"""What Slurm's commands say, as recorded from Slurm 24.11.5, and lists of hosts."""
+"""What Slurm's commands say, as recorded from Slurm 24.11.5 and 22.05.8, and lists of hosts."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def test_what_is_no_list_of_hosts(text: str) -> None:
 def test_a_job_reads_the_same_from_json_and_from_text() -> None:
     from_json = reading.job_of_json(recorded("show-job-24.11.json"))
     from_text = reading.job_of_text(recorded("show-job-24.11.txt"))
+    old = reading.job_of_text(recorded("show-job-22.05.txt"))
     assert from_json is not None
     assert from_json.ends_s == 1826726194.0
     assert from_text.ends_s is not None  # the text is in the local time of where it was recorded
-    for info in (from_json, from_text):
+    for info in (from_json, from_text, old):
         assert (info.job, info.state, info.nodes, info.batch_host) == (1, "RUNNING", ("host1", "host2"), "host1")
         assert (info.partition, info.account, info.qos, info.reason) == ("main", "", "", "")
 
@@ -80,6 +81,7 @@ def test_steps() -> None:
         Step(1, "0", ("host1", "host2")),
         Step(1, "batch", ("host1",)),
     )
+    assert reading.steps(recorded("steps-22.05.txt")) == reading.steps(recorded("steps-24.11.txt"))
     with pytest.raises(ReadingError, match="squeue --steps"):
         reading.steps("slurm_load_jobs error")
 
@@ -100,8 +102,8 @@ def test_limits_of_the_version_here_and_of_others() -> None:
         "Slurm 24.11.5, auth/slurm",
         "jobs grow by companion jobs or by expansion (--grow-by expand)",
     )
-    old = Limits.of((22, 5, 8), {"AuthType": "auth/munge", "AccountingStorageType": "accounting_storage/none"})
-    assert (old.expansion, old.once, old.json) == (False, True, False)
+    old = Limits.of((22, 5, 8), reading.configuration(recorded("show-config-22.05.txt")))
+    assert old == Limits(version=(22, 5, 8), auth="auth/none", expansion=True, once=True, json=False)
     assert "only once" in " ".join(old.sentences())
     assert not Limits.of((22, 5, 8), {"AccountingStorageType": "accounting_storage/slurmdbd"}).once
     assert "another version" in " ".join(Limits.of((30, 5, 0), {}).sentences())

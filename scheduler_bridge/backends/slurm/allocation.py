@@ -81,8 +81,10 @@ class Allocation:
                     self._take_one(max(1, math.ceil(wait_s)))
             except SlurmError:
                 new = set(self.holdings.nodes) - set(before.nodes)
-                with suppress(SlurmError):
+                try:
                     self._give_back(new)
+                except SlurmError as error:
+                    _logger.error("%s stay unused to the end of the job: %s", ", ".join(sorted(new)), error)
                 raise
             return tuple(node for node in self.holdings.nodes if node not in before.nodes)
 
@@ -106,6 +108,17 @@ class Allocation:
             with suppress(SlurmError):
                 self._slurm.run(commands.cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
+
+    def wish_to_release(self, count: int) -> tuple[str, ...]:
+        """Return which ``count`` nodes a program had best leave.
+
+        Raises:
+            SlurmError: So many could not be given back.
+        """
+        try:
+            return self.holdings.wish_to_release(count, self._slurm.limits())
+        except HoldingsError as error:
+            raise SlurmError(str(error)) from None
 
     def give_back(self, nodes: Iterable[str]) -> None:
         """Give ``nodes`` back as soon as nothing of the job runs there.

@@ -86,9 +86,24 @@ class Holdings:
             raise HoldingsError(f"{self.batch_host} cannot be given back: the script of job {self.job} runs there")
         steps: list[Words] = [commands.cancel(job) for job in dict.fromkeys(owners.values()) if job != self.job]
         if self.job in owners.values():
-            if limits.once and self.resized:
-                raise HoldingsError(
-                    f"this Slurm ({limits.version[0]}.{limits.version[1]:02d} without slurmdbd) resizes a job only once"
-                )
+            self._check_once(limits)
             steps.append(commands.keep(self.job, tuple(node for node in self.own if node not in gone)))
         return tuple(steps)
+
+    def wish_to_release(self, count: int, limits: Limits) -> tuple[str, ...]:
+        """Return which ``count`` nodes are best given back: those that came last, of companion jobs first.
+
+        Raises:
+            HoldingsError: So many cannot be given back.
+        """
+        if count > len(self.companions):
+            self._check_once(limits)
+        return tuple(reversed(self.nodes))[:count]
+
+    def _check_once(self, limits: Limits) -> None:
+        if limits.once and self.resized:
+            year, month, _ = limits.version
+            raise HoldingsError(
+                f"this Slurm ({year}.{month:02d} without slurmdbd) gives nodes of job {self.job} back only once, "
+                "and not after an expansion"
+            )

@@ -10,7 +10,8 @@ JSON_SINCE: Final = (23, 2)
 """From here on ``scontrol`` speaks JSON; before it does not, or in another form."""
 
 ONCE_UNTIL: Final = (22, 5)
-"""So old a Slurm resizes a job once only if it has no database: 'the DB index is being set' (seen with 22.05.8)."""
+"""So old a Slurm takes one NodeList of a job only if it has no database, and none after an expansion: 'the DB index is
+being set' (seen with 22.05.8)."""
 
 TRIED: Final = ((22, 5), (24, 11))
 
@@ -54,7 +55,9 @@ class Limits:
         if not self.expansion:
             said.append("not by expansion: SchedulerParameters has no permit_job_expansion")
         if self.once:
-            said.append(f"without slurmdbd, {year}.{month:02d} gives nodes of a job's own allocation back only once")
+            said.append(
+                f"without slurmdbd, {year}.{month:02d} gives nodes of a job back only once, not after an expansion"
+            )
         if not TRIED[0] <= self.version[:2] <= TRIED[1]:
             said.append("another version than those tried (22.05 to 24.11)")
         return tuple(said)

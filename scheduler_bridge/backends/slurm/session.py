@@ -298,8 +298,7 @@ class Session:
 
     async def _shrink(self, count: int) -> None:
         assert self._allocation is not None
-        # nodes of companion jobs go first: the allocation of the job itself may not be resizable again
-        self._now.releasing = tuple(reversed(self._allocation.holdings.nodes))[:count]
+        self._now.releasing = self._allocation.wish_to_release(count)
         outcome = await self._order("shrink", count, self._now.releasing)
         if outcome is None or outcome.outcome != "done":
             return

@@ -116,7 +116,7 @@ def test_a_shrink_that_fails_does_not_let_the_scheduler_wait(
 ) -> None:
     caller = say(job, b"shrink 5\n")
     listener.next()
-    job.send(wire.Outcome(order=0, kind="shrink", outcome=outcome, reason="cannot release 5 of 2 places"))
+    job.send(wire.Outcome(order=0, kind="shrink", outcome=outcome, nodes=("n2",), reason="it came back"))
     assert heard(caller) == []
 
 

@@ -37,6 +37,8 @@ class Limits:
     burst_requests: int = 2000
     """Of one connection of a user, like the following."""
     requests_per_s: float = 1000.0
+    open_jobs: int = 100_000
+    """Jobs that wait or run; further ones are not taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class Driver:
         self._origin_s = origin_s
         self._thaw_rows = 0
         self._freeze_rows = _FREEZE_EVERY_ROWS
+        self._most_jobs = config.limits.open_jobs
         self._doomed: dict[int, str] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._closing = False
@@ -93,6 +94,8 @@ class Driver:
         """
         if self._closing:
             raise SubmitError("the scheduler is ending")
+        if len(self._ledger.jobs) >= self._most_jobs:
+            raise SubmitError(f"{self._most_jobs} jobs wait or run", why="that is as many as are taken")
         low, wanted, high = request.bounds()
         check_command(request)
         job_id = self._ledger.next_job_id

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,9 @@ from scheduler_bridge.live import (
     Daemon,
     DaemonConfig,
     DaemonThread,
+    JobRequest,
     Limits,
+    SubmitError,
     control_server,
 )
 from scheduler_bridge.live.client import connect_in
@@ -144,3 +147,14 @@ def test_other_users_are_sent_away(daemon: DaemonThread, monkeypatch: pytest.Mon
     monkeypatch.setattr(control_server, "_user_of", lambda _: os.getuid() + 1)
     with pytest.raises(ControlError, match="belongs to another user"):
         ControlClient(daemon.config.state_dir, timeout_s=PATIENCE_S).snapshot()
+
+
+def test_a_full_queue_takes_no_more(tmp_path: Path) -> None:
+    config = DaemonConfig(nodes=("n1",), state_dir=tmp_path / "state", limits=Limits(open_jobs=2), grace_s=0.1)
+    job = JobRequest(name="job", command=("/bin/sleep", "1000"), launch="direct")
+    with Daemon.start_in_thread(config) as daemon:
+        assert [daemon.submit(job) for _ in range(2)] == [1, 2]
+        with pytest.raises(SubmitError, match="2 jobs wait or run"):
+            daemon.submit(job)
+        daemon.cancel(2)
+        assert daemon.submit(job) == 3

@@ -1,18 +1,6 @@
-"""One place without its threads and sockets: composes finish, membership and the drain of a leaver.
+"""One place without its threads and sockets: composes finish, membership, cancellation and leaving.
 
 Every method takes what happened and returns the effects, in order. The driver (or a simulation) carries them out.
-
-How a place leaves (``order`` numbers the shrink):
-
-    place 0        Leave ------> everyone (leavers too)
-    every member   marks the leavers, sends Final to each of them; spawns nothing there from now on
-    leaver         has every Final, runs nothing, opened no finish, waits for no call  -> Drained to place 0
-    place 0        has every Drained -> commit: Members(removed) to those who stay, Release to the leavers
-                   or, at the deadline -> StayOn to everyone: nothing has happened
-
-Connections keep the order of messages, so a Final is behind every spawn that its sender made. Replies and reports still
-travel to a leaver after the Final: it waits for those it needs. Activities that no finish counts (``uncounted``) are
-behind no Final either, so a leaver runs all that were sent to it before it reports Drained.
 """
 
 from __future__ import annotations
@@ -39,6 +27,7 @@ from apgas.core.effects import (
     StaysOn,
 )
 from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.leaving import Leaving
 from apgas.core.membership import Membership
 from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
 
@@ -64,10 +53,7 @@ class PlaceCore:
         self.abandoned = False
         self._next_call = 0
         self._held: list[tuple[int, m.AnyMessage, Payload]] = []
-        self._leave: int | None = None
-        self._awaited_finals: set[int] = set()
-        self._early_finals: set[tuple[int, int]] = set()
-        self._drained = False
+        self._leaving = Leaving()
 
     # what the program does -------------------------------------------------------------------------------------------
 
@@ -126,14 +112,14 @@ class PlaceCore:
         Raises:
             PlaceGoneError: This place has drained, and may end at any time.
         """
-        if self._drained:
+        if self._leaving.drained:
             raise PlaceGoneError(self.here, self.epoch, "is leaving")
         self.uncounted_live += 1
 
     @property
     def drained(self) -> bool:
         """Whether this place has nothing left to do, is to be released, and must begin nothing of its own."""
-        return self._drained
+        return self._leaving.drained
 
     def uncounted_ended(self) -> list[Effect]:
         """An activity without a finish has ended here."""
@@ -251,7 +237,7 @@ class PlaceCore:
         if self.here == 0:
             # a leaver, too: it stays until we release it, and then it is no member any more
             return [PlaceLost(place, reason)]
-        if place in self.membership.leaving or (self._drained and place != 0):
+        if place in self.membership.leaving or (self._leaving.drained and place != 0):
             # it was released and we have not heard of it yet, or it has forgotten us; place 0 knows better
             return []
         if place == 0:
@@ -318,11 +304,7 @@ class PlaceCore:
             raise InvariantError(f"place {self.here} has ended more uncounted activities than it began")
         self.membership.validate()
         leaves = self.here in self.membership.leaving
-        if not self.over and leaves != (self._leave is not None):
-            raise InvariantError(f"place {self.here} is {'' if leaves else 'not '}leaving under order {self._leave}")
-        # it may run something again, from a place that has heard sooner that the shrink was aborted
-        if self._drained and (self._leave is None or self._awaited_finals):
-            raise InvariantError(f"place {self.here} is drained: order {self._leave}, finals {self._awaited_finals}")
+        self._leaving.validate(self.here, leaves=None if self.over else leaves)
         if any(call >= self._next_call for call in self.calls):
             raise InvariantError(f"place {self.here} waits for calls that it never made: {sorted(self.calls)}")
         if any(message.epoch <= self.epoch for _, message, _ in self._held):
@@ -358,7 +340,7 @@ class PlaceCore:
 
     def _enter(self, message: m.Members) -> list[Effect]:
         self.membership.commit(message.epoch, message.added, message.removed, message.died)
-        self._early_finals.clear()
+        self._leaving.entered()
         effects: list[Effect] = [MembersChanged(message.epoch, message.added, message.removed, message.died)]
         for place in message.died:
             effects.extend(self._mourn(place))
@@ -376,9 +358,7 @@ class PlaceCore:
             Send(place, m.Final(self.epoch, message.order), []) for place in message.leavers if place != self.here
         ]
         if self.here in message.leavers:
-            self._leave = message.order
-            early = {src for src, order in self._early_finals if order == message.order}
-            self._awaited_finals = self._senders() - early
+            self._leaving.begin(message.order, self._senders())
             effects.extend(self._maybe_drained())
         return effects
 
@@ -390,24 +370,15 @@ class PlaceCore:
         raise ProtocolError(f"place {place} is said to have died, which ends a job that is not resilient")
 
     def _final(self, src: int, order: int) -> list[Effect]:
-        if self._leave != order:
-            # another member heard of the shrink before this place did
-            self._early_finals.add((src, order))
-            return []
-        self._awaited_finals.discard(src)
+        self._leaving.final(src, order)
         return self._maybe_drained()
 
     def _stay_on(self, order: int) -> list[Effect]:
         self.membership.abort_leave()
-        self._early_finals = {final for final in self._early_finals if final[1] != order}
-        if self._leave != order:
-            return []
-        self._leave = None
-        self._drained = False
-        return [StaysOn()]
+        return [StaysOn()] if self._leaving.stay(order) else []
 
     def _maybe_drained(self) -> list[Effect]:
-        if self._leave is None or self._drained or self._awaited_finals or not self._idle:
+        order = self._leaving.order
+        if order is None or not self._leaving.drains(idle=self._idle):
             return []
-        self._drained = True
-        return [Send(0, m.Drained(self.epoch, self._leave), [])]
+        return [Send(0, m.Drained(self.epoch, order), [])]

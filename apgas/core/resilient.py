@@ -136,7 +136,7 @@ class ResilientPlaceCore(PlaceCore):
                 report = m.LossReport(self.epoch, place, pending.get(member, {}))
                 effects.append(Send(member, report, []))
         fired = self._losses.loss_reported(self.here, place, pending.get(self.here, {}))
-        self._awaited_finals.discard(place)
+        self._leaving.cut_off(place)
         return [*effects, *self._all_fired(fired), *self._maybe_drained()]
 
     @property
@@ -192,9 +192,10 @@ class ResilientPlaceCore(PlaceCore):
 
     def _maybe_drained(self) -> list[Effect]:
         effects = super()._maybe_drained()
-        if effects and self._leave is not None:
+        order = self._leaving.order
+        if effects and order is not None:
             others = [member for member in self.membership.members if member not in (0, self.here)]
-            return [*(Send(member, m.Parted(self.epoch, self._leave), []) for member in others), *effects]
+            return [*(Send(member, m.Parted(self.epoch, order), []) for member in others), *effects]
         return effects
 
     def _senders(self) -> set[int]:

@@ -139,9 +139,9 @@ def _await_the_final_of_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     original = ResilientPlaceCore.cut_off
 
     def cut_off(self: ResilientPlaceCore, place: int) -> list[Effect]:
-        awaited = place in self._awaited_finals
+        awaited = place in self._leaving.awaited
         effects = original(self, place)
-        self._awaited_finals |= {place} if awaited else set()
+        self._leaving.awaited |= {place} if awaited else set()
         return [] if awaited else effects
 
     monkeypatch.setattr(ResilientPlaceCore, "cut_off", cut_off)
@@ -151,7 +151,7 @@ def _drain_before_the_dead_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     original = ResilientPlaceCore._mourn
 
     def mourn(self: ResilientPlaceCore, place: int) -> list[Effect]:
-        self._awaited_finals.discard(place)
+        self._leaving.awaited.discard(place)
         return [*original(self, place), *self._maybe_drained()]
 
     monkeypatch.setattr(ResilientPlaceCore, "_mourn", mourn)

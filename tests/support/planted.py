@@ -55,7 +55,7 @@ def wait_for_no_final(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def prepare(self: PlaceCore, message: Leave) -> list[Effect]:
         effects = original(self, message)
-        self._awaited_finals = set()
+        self._leaving.awaited = set()
         return [*effects, *self._maybe_drained()]
 
     monkeypatch.setattr(PlaceCore, "_prepare", prepare)
@@ -84,7 +84,7 @@ def forget_an_early_final(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore._final
 
     def final(self: PlaceCore, src: int, order: int) -> list[Effect]:
-        return original(self, src, order) if self._leave == order else []
+        return original(self, src, order) if self._leaving.order == order else []
 
     monkeypatch.setattr(PlaceCore, "_final", final)
 
@@ -93,9 +93,9 @@ def stay_drained(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore._stay_on
 
     def stay_on(self: PlaceCore, order: int) -> list[Effect]:
-        drained = self._drained
+        drained = self._leaving.drained
         effects = original(self, order)
-        self._drained = drained
+        self._leaving.drained = drained
         return effects
 
     monkeypatch.setattr(PlaceCore, "_stay_on", stay_on)

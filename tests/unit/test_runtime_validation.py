@@ -74,7 +74,7 @@ def _leave_unordered(core: PlaceCore) -> None:
 
 
 def _drain_unordered(core: PlaceCore) -> None:
-    core._drained = True
+    core._leaving.drained = True
 
 
 def _wait_for_a_call_never_made(core: PlaceCore) -> None:

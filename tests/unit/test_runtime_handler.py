@@ -1,0 +1,189 @@
+"""What becomes of an order by what the program's handler does: raise, take long, return nonsense."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from support.orders import SHORT, SOON_S, Handler, fail, last, program, reasons, wait_for
+
+import apgas
+from apgas import Deadlines, async_at, finish, place, places
+from apgas.runtime.executor import MAX_RUNNING
+from apgas.testing.job import Job
+from apgas.testing.pytest_plugin import MakeJob
+
+
+def fail_elsewhere() -> list[apgas.Place]:
+    async_at(places()[-1], fail)
+    return last(1)
+
+
+@pytest.mark.parametrize("act", [fail, fail_elsewhere])
+@pytest.mark.parametrize(
+    ("method", "outcome", "left"),
+    [
+        ("preGrow", "aborted", [0, 1]),
+        ("postGrow", "done", [0, 1, 2]),
+        ("preShrink", "aborted", [0, 1]),
+        ("postShrink", "done", [0]),
+    ],
+)
+def test_a_method_that_raises(
+    apgas_job: MakeJob, method: str, outcome: str, left: list[int], act: Callable[[], object]
+) -> None:
+    job = apgas_job(program, Handler(method, act), 1, places=2)
+    give = job.grow if "Grow" in method else job.shrink
+    give(1)
+    assert job.run() == left
+    assert reasons(job) == [(outcome, f"{method} raised LookupError: no")]
+
+
+@contextmanager
+def gate() -> Iterator[Callable[[], None]]:
+    """What does not return before the block ends."""
+    opened = threading.Event()
+
+    def wait() -> None:
+        assert opened.wait(SOON_S)
+
+    try:
+        yield wait
+    finally:
+        opened.set()
+
+
+@pytest.mark.parametrize(
+    ("method", "outcome", "reason", "left"),
+    [
+        ("preGrow", "aborted", "pre took longer than its deadline", [0, 1]),
+        ("preShrink", "aborted", "pre took longer than its deadline", [0, 1]),
+        ("postGrow", "done", "the handler's post method did not return: post took longer than its deadline", [0, 1, 2]),
+        ("postShrink", "done", "the handler's post method did not return: post took longer than its deadline", [0]),
+    ],
+)
+def test_a_method_that_takes_too_long(
+    apgas_job: MakeJob, method: str, outcome: str, reason: str, left: list[int]
+) -> None:
+    with gate() as wait:
+        job = apgas_job(program, Handler(method, wait), 1, SHORT, places=2)
+        give = job.grow if "Grow" in method else job.shrink
+        give(1)
+        assert job.run() == left
+        assert reasons(job) == [(outcome, reason)]
+
+
+def test_a_pre_shrink_that_returns_too_late_is_undone(apgas_job: MakeJob) -> None:
+    opened = threading.Event()
+
+    def late() -> list[apgas.Place]:
+        assert opened.wait(SOON_S)
+        return last(1)
+
+    def main() -> None:
+        program(handler, 1, SHORT)
+        opened.set()
+        wait_for(lambda: "shrinkAborted" in handler.calls)
+
+    handler = Handler("preShrink", late)
+    job = apgas_job(main, places=2)
+    job.shrink(1)
+    job.run()
+    assert job.outcomes == ["aborted"]
+    assert handler.calls == ["preShrink", "shrinkAborted"]
+
+
+def test_a_wish_is_over_with_its_order_though_its_method_still_runs(apgas_job: MakeJob) -> None:
+    opened = threading.Event()
+
+    def late() -> list[apgas.Place]:
+        wished = apgas.shrink_wish()
+        assert opened.wait(SOON_S)
+        return wished
+
+    def main() -> None:
+        program(handler, 1, SHORT)
+        assert apgas.shrink_wish() == []
+        opened.set()
+        wait_for(lambda: "shrinkAborted" in handler.calls)
+
+    handler = Handler("preShrink", late)
+    job = apgas_job(main, places=2)
+    job.shrink(1, wish=["node1"])
+    job.run()
+    assert job.outcomes == ["aborted"]
+
+
+def test_a_late_undo_comes_before_the_next_order(apgas_job: MakeJob) -> None:
+    opened = threading.Event()
+
+    def late() -> list[apgas.Place]:
+        assert opened.wait(SOON_S)
+        return last(1)
+
+    def main() -> None:
+        apgas.define_malleable_handler(handler, deadlines=Deadlines(pre_s=0.05))
+        wait_for(apgas.resizes)
+        opened.set()
+        wait_for(lambda: len(apgas.resizes()) == 2)
+
+    handler = Handler("preShrink", late)
+    job = apgas_job(main, places=3)
+    job.shrink(1)
+    job.grow(1)
+    job.run()
+    assert handler.calls[:2] == ["preShrink", "shrinkAborted"]
+    # the second one may have become late as well: then nothing of it is called
+    assert handler.calls[2:] == (["preGrow", "postGrow"] if job.outcomes[1] == "done" else [])
+
+
+def test_what_preshrink_started_and_failed_is_undone(apgas_job: MakeJob) -> None:
+    handler = Handler("preShrink", fail_elsewhere)
+    job = apgas_job(program, handler, 1, places=2)
+    job.shrink(1)
+    assert job.run() == [0, 1]
+    assert handler.calls == ["preShrink", "shrinkAborted"]
+
+
+def test_orders_do_not_wait_behind_the_program(apgas_job: MakeJob) -> None:
+    """More activities than run at a time stand still until the order has been carried out."""
+    opened = threading.Event()
+
+    def stand_still() -> None:
+        assert opened.wait(SOON_S)
+
+    def main() -> None:
+        apgas.define_malleable_handler(Handler())
+        with finish():
+            for _ in range(2 * MAX_RUNNING):
+                apgas.async_(stand_still)
+            assert job.grow(1).wait().outcome == "done"
+            opened.set()
+
+    job: Job[None] = apgas_job(main)
+    job.run()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason", "undone"),
+    [
+        (lambda: [place(0)], "preShrink named place 0, which always stays", False),
+        (lambda: [place(7)], "preShrink named places that are no members: [7]", False),
+        (lambda: [place(1), place(1)], "preShrink named a place twice: [1, 1]", True),
+        (lambda: [place(1), place(2)], "preShrink named 2 places instead of 1", True),
+        (list, "preShrink named 0 places instead of 1", False),
+        (lambda: None, "preShrink raised TypeError: preShrink must return a list of places, not None", False),
+        (lambda: [1], "preShrink raised TypeError: preShrink must return a list of places, not [1]", False),
+        (lambda: 3, "preShrink raised TypeError: preShrink must return a list of places, not 3", False),
+    ],
+)
+def test_a_wrong_list(apgas_job: MakeJob, chosen: Callable[[], object], reason: str, undone: bool) -> None:
+    handler = Handler("preShrink", chosen)
+    job = apgas_job(program, handler, 2)
+    job.shrink(1)
+    job.shrink(1)
+    assert job.run() == [0, 1]
+    assert reasons(job) == [("aborted", reason), ("done", "")]
+    assert handler.calls == ["preShrink", *["shrinkAborted"] * undone, "preShrink", "postShrink"]

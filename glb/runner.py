@@ -16,7 +16,8 @@ from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Requ
 from glb.core.idleness import Idleness, Stretch
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
-from glb.core.place import Phase, PlaceCore
+from glb.core.phase import Phase
+from glb.core.place import PlaceCore
 from glb.sending import Sender
 from glb.setup import Report, Setup
 from glb.slots import Slot

@@ -1,18 +1,7 @@
 """The state machine of one place, composed of small ones. Events in, effects out.
 
-| phase      | meaning                                  | left by                                              |
-|------------|------------------------------------------|------------------------------------------------------|
-| JOINING    | no worker yet; asks nobody               | receive -> WORKING; begin -> STEALING                |
-| WAITING    | no worker; lifelines asked; silent       | receive -> WORKING                                   |
-| STEALING   | no worker; one random victim asked       | receive -> WORKING; refused (last try) -> WAITING    |
-| WORKING    | workers alive                            | last worker dry -> STEALING; evacuate -> EVACUATING  |
-| EVACUATING | workers hand out their bags as they stop | last worker stopped -> EVACUATED                     |
-| EVACUATED  | no worker; passes on what still arrives  | readmit -> JOINING                                   |
-| ABORTED    | the computation failed; drops everything | -                                                    |
-
-``evacuate`` takes an idle place to EVACUATED at once; ``abort`` takes every phase to ABORTED. The phase is not kept: it
-follows from the parts, which are ``slots`` (workers), ``pool`` (the shared bag), ``thief`` (looking for work),
-``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom the place knows).
+Its phase (``core.phase``) is not kept: it follows from the parts, which are ``slots`` (workers), ``pool`` (the shared
+bag), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom it knows).
 
 Why termination is right: a bag is in a worker's hands or in the pool of a place with a living worker (both are
 activities of the finish), or travels as an argument of an activity of the finish that was spawned by a living one.
@@ -25,14 +14,15 @@ All methods are called under one lock per place. Bags of workers are touched by 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from glb.bag import Bag, Result
+from glb.core import counting
 from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
 from glb.core.evacuation import Evacuation
 from glb.core.lifelines import Lifelines
+from glb.core.phase import Phase
 from glb.core.pieces import half, take_all
 from glb.core.pool import Pool
 from glb.core.slots import Slots
@@ -47,18 +37,6 @@ if TYPE_CHECKING:
     from random import Random
 
 R = TypeVar("R", bound=Result)
-
-
-class Phase(enum.Enum):
-    """See the table of the module."""
-
-    JOINING = enum.auto()
-    WAITING = enum.auto()
-    STEALING = enum.auto()
-    WORKING = enum.auto()
-    EVACUATING = enum.auto()
-    EVACUATED = enum.auto()
-    ABORTED = enum.auto()
 
 
 _IDLE: Final = {Search.RESTING: Phase.JOINING, Search.ASKING: Phase.STEALING, Search.WAITING: Phase.WAITING}
@@ -138,7 +116,7 @@ class PlaceCore(Generic[R]):
 
     @property
     def phase(self) -> Phase:
-        """What the place is about; see the table of the module."""
+        """What the place is about; see ``core.phase``."""
         if self._aborted:
             return Phase.ABORTED
         if self._evacuation.leaving:
@@ -195,9 +173,7 @@ class PlaceCore(Generic[R]):
             return []
         if self._evacuation.leaving:
             return [Forward(self._evacuation.anybody(), bag)]
-        self.statistics.received += 1
-        self.statistics.tasks_received += tasks_in(bag)
-        self.statistics.steals_won += nonce is not None
+        counting.taken(self.statistics, bag, stolen=nonce is not None)
         self._thief.rest()
         effects: list[Effect[R]] = []
         if (slot := self._slots.take()) is not None:
@@ -242,8 +218,7 @@ class PlaceCore(Generic[R]):
     def give_failed(self, give: Give[R]) -> None:
         """Undo a ``Give`` to a place that is gone; the worker must merge the bag into its own."""
         self.thieves.discard(give.to)
-        self.statistics.sent -= 1
-        self.statistics.tasks_sent -= give.tasks
+        counting.taken_back(self.statistics, give)
         self._refresh()
 
     def set_workers(self, count: int) -> list[Message]:
@@ -263,7 +238,10 @@ class PlaceCore(Generic[R]):
 
     def _serve(self, bag: Bag[R]) -> list[Effect[R]]:
         gifts, refusals = self._victim.serve(bag)
-        gives = [self._give(to, loot, nonce, "lifeline" if nonce is None else "random") for to, nonce, loot in gifts]
+        gives = [
+            counting.given(self.statistics, to, loot, nonce, "lifeline" if nonce is None else "random")
+            for to, nonce, loot in gifts
+        ]
         return [*gives, *refusals]
 
     def _feed_siblings(self, bag: Bag[R]) -> list[Effect[R]]:
@@ -297,31 +275,20 @@ class PlaceCore(Generic[R]):
         self._slots.release(slot)
         effects: list[Effect[R]] = [Ended()]
         if not (self._slots.alive or self._aborted or self._evacuation.leaving):
-            effects = [*self._victim.refuse_all(), *self._counted(self._thief.search()), *effects]
+            effects = [*self._victim.refuse_all(), *counting.asked(self.statistics, self._thief.search()), *effects]
         self._refresh()
         return effects
-
-    def _give(
-        self, to: int, bag: Bag[R], nonce: int | None, why: Literal["random", "lifeline", "evacuation"]
-    ) -> Give[R]:
-        tasks = tasks_in(bag)
-        self.statistics.sent += 1
-        self.statistics.tasks_sent += tasks
-        self.statistics.steals_suffered += why == "random"
-        self.statistics.lifeline_deals += why == "lifeline"
-        self.statistics.evacuation_deals += why == "evacuation"
-        return Give(to, bag, nonce, why, tasks)
 
     # thieves, this one and others -----------------------------------------------------------------------------------
 
     def begin(self) -> list[Message]:
         """Be warm, and begin to steal, unless work has come before."""
         self._cold = False
-        return self._counted(self._thief.search()) if self.phase is Phase.JOINING else []
+        return counting.asked(self.statistics, self._thief.search()) if self.phase is Phase.JOINING else []
 
     def refused(self, nonce: int) -> list[Message]:
         """Take the refusal of a random victim; an answer to an older question is ignored."""
-        return self._counted(self._thief.refused(nonce))
+        return counting.asked(self.statistics, self._thief.refused(nonce))
 
     def requested(self, thief: int, nonce: int | None) -> list[Message]:
         """Take the question of a thief; ``nonce`` is None for a lifeline request.
@@ -340,12 +307,6 @@ class PlaceCore(Generic[R]):
         self._refresh()
         return []
 
-    def _counted(self, requests: list[Request]) -> list[Message]:
-        random = sum(request.nonce is not None for request in requests)
-        self.statistics.steals_tried += random
-        self.statistics.lifeline_requests += len(requests) - random
-        return list(requests)
-
     # members --------------------------------------------------------------------------------------------------------
 
     def set_members(self, members: Sequence[int]) -> list[Message]:
@@ -358,8 +319,8 @@ class PlaceCore(Generic[R]):
             return []
         self._know(members)
         if self.phase is Phase.JOINING:
-            return self._counted(self._thief.register())
-        return self._counted(self._thief.rewired())
+            return counting.asked(self.statistics, self._thief.register())
+        return counting.asked(self.statistics, self._thief.rewired())
 
     def _know(self, members: Sequence[int]) -> None:
         before = self._view.members
@@ -417,7 +378,7 @@ class PlaceCore(Generic[R]):
         pieces = self._evacuation.hand_out(bag, self._slots.alive, self.thieves.lifeline)
         for to, _ in pieces:
             self.thieves.discard(to)
-        return [self._give(to, piece, None, "evacuation") for to, piece in pieces]
+        return [counting.given(self.statistics, to, piece, None, "evacuation") for to, piece in pieces]
 
     def _refresh(self) -> None:
         slots = self._slots

@@ -16,7 +16,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from glb.core.effects import Effect, Give, Message, Refuse, Request
-from glb.core.place import Phase, PlaceCore
+from glb.core.phase import Phase
+from glb.core.place import PlaceCore
 from glb.testing.bags import Total
 from glb.testing.events import Loot, Wire, Worker
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from glb.core.leavers import Load, deal
 from glb.core.ledger import Ledger
-from glb.core.place import Phase
+from glb.core.phase import Phase
 from glb.statistics import Statistics
 from glb.testing.bags import Total
 from glb.testing.events import Abort, Ask, Begin, Evacuate, Join, Members, Readmit, Wire, Workers

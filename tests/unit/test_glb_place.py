@@ -9,7 +9,8 @@ import pytest
 
 from glb.core.effects import Effect, Ended, Forward, Give, Refuse, Request, Run, Start
 from glb.core.lifelines import Lifelines
-from glb.core.place import Phase, PlaceCore
+from glb.core.phase import Phase
+from glb.core.place import PlaceCore
 from glb.errors import LedgerError
 from glb.testing.bags import Numbers, Total
 

@@ -29,14 +29,14 @@ class LossSimulation(Simulation):
         if self.victim is None:
             return super()._choices()
         choices: list[Callable[[], None]] = [self._deliver] if self.network.waiting() else []
-        if any(activity.place not in self.ended for activity in self._runnable):
+        if any(activity.place not in self.ended for activity in self.program.runnable):
             choices.append(self._step_of_the_living)
         return choices
 
     def _kill(self) -> None:
         # one that was released dies anyway, and nobody minds
         self.victim = self.rng.choice(sorted(self.cores[0].membership.members))
-        self._runnable = [activity for activity in self._runnable if activity.place != self.victim]
+        self.program.keep(lambda activity: activity.place != self.victim)
         self.network.cut(self.victim, self.rng)
         del self.cores[self.victim]
         self.left.add(self.victim)
@@ -47,8 +47,8 @@ class LossSimulation(Simulation):
 
     def _step_of_the_living(self) -> None:
         """Let an activity go on where the end is not known yet: what it sends must do no harm."""
-        self._runnable = [activity for activity in self._runnable if activity.place not in self.ended]
-        if self._runnable:
+        self.program.keep(lambda activity: activity.place not in self.ended)
+        if self.program.runnable:
             self._step()
 
     def _deliver(self) -> None:

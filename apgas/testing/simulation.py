@@ -19,9 +19,9 @@ from apgas.core import resize as r
 from apgas.core.nodes import Nodes
 from apgas.core.place import PlaceCore
 from apgas.core.reshape import Reshape, Step
-from apgas.errors import CancelledError, PlaceGoneError
 from apgas.testing.network import Packet, SimulatedNetwork
-from apgas.testing.workload import Activity, Ledger, appetite
+from apgas.testing.program import RandomProgram
+from apgas.testing.workload import Activity, Ledger
 
 NEVER_S = 1e9
 """A deadline that a run which works never reaches."""
@@ -56,7 +56,7 @@ class Simulation:
     ) -> None:
         self.rng = random.Random(seed)
         self.network = SimulatedNetwork(self.rng)
-        self.ledger = Ledger()
+        self.ledger = self._new_ledger()
         self.places_per_node = places_per_node
         members = [_info(place, places_per_node) for place in range(places)]
         self.cores = {place: self._new_core(place, members, 0) for place in range(places)}
@@ -68,25 +68,27 @@ class Simulation:
         deadlines = r.Deadlines(pre_s=40, spawn_s=40, drain_s=self.drain_s, release_s=NEVER_S, post_s=NEVER_S)
         self.reshape = Reshape(self.cores[0].membership.members, deadlines)
         self.reshape.nodes = Nodes(self.cores[0].membership.members, places_per_node)
-        self._runnable: list[Activity] = []
-        self._blocked: list[Activity] = []
         self._soon: list[Callable[[], None]] = []
         self._timers: list[tuple[float, int]] = []
         self._orders_left = orders
-        self._budget = activities
         self._deliveries = deliveries
         self._order_number = 0
         self._touched = 0
-        self._sent: dict[tuple[int, int], tuple[int, m.FinishId]] = {}
         self._numbered = set(range(places))
+        self.program = RandomProgram(
+            self.rng,
+            self.cores,
+            self.ledger,
+            self._perform,
+            goes_on=self._goes_on,
+            unheard=self._unheard,
+            activities=activities,
+        )
 
     def run(self, max_steps: int = 100_000) -> Simulation:
         """Run to the end and check what must hold; returns itself for statistics."""
         self.reshape.enable()
-        core = self.cores[0]
-        finish = core.open_finish()
-        self.ledger.opened(finish, None)
-        self._runnable.append(Activity(-1, 0, finish, None, 12, begun=True))
+        self.program.open()
         for _ in range(max_steps):
             choices = self._choices()
             if not choices:
@@ -105,17 +107,26 @@ class Simulation:
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
         return PlaceCore(place, members, epoch)
 
+    def _new_ledger(self) -> Ledger:
+        return Ledger()
+
+    def _unheard(self, activity: Activity, core: PlaceCore) -> bool:  # noqa: ARG002 - see SurvivalSimulation
+        return False
+
+    def _step(self) -> None:
+        self._touched = self.program.step()
+
     # the adversary ---------------------------------------------------------------------------------------------------
 
     def _choices(self) -> list[Callable[[], None]]:
         choices: list[Callable[[], None]] = []
         if self.network.waiting():
             choices += [self._deliver] * 4
-        if self._runnable:
+        if self.program.runnable:
             choices += [self._step] * 3
         if self._soon:
             choices.append(self._do_soon)
-        if self._orders_left and self._main_lives():
+        if self._orders_left and self.program.main_lives:
             choices.append(self._order)
         due = [timer for timer in self._timers if timer[0] <= self.now_s]
         if due:
@@ -123,9 +134,6 @@ class Simulation:
         if not choices and self._timers and self.reshape.step is not Step.IDLE:
             choices.append(self._jump)
         return choices
-
-    def _main_lives(self) -> bool:
-        return any(activity.number == -1 for activity in (*self._runnable, *self._blocked))
 
     def _goes_on(self) -> bool:
         """Whether the program is to last longer: too little has happened so far."""
@@ -182,17 +190,17 @@ class Simulation:
                     assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
                     decoded = m.decode(m.encode(message))
                     if isinstance(message, m.Reply | m.Answer) and not payload:
-                        self.ledger.not_begun(*self._sent[dst, message.call])
+                        self.ledger.not_begun(*self.program.sent[dst, message.call])
                     self.network.send(Packet(here, dst, decoded, payload))
                 case e.RunActivity(src, spawn, payload):
-                    self._begin(here, payload, spawn.finish, (src, spawn))
+                    self.program.begin(here, payload, spawn.finish, (src, spawn))
                 case e.RunUncounted(_, payload):
-                    self._begin(here, payload, None, None)
+                    self.program.begin(here, payload, None, None)
                 case e.ResolveCall(call):
-                    self._unblock(here, call)
+                    self.program.unblock(here, call)
                 case e.FinishFired(finish, errors):
                     self.ledger.fire(finish, len(errors))
-                    self._unblock(here, finish)
+                    self.program.unblock(here, finish)
                 case e.MembersChanged(_, added, removed):
                     self.known[here].update(info.place for info in added)
                     for place in removed:
@@ -210,14 +218,10 @@ class Simulation:
                 case _:
                     assert_never(effect)
 
-    def _begin(
-        self, here: int, payload: e.Payload, finish: m.FinishId | None, caller: tuple[int, m.Spawn] | None
-    ) -> None:
-        number, depth = (int.from_bytes(bytes(part), "big") for part in payload)
-        self._runnable.append(Activity(number, here, finish, caller, appetite(self.rng, depth)))
-
     def _leave(self, here: int) -> None:
-        assert not any(a.place == here for a in (*self._runnable, *self._blocked)), f"place {here} left with work"
+        assert not any(a.place == here for a in (*self.program.runnable, *self.program.blocked)), (
+            f"place {here} left with work"
+        )
         self.left.add(here)
         del self.cores[here]
         for place in self.cores:
@@ -286,139 +290,11 @@ class Simulation:
         phases = {"spawn": 0.1, "join": 0.01}
         self._reshape(self.reshape.spawned(effect.token, added, phases, self.now_s) or ())
 
-    # activities ------------------------------------------------------------------------------------------------------
-
-    def _unblock(self, here: int, what: m.FinishId | int) -> None:
-        for activity in self._blocked:
-            if activity.place == here and activity.blocked_on == what:
-                self._blocked.remove(activity)
-                activity.blocked_on = None
-                self._runnable.append(activity)
-                return
-
-    def _block(self, activity: Activity, what: m.FinishId | int) -> None:
-        activity.blocked_on = what
-        self._runnable.remove(activity)
-        self._blocked.append(activity)
-
-    def _step(self) -> None:
-        activity = self.rng.choice(self._runnable)
-        self._touched = activity.place
-        core = self.cores[activity.place]
-        if not activity.begun and not self._begins(activity, core):
-            return
-        if activity.number == -1 and (activity.steps <= 0 or self._budget <= 0) and self._goes_on():
-            activity.steps, self._budget = 4, max(self._budget, 8)
-        if activity.steps <= 0 or self._budget <= 0:
-            self._end_scope_or_activity(activity, core)
-            return
-        activity.steps -= 1
-        act = self.rng.random()
-        scope = activity.scopes[-1] if activity.scopes else activity.finish
-        if act < 0.05:
-            self._send_uncounted(activity, core)
-        elif scope is None or (act < 0.15 and len(activity.scopes) < 3):
-            finish = core.open_finish(scope)
-            self.ledger.opened(finish, scope)
-            activity.scopes.append(finish)
-        elif act > 0.99 and scope.seq + scope.home:
-            # any but that of the program itself, which would have nothing to do any more
-            self._cancel(activity, core, scope)
-        elif act < 0.3:
-            self._spawn_here(activity, core, scope)
-        else:
-            self._spawn_away(activity, core, scope, waits=act > 0.8)
-
-    def _begins(self, activity: Activity, core: PlaceCore) -> bool:
-        """It is an activity's turn: it begins, unless its finish was cancelled while it waited."""
-        activity.begun = activity.finish is None or core.may_begin(activity.finish)
-        if activity.begun:
-            self.ledger.began(activity.number, activity.finish, activity.place)
-            return True
-        assert activity.finish is not None
-        self._runnable.remove(activity)
-        if activity.caller is None:
-            self.ledger.not_begun(activity.number, activity.finish)
-            self._perform(activity.place, core.ended(activity.finish))
-        else:
-            self._perform(activity.place, core.dropped(*activity.caller))
-        return False
-
-    def _cancel(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
-        self.ledger.cancelled.add(scope)
-        self.ledger.heard.add((activity.place, scope))
-        self._perform(activity.place, core.cancel(scope))
-
-    def _end_scope_or_activity(self, activity: Activity, core: PlaceCore) -> None:
-        if activity.scopes:
-            finish = activity.scopes.pop()
-            self.ledger.over(finish, -1)
-            self._block(activity, finish)
-            self._perform(activity.place, core.ended(finish))
-            return
-        self._runnable.remove(activity)
-        if activity.finish is None:
-            self.ledger.over(None, activity.number)
-            self._perform(activity.place, core.uncounted_ended())
-            return
-        error = b"error" if self.rng.random() < 0.1 else None
-        self.ledger.over(activity.finish, activity.number, failed=error is not None)
-        if activity.caller is None:
-            self._perform(activity.place, core.ended(activity.finish, error))
-        else:
-            src, spawn = activity.caller
-            self._perform(activity.place, core.answered(src, spawn, [b"value"], ok=True, error=error))
-
-    def _spawn_here(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
-        try:
-            core.spawn_here(scope)
-        except CancelledError:
-            return
-        self._budget -= 1
-        number = self.ledger.sent(scope, activity, activity.place)
-        self._runnable.append(Activity(number, activity.place, scope, None, appetite(self.rng, 2)))
-
-    def _spawn_away(self, activity: Activity, core: PlaceCore, scope: m.FinishId, *, waits: bool) -> None:
-        places = [info.place for info in core.membership.members.values() if info.place != activity.place]
-        if not places:
-            return
-        dst = self.rng.choice(places)
-        depth = self.rng.randint(0, 4)
-        number = self.ledger.spawned + 1
-        payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
-        try:
-            call, effects = core.spawn(scope, dst, payload, to_caller=waits)
-        except (PlaceGoneError, CancelledError):
-            return
-        self._budget -= 1
-        assert self.ledger.sent(scope, activity, dst) == number
-        self._sent[activity.place, call] = number, scope
-        self._perform(activity.place, effects)
-        if waits:
-            self._block(activity, call)
-
-    def _send_uncounted(self, activity: Activity, core: PlaceCore) -> None:
-        dst = self.rng.choice(sorted(core.membership.members))
-        depth = self.rng.randint(0, 2)
-        number = self.ledger.spawned + 1
-        payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
-        try:
-            if dst == activity.place:
-                core.uncounted_here()
-                effects: list[e.Effect] = [e.RunUncounted(dst, payload)]
-            else:
-                effects = core.uncounted(dst, payload)
-        except PlaceGoneError:
-            return
-        self._budget -= 1
-        assert self.ledger.sent(None, activity, dst) == number
-        self._perform(activity.place, effects)
-
     # the end ---------------------------------------------------------------------------------------------------------
 
     def _check_end(self) -> None:
-        assert not self._runnable, "activities are left"
-        stuck = [(a.number, a.place, a.blocked_on) for a in self._blocked]
+        assert not self.program.runnable, "activities are left"
+        stuck = [(a.number, a.place, a.blocked_on) for a in self.program.blocked]
         assert not stuck, f"activities wait for ever: {stuck}"
         self.ledger.check_end()
         assert self.reshape.step is Step.IDLE, f"an order hangs in step {self.reshape.step}"

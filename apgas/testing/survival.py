@@ -156,7 +156,8 @@ class SurvivalSimulation(Simulation):
             deliveries=deliveries,
             places_per_node=places_per_node,
         )
-        self.ledger = self.losses = SurvivalLedger()
+        assert isinstance(self.ledger, SurvivalLedger)
+        self.losses = self.ledger
         self.killed: list[int] = []
         self._due = sorted(self.rng.randint(0, deliveries) for _ in range(kills))
         if self.rng.random() < 0.3:
@@ -168,10 +169,13 @@ class SurvivalSimulation(Simulation):
     def _new_core(self, place: int, members: list[m.PlaceInfo], epoch: int) -> PlaceCore:
         return ResilientPlaceCore(place, members, epoch)
 
+    def _new_ledger(self) -> Ledger:
+        return SurvivalLedger()
+
     # the adversary ---------------------------------------------------------------------------------------------------
 
     def _choices(self) -> list[Callable[[], None]]:
-        if self._due and self.network.delivered >= self._due[0] and self._main_lives():
+        if self._due and self.network.delivered >= self._due[0] and self.program.main_lives:
             return [self._kill]
         return super()._choices()
 
@@ -205,8 +209,7 @@ class SurvivalSimulation(Simulation):
             self.network.send(Packet(victim, 0, None, []))
 
     def _end_process(self, place: int) -> None:
-        self._runnable = [activity for activity in self._runnable if activity.place != place]
-        self._blocked = [activity for activity in self._blocked if activity.place != place]
+        self.program.keep(lambda activity: activity.place != place)
         del self.cores[place]
         self.left.add(place)
 
@@ -273,11 +276,11 @@ class SurvivalSimulation(Simulation):
                     number, spawn = self._calls[here, call]
                     if spawn.to_caller and spawn.finish.home == here:
                         self.losses.told.add(number)
-                    self._unblock(here, call)
+                    self.program.unblock(here, call)
                 case e.FinishFired(finish):
                     if here not in self.losses.dead:
                         self.losses.fire_with_losses(effect)
-                    self._unblock(here, finish)
+                    self.program.unblock(here, finish)
                 case e.MembersChanged(died=died):
                     super()._perform(here, [effect])
                     for place in died:
@@ -299,7 +302,7 @@ class SurvivalSimulation(Simulation):
             if (dst, here) in self._cut:
                 self.losses.lost.add(number)
         if isinstance(message, m.Reply | m.Answer) and not payload:
-            self.losses.not_begun(*self._sent[dst, message.call])
+            self.losses.not_begun(*self.program.sent[dst, message.call])
         if dst in self.losses.dead and dst not in self.cores:
             return
         assert dst in self.known[here], f"place {here} sends {message} to {dst}, which it does not know yet"
@@ -347,12 +350,8 @@ class SurvivalSimulation(Simulation):
 
     # activities ------------------------------------------------------------------------------------------------------
 
-    def _begins(self, activity: Activity, core: PlaceCore) -> bool:
-        orphaned = activity.caller is not None and activity.caller[0] in core.membership.dead
-        if orphaned and activity.finish is not None and not core.may_begin(activity.finish):
-            # no answer will show that it was not started
-            self.losses.not_begun(activity.number, activity.finish)
-        return super()._begins(activity, core)
+    def _unheard(self, activity: Activity, core: PlaceCore) -> bool:
+        return activity.caller is not None and activity.caller[0] in core.membership.dead
 
     # the end ---------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 
 RELEASE = "trixie"
+RELEASES = {"bullseye", "bookworm", "trixie", "forky", "oldstable", "stable", "testing", "unstable", "sid"}
+"""Of which a machine may have one in its apt configuration: the mirror has the others, too."""
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "patchelf")
 DEADLINE_S = 600.0
 TRIES = 3
@@ -89,12 +91,13 @@ def _install(where: Path) -> None:
 
 def _mirror() -> str:
     """Return where this machine gets Debian's packages from."""
-    shown = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT) $(CREATED_BY)"]
+    # --no-release-info: as configured, whether or not `apt-get update` was ever called
+    shown = ["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]
     for line in _run(shown, "apt-get cannot say where packages come from").splitlines():
-        uri, codename, component, kind = [*line.split(), "", "", ""][:4]
-        if kind == "Packages" and component == "main" and codename.isalpha() and uri.rstrip("/").endswith("/debian"):
+        uri, release, component = [*line.split(), "", "", ""][:3]
+        if component == "main" and release in RELEASES:
             return uri
-    raise InstallError("the apt configuration of this machine names no mirror of Debian (a source .../debian, main)")
+    raise InstallError(f"this machine's apt configuration has no release of Debian ({', '.join(sorted(RELEASES))})")
 
 
 def _options(apt: Path) -> list[str]:

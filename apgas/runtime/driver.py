@@ -310,8 +310,7 @@ class Driver:
         """Change the core, and carry out what it asks for; ``soon``: messages may go a little later, with others."""
         with self.lock:
             rest = self._send(act(), soon=soon)
-        if rest:
-            self.interpret(rest)
+        self.interpret(rest)
 
     def carry_out(self, effects: Iterable[e.Effect]) -> None:
         """Interpret effects under the lock, which the caller holds; what needs no lock is done on another thread."""

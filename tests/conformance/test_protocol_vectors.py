@@ -78,7 +78,9 @@ class Scheduler:
         return self._session.receive(line.encode() + b"\n", 0.0)
 
     def orders(self, message: wire.ToJob) -> None:
-        """Do what the daemon does when it gives this order."""
+        """Do what the daemon does when it says this."""
+        if isinstance(message, wire.Answer):
+            return
         if isinstance(message, wire.Withdraw):
             assert self.link.open is not None
             self.link.open.withdrawn = True

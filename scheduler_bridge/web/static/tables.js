@@ -1,6 +1,7 @@
 // The tables: a row per job or order, kept from one picture to the next; only cells whose content differs are made anew.
 
-const FEW = 50;
+// On a narrow page a row takes several lines.
+const FEW = window.matchMedia("(max-width: 560px)").matches ? 15 : 50;
 
 export class Table {
   constructor(id) {

@@ -42,6 +42,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         resize_deadline_s: Seconds for a job to carry an order out.
         grace_s: Seconds between TERM and KILL when a job is ended.
         mpiexec: The MPI launcher.
+        user_jobs: How many jobs of one user wait and run at most; further ones are kept back.
         web: Where the live page is served (``[web]``).
         v1: Protocol v1's lines for administrators (``[v1]``).
     """
@@ -55,6 +56,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     resize_deadline_s: Annotated[float, Meta(gt=0)] | None = None
     grace_s: Annotated[float, Meta(ge=0)] | None = None
     mpiexec: str | None = None
+    user_jobs: Annotated[int, Meta(ge=1)] | None = None
     web: Web | None = None
     v1: V1 | None = None
 

@@ -26,6 +26,12 @@ _KEYS: Final = (
     "cwd",
     "env",
     "launch",
+    "hold",
+    "priority",
+    "after_ok",
+    "after_any",
+    "requeue",
+    "grace_s",
     "protocol",
     "rho",
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import typer
 from rich.table import Table
 
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
+from scheduler_bridge.live.requests import ChangeNode
 
 
 def register(app: typer.Typer) -> None:
@@ -13,11 +16,33 @@ def register(app: typer.Typer) -> None:
     app.command()(nodes)
 
 
-def nodes(state: StateOption = None, as_json: JsonOption = False) -> None:
-    """List the nodes and the job that each one works for.
+def nodes(
+    drain: Annotated[
+        list[str] | None, typer.Option("--drain", metavar="NODE", help="Give it no further jobs; its job goes on.")
+    ] = None,
+    resume: Annotated[
+        list[str] | None, typer.Option("--resume", metavar="NODE", help="Put it back into service.")
+    ] = None,
+    add: Annotated[list[str] | None, typer.Option("--add", metavar="NODE", help="Put a new one into service.")] = None,
+    down: Annotated[
+        list[str] | None, typer.Option("--down", metavar="NODE", help="Take it out of service; its job is lost.")
+    ] = None,
+    state: StateOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the nodes and the job that each one works for; before that, drain, resume, add or take down some.
 
-    Example: malleable nodes --json
+    Example: malleable nodes --drain node1
     """
+    wishes: list[tuple[Literal["drain", "resume", "down"], list[str] | None]] = [
+        ("resume", add),
+        ("resume", resume),
+        ("drain", drain),
+        ("down", down),
+    ]
+    for to, names_of in wishes:
+        for name in names_of or []:
+            client(state).manage(ChangeNode(node=name, to=to))
     snapshot = client(state).snapshot()
     if as_json:
         print_json(snapshot.nodes)

@@ -14,7 +14,7 @@ from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import JobStatus, Snapshot
 from scheduler_bridge.report import words
 
-_OPEN = ("waiting", "starting", "running", "ending")
+_OPEN = ("held", "waiting", "starting", "running", "ending")
 
 
 def register(app: typer.Typer) -> None:
@@ -75,13 +75,16 @@ def _row(job: JobStatus, now_s: float) -> list[str]:
         "-" if run_s is None else f"{run_s:.1f}",
         str(job.grows),
         str(job.shrinks),
-        _remark(job),
+        _remark(job, now_s),
     ]
 
 
-def _remark(job: JobStatus) -> str:
+def _remark(job: JobStatus, now_s: float) -> str:
     if job.state != "running" or job.progress is None:
-        return " ".join(job.reason.split())
+        reason = " ".join(job.reason.split())
+        if job.state == "waiting" and job.expected_start_s is not None:
+            return f"{reason}; starts within {words.seconds(max(0.0, job.expected_start_s - now_s))}"
+        return reason
     if job.progress_total:
         share = words.percent(job.progress / job.progress_total)
         return f"{share} of {words.large(job.progress_total)} {job.progress_unit}"

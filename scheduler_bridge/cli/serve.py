@@ -100,6 +100,7 @@ def serve(
         "cores_per_node": cores or file.cores,
         "resize_deadline_s": resize_deadline_s or file.resize_deadline_s,
         "grace_s": file.grace_s,
+        "user_jobs": file.user_jobs,
         "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
     }
     settings = DaemonConfig(

@@ -16,6 +16,8 @@ from scheduler_bridge.cli.jobfile import JobFile
 from scheduler_bridge.live import JobRequest, SubmitError
 from scheduler_bridge.live.template import resolve_program
 
+ENV_INDEX = "MALLEABLE_ARRAY_INDEX"
+_MOST = 10_000
 _OPTIONS = {
     "name": "--name",
     "job_class": "--class",
@@ -25,6 +27,8 @@ _OPTIONS = {
     "walltime_s": "--walltime",
     "environment": "--env",
     "launch": "--launch",
+    "priority": "--priority",
+    "grace_s": "--grace",
 }
 """Where the fields of a request come from."""
 
@@ -51,6 +55,23 @@ def submit(
     launch: Annotated[
         str | None, typer.Option("--launch", metavar="auto|mpiexec|direct", help="Start with mpiexec?")
     ] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Keep it back until malleable release.")] = False,
+    priority: Annotated[
+        int | None, typer.Option("--priority", help="Higher ones are considered first.", show_default="0")
+    ] = None,
+    after_ok: Annotated[
+        str | None, typer.Option("--after-ok", metavar="JOBS", help="Start after these completed, for example 3,5-7.")
+    ] = None,
+    after_any: Annotated[
+        str | None, typer.Option("--after-any", metavar="JOBS", help="Start after these ended, however they did.")
+    ] = None,
+    requeue: Annotated[bool, typer.Option("--requeue", help="Run it again if a node takes it along.")] = False,
+    grace_s: Annotated[
+        float | None, typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2")
+    ] = None,
+    array: Annotated[
+        str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
+    ] = None,
     state: StateOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,18 +88,55 @@ def submit(
         "walltime_s": walltime_s,
         "environment": _variables(env or []) or None,
         "launch": launch,
+        "hold": hold or None,
+        "priority": priority,
+        "after_ok": _numbers("--after-ok", after_ok),
+        "after_any": _numbers("--after-any", after_any),
+        "requeue": requeue or None,
+        "grace_s": grace_s,
     }
     given = {key: value for key, value in options.items() if value is not None}
     if len(command) == 1 and command[0].endswith(".toml"):
         if given:
             raise CliError("a job file and options", "the job file says it all", f"edit {command[0]}")
-        job_id = _submit_file(Path(command[0]), state)
+        submitted = [_submit_file(Path(command[0]), state)]
     else:
-        job_id = client(state).submit(_request(command, given))
+        request = _request(command, given)
+        members = [request] if array is None else _members(request, _numbers("--array", array) or ())
+        submitted = [client(state).submit(member) for member in members]
     if as_json:
-        print_json({"job": job_id})
+        print_json({"job": submitted[0]} if array is None else {"jobs": submitted})
     else:
-        typer.echo(job_id)
+        typer.echo("\n".join(str(job_id) for job_id in submitted))
+
+
+def _members(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
+    """Return the jobs of an array."""
+    return [
+        msgspec.structs.replace(
+            request,
+            name=f"{request.name}[{number}]",
+            environment={**request.environment, ENV_INDEX: str(number)},
+        )
+        for number in numbers
+    ]
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    """Read numbers such as 3,5-7."""
+    if text is None:
+        return None
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
+        numbers += range(int(first), int(last or first) + 1)
+        if len(numbers) > _MOST:
+            raise CliError(f"{option} {text}", f"at most {_MOST} numbers are taken", "give fewer")
+    if not numbers:
+        raise CliError(f"{option} {text}", "there is no number in it", f"for example {option} 1-3")
+    return tuple(numbers)
 
 
 def _submit_file(path: Path, state: Path | None) -> int:

@@ -14,8 +14,8 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
     effects: list[Effect] = []
     while state.deadlines and state.deadlines[0][0] <= now:
         _, job_id = heapq.heappop(state.deadlines)
-        job = state.jobs[job_id]
-        if job.state not in LIVE:
+        job = state.jobs.get(job_id)
+        if job is None or job.state not in LIVE:  # Over, or, after a node was lost, waiting again or withdrawn.
             continue
         state.changed = True
         if job.bound and job.started_s is not None and job.expected_end_s + state.settings.walltime_grace_s <= now:
@@ -27,6 +27,11 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
     return effects
 
 
+def _is_live(state: SchedulerState, job_id: int) -> bool:
+    job = state.jobs.get(job_id)
+    return job is not None and job.state in LIVE
+
+
 def passed(state: SchedulerState, now: float) -> None:
     """Note that a pass took place, and when the next periodic one is due."""
     interval_s = state.settings.pass_interval_s
@@ -35,7 +40,7 @@ def passed(state: SchedulerState, now: float) -> None:
 
 def arm(state: SchedulerState) -> list[Effect]:
     """Ask to be woken at the earliest thing due, unless that was asked for already."""
-    while state.deadlines and state.jobs[state.deadlines[0][1]].state not in LIVE:
+    while state.deadlines and not _is_live(state, state.deadlines[0][1]):
         heapq.heappop(state.deadlines)
     times = [state.deadlines[0][0]] if state.deadlines else []
     if state.next_pass_s is not None:

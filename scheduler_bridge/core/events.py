@@ -109,10 +109,30 @@ class NodeDown(msgspec.Struct, frozen=True, tag=True):
     node: str
 
 
-class CancelJob(msgspec.Struct, frozen=True, tag=True):
-    """The user or the operator wants the job gone."""
+class NodeDrained(msgspec.Struct, frozen=True, tag=True):
+    """The node takes no further jobs; one that holds it goes on there."""
+
+    node: str
+
+
+class JobWithdrawn(msgspec.Struct, frozen=True, tag=True):
+    """The waiting job is not to be considered: it is forgotten, until it may be submitted again."""
 
     job_id: int
+
+
+class JobMoved(msgspec.Struct, frozen=True, tag=True):
+    """The waiting job is to be considered before the job ``ahead_of``, or after all others if that does not wait."""
+
+    job_id: int
+    ahead_of: int | None
+
+
+class CancelJob(msgspec.Struct, frozen=True, tag=True):
+    """The user or the operator wants the job gone; ``reason`` is what a waiting one's end is put down to."""
+
+    job_id: int
+    reason: str = "cancelled while it waited"
 
 
 class WakeUp(msgspec.Struct, frozen=True, tag=True):
@@ -134,11 +154,14 @@ Event: TypeAlias = (
     | NodesLost
     | NodeUp
     | NodeDown
+    | NodeDrained
+    | JobWithdrawn
+    | JobMoved
     | CancelJob
     | WakeUp
 )
 
-BATCH_RANK: Final[dict[type, int]] = {JobEnded: 0, JobSubmitted: 2, CancelJob: 3, WakeUp: 4}
+BATCH_RANK: Final[dict[type, int]] = {JobEnded: 0, JobSubmitted: 2, JobMoved: 3, CancelJob: 3, WakeUp: 4}
 """Order within the events of one instant; all others rank 1 and keep their order.
 
 Ends come before submissions so that a new job sees the nodes that are free at its instant; a cancellation comes after

@@ -8,8 +8,10 @@ from scheduler_bridge.core.effects import Effect, Refuse
 from scheduler_bridge.core.events import (
     CancelJob,
     JobEnded,
+    JobMoved,
     JobStarted,
     JobSubmitted,
+    JobWithdrawn,
     MalleableEnded,
     MalleableReady,
 )
@@ -18,7 +20,9 @@ from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import wording
 
-JobEvent: TypeAlias = JobSubmitted | JobStarted | JobEnded | MalleableReady | MalleableEnded | CancelJob
+JobEvent: TypeAlias = (
+    JobSubmitted | JobStarted | JobEnded | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
+)
 PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
 """States in which a job's reports come too late to matter."""
 
@@ -43,8 +47,10 @@ def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
             _set_ready(state, job, ready=True)
         case MalleableEnded():
             _set_ready(state, job, ready=False)
+        case JobWithdrawn() | JobMoved():
+            _place(state, job, event)
         case CancelJob():
-            return _cancel(state, job, now)
+            return _cancel(state, job, event.reason, now)
         case _:
             assert_never(event)
     return []
@@ -52,7 +58,7 @@ def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
 
 def _submit(state: SchedulerState, event: JobSubmitted) -> list[Effect]:
     spec = event.job
-    if spec.job_id in state.jobs:
+    if (before := state.jobs.get(spec.job_id)) is not None and before.state is not JobState.ENDED:
         state.anomalies.append(f"job {spec.job_id} is submitted twice")
         return []
     if spec.min_nodes > len(state.pool):
@@ -62,6 +68,16 @@ def _submit(state: SchedulerState, event: JobSubmitted) -> list[Effect]:
     state.jobs[spec.job_id] = state.queue[spec.job_id] = job
     state.touch(job)
     return []
+
+
+def _place(state: SchedulerState, job: TrackedJob, event: JobWithdrawn | JobMoved) -> None:
+    """Take a waiting job out of the queue, or put it elsewhere."""
+    if job.state is not JobState.QUEUED:
+        state.anomalies.append(f"{event}, but the job is {job.state}")
+    elif isinstance(event, JobMoved):
+        state.move(job, event.ahead_of)
+    else:
+        state.withdraw(job)
 
 
 def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
@@ -91,10 +107,10 @@ def _set_ready(state: SchedulerState, job: TrackedJob, *, ready: bool) -> None:
     state.touch(job)
 
 
-def _cancel(state: SchedulerState, job: TrackedJob, now: float) -> list[Effect]:
+def _cancel(state: SchedulerState, job: TrackedJob, reason: str, now: float) -> list[Effect]:
     if job.state is JobState.ENDED:
         return []
     if job.state in (JobState.QUEUED, JobState.CLAIMING):
-        state.end(job, "cancelled", "cancelled while it waited", now)
+        state.end(job, "cancelled", reason, now)
         return []
     return state.kill(job, "cancelled", "cancelled")

@@ -6,26 +6,26 @@ from typing import TypeAlias, assert_never
 
 from scheduler_bridge.core import on_sharing
 from scheduler_bridge.core.effects import Effect
-from scheduler_bridge.core.events import NodeDown, NodeUp
+from scheduler_bridge.core.events import NodeDown, NodeDrained, NodeUp
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
 
-NodeEvent: TypeAlias = NodeUp | NodeDown
+NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained
 
 
 def apply(state: SchedulerState, event: NodeEvent) -> list[Effect]:
-    """Put a node into service or take it out; a job on a node that fails is ended, whatever its class."""
+    """Put a node into service or take it out; jobs on one that fails are ended, on one that is drained they go on."""
     match event:
         case NodeUp():
             state.pool.restore(event.node)
             state.changed = True
-        case NodeDown():
+        case NodeDown() | NodeDrained():
             if event.node not in state.pool:
                 state.anomalies.append(f"{event} is about an unknown node")
                 return []
             state.pool.fail(event.node)
             state.changed = True
-            return _lose(state, event.node)
+            return _lose(state, event.node) if isinstance(event, NodeDown) else []
         case _:
             assert_never(event)
     return []

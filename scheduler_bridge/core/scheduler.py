@@ -24,11 +24,14 @@ from scheduler_bridge.core.events import (
     EvolvingRequest,
     GrowCompleted,
     JobEnded,
+    JobMoved,
     JobStarted,
     JobSubmitted,
+    JobWithdrawn,
     MalleableEnded,
     MalleableReady,
     NodeDown,
+    NodeDrained,
     NodesLost,
     NodeUp,
     Outcome,
@@ -83,7 +86,7 @@ class SchedulerCore:
     def use(self, policy: Policy, settings: Settings) -> None:
         """Let another policy decide from the next event on, whatever that is; nodes keep their cores and jobs."""
         self._policy = policy
-        self._state.settings = replace(settings, cores_per_node=self._state.settings.cores_per_node)
+        self._state.adopt(replace(settings, cores_per_node=self._state.settings.cores_per_node))
         self._state.sharing.declare(getattr(policy, "jobs_per_node", 1))
         self._state.changed = True
 
@@ -102,6 +105,21 @@ class SchedulerCore:
     def held_nodes(self) -> int:
         """How many nodes jobs hold."""
         return self._state.pool.held
+
+    @property
+    def size(self) -> int:
+        """How many nodes the cluster has, whatever their state."""
+        return len(self._state.pool)
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """All nodes."""
+        return self._state.pool.names
+
+    @property
+    def waiting(self) -> Iterable[int]:
+        """The ids of the waiting jobs, in the order in which they are considered."""
+        return self._state.queue
 
     def state(self, job_id: int) -> JobState:
         """Where a job is in its life.
@@ -167,7 +185,9 @@ class SchedulerCore:
 
     def _apply(self, event: Event, now: float) -> list[Effect]:
         match event:
-            case JobSubmitted() | JobStarted() | JobEnded() | MalleableReady() | MalleableEnded() | CancelJob():
+            case JobSubmitted() | JobStarted() | JobEnded() | MalleableReady() | MalleableEnded():
+                return on_jobs.apply(self._state, event, now)
+            case JobWithdrawn() | JobMoved() | CancelJob():
                 return on_jobs.apply(self._state, event, now)
             case GrowCompleted() | ShrinkCompleted() | WorkersChanged() | ResizeFailed() | ResizeDeferred():
                 return on_resizes.answer(self._state, event, now)
@@ -175,7 +195,7 @@ class SchedulerCore:
                 return on_resizes.request(self._state, event, now)
             case NodesLost():
                 return on_resizes.lost(self._state, event, now)
-            case NodeUp() | NodeDown():
+            case NodeUp() | NodeDown() | NodeDrained():
                 return on_nodes.apply(self._state, event)
             case WakeUp():
                 self._state.armed_s = None  # whoever woke us early has forgotten the time asked for

@@ -109,7 +109,12 @@ class SchedulerState:
 
     def __post_init__(self) -> None:
         self.sharing = Sharing(Stacks(self.settings.cores_per_node))
-        cores, scaled = self.settings.cores_per_node, self.settings.walltime == "scaled"
+        self.adopt(self.settings)
+
+    def adopt(self, settings: Settings) -> None:
+        """Go on with these parameters; nodes are shared as before."""
+        self.settings = settings
+        cores, scaled = settings.cores_per_node, settings.walltime == "scaled"
         self._view = LiveView(self.pool, self.queue, self.active, cores, scaled=scaled)
 
     def view(self) -> LiveView:
@@ -157,6 +162,29 @@ class SchedulerState:
             left_s = max(0.0, job.expected_end_s - now)
             job.later_s += left_s * ((before / after) ** (1.0 - job.spec.rho) - 1.0)
             job.bound = False
+
+    def move(self, job: TrackedJob, ahead_of: int | None) -> None:
+        """Put a waiting job before another one, or last; what was promised to waiting jobs holds no more."""
+        self.reservations.clear()
+        del self.queue[job.spec.job_id]
+        others = dict(self.queue)
+        self.queue.clear()
+        for job_id, other in others.items():
+            if job_id == ahead_of:
+                self.queue[job.spec.job_id] = job
+            self.queue[job_id] = other
+        self.queue.setdefault(job.spec.job_id, job)
+        self._view.come_back(job.spec.job_id)
+        self.touch(job)
+
+    def withdraw(self, job: TrackedJob) -> None:
+        """Forget a waiting job."""
+        job_id = job.spec.job_id
+        del self.queue[job_id], self.jobs[job_id]
+        self.touched.pop(job_id, None)
+        self.reservations.pop(job_id, None)
+        self.stale[job_id] = job
+        self.changed = True
 
     def watch(self, job: TrackedJob, time_s: float) -> None:
         """Look at ``job`` again at ``time_s``."""

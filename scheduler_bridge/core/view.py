@@ -48,9 +48,9 @@ class LiveView(ClusterView):
         self._indices: list[_Order | _Total] = []
         self._lines: dict[Need, WaitingIndex] = {}
 
-    def __reduce__(self) -> tuple[type[LiveView], tuple[object, ...]]:
+    def __getstate__(self) -> dict[str, object]:
         """Pickle what it looks at; indices, whose keys may be any functions, are made again when they are asked for."""
-        return LiveView, (self._pool, self._queue.jobs, self._active)
+        return {**vars(self), "_running": None, "_orders": {}, "_totals": {}, "_lines": {}, "_indices": []}
 
     def refresh(
         self, stale: Mapping[int, TrackedJob], reservations: tuple[Reservation, ...], accuracy: Mapping[str, float]

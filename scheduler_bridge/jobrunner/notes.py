@@ -27,10 +27,17 @@ _KINDS: Final = ("claim", "start", "end")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the processes ended: ``status`` is the exit status (negative: a signal), None if none could be started."""
+    """How the processes ended.
+
+    Attributes:
+        status: The exit status (negative: a signal), None if none could be started.
+        reason: The story.
+        lost: Nobody saw the end: not the job's doing.
+    """
 
     status: int | None
     reason: str = ""
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from scheduler_bridge.live.requests import (
     Explained,
     Failure,
     JobRequest,
+    Manage,
     Recorded,
     Report,
     Resize,
@@ -100,7 +101,15 @@ class ControlClient:
         Raises:
             ControlError: No such policy, a wrong parameter, no daemon, or no answer.
         """
-        self._ask(Use(policy=policy, parameters=dict(parameters or {})), Done)
+        self.manage(Use(policy=policy, parameters=dict(parameters or {})))
+
+    def manage(self, request: Manage) -> str:
+        """Have something done that only a scheduler can do; return what was done.
+
+        Raises:
+            ControlError: It cannot be done, no daemon, or no answer.
+        """
+        return self._ask(request, Done).text
 
     def explain(self, job_id: int) -> Explanation:
         """Return why a job is where it is, and how that came about.

@@ -57,6 +57,7 @@ class DaemonConfig:
         grace_s: Time between TERM and KILL when a job is ended.
         mpiexec: The launcher; None: the one beside the running Python.
         reach: What the launcher is told about how to reach nodes; by default they are names on this machine.
+        user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
         limits: What a connection may cost.
     """
 
@@ -71,6 +72,7 @@ class DaemonConfig:
     grace_s: float = 2.0
     mpiexec: Path | None = None
     reach: tuple[str, ...] = ("-launcher", "fork")
+    user_jobs: int | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

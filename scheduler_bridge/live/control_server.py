@@ -23,12 +23,15 @@ from scheduler_bridge.live.requests import (
     AnyReply,
     AnyRequest,
     Cancel,
+    ChangeNode,
     Done,
     Explain,
     Explained,
     Failure,
+    Hold,
     JobRequest,
     Manage,
+    Prioritise,
     Recorded,
     Report,
     Resize,
@@ -180,7 +183,7 @@ class ControlServer:
                 return self._target.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
-            case Use():
+            case Use() | Hold() | Prioritise() | ChangeNode():
                 return self._manage(request)
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
@@ -195,6 +198,8 @@ class ControlServer:
             return Done(text=self._target.manage(request))
         except UnknownPolicyError as error:
             return Failure(reason=str(error), hint="malleable policies describes them")
+        except KeyError as error:
+            return Failure(reason=f"there is no job {error.args[0]}", hint="malleable queue lists the jobs")
         except (ValueError, TypeError) as error:
             return Failure(reason=str(error))
 

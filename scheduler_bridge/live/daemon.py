@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, assert_never
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation
@@ -19,7 +19,7 @@ from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver
 from scheduler_bridge.live.journal import Journal
-from scheduler_bridge.live.requests import JobRequest, Manage, Snapshot, SubmitError
+from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, Manage, Prioritise, Snapshot, SubmitError, Use
 from scheduler_bridge.live.restore import Restored, restore
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.store import Store, StoreError
@@ -152,7 +152,7 @@ class Daemon:
         """
         if self._stop_requested.is_set():
             raise SubmitError("the scheduler is ending")
-        return self._serving().submit(request)
+        return self._serving().desk.submit(request)
 
     def cancel(self, job_id: int) -> None:
         """End a job, waiting or running.
@@ -161,7 +161,7 @@ class Daemon:
             KeyError: There never was such a job.
             ValueError: It has ended.
         """
-        self._serving().cancel(job_id)
+        self._serving().desk.cancel(job_id)
 
     def resize(self, job_id: int, delta: int) -> int:
         """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.
@@ -197,7 +197,7 @@ class Daemon:
             UnknownPolicyError: There is none of this name.
             ValueError: A parameter is wrong.
         """
-        self._serving().use(policy, parameters)
+        self._serving().desk.use(policy, parameters)
 
     def manage(self, request: Manage) -> str:
         """Carry out what an operator wants; say what was done.
@@ -205,8 +205,22 @@ class Daemon:
         Raises:
             ValueError: It cannot be done.
         """
-        self.use(request.policy, request.parameters)
-        return f"{request.policy} decides from now on"
+        driver = self._serving()
+        match request:
+            case Use():
+                self.use(request.policy, request.parameters)
+                return f"{request.policy} decides from now on"
+            case Hold():
+                driver.desk.hold(request.job, request.held)
+                return f"job {request.job} is {'held' if request.held else 'released'}"
+            case Prioritise():
+                driver.desk.prioritise(request.job, request.priority)
+                return f"job {request.job} has priority {request.priority}"
+            case ChangeNode():
+                driver.desk.change_node(request.node, request.to)
+                return f"node {request.node}: {request.to}"
+            case _:
+                assert_never(request)
 
     def add_nodes(self, names: tuple[str, ...]) -> None:
         """Put nodes into service: new ones, or such as were out of it.

@@ -12,8 +12,9 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig
+from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.job_server import JobServer
-from scheduler_bridge.live.ledger import Held, JobFacts
+from scheduler_bridge.live.ledger import Held
 from scheduler_bridge.live.session import Heard, JobLink, OpenOrder, Trespassed
 
 _logger = logging.getLogger(__name__)

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
-from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig
+from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.dialogue import Dialogue
 from scheduler_bridge.live.entries import Entry
 from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
-from scheduler_bridge.live.requests import JobRequest, Snapshot, SubmitError
+from scheduler_bridge.live.requests import Snapshot
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import snapshot
-from scheduler_bridge.live.template import check_command, find_mpiexec
-from scheduler_bridge.model import InvalidJobError, JobSpec, wording
+from scheduler_bridge.live.template import find_mpiexec
+from scheduler_bridge.model import wording
 
 _logger = logging.getLogger(__name__)
 
@@ -69,12 +69,12 @@ class Driver:
         self._origin_s = origin_s
         self._thaw_rows = 0
         self._freeze_rows = _FREEZE_EVERY_ROWS
-        self._most_jobs = config.limits.open_jobs
         self._doomed: dict[int, str] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._closing = False
         self._broken = False
         self._change = asyncio.Event()
+        self.desk = Desk(ledger, self.handle, self.now_s, config.limits.open_jobs, config.user_jobs)
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
@@ -86,51 +86,6 @@ class Driver:
         """Seconds since this driver began; never goes back."""
         return max(self._ledger.at_s, self._loop.time() - self._origin_s)
 
-    def submit(self, request: JobRequest) -> int:
-        """Queue a job; return its id.
-
-        Raises:
-            SubmitError: It cannot run here.
-        """
-        if self._closing:
-            raise SubmitError("the scheduler is ending")
-        if len(self._ledger.jobs) >= self._most_jobs:
-            raise SubmitError(f"{self._most_jobs} jobs wait or run", why="that is as many as are taken")
-        low, wanted, high = request.bounds()
-        check_command(request)
-        job_id = self._ledger.next_job_id
-        try:
-            spec = JobSpec(
-                job_id=job_id,
-                name=request.name,
-                user=request.user,
-                job_class=request.job_class,
-                nodes=wanted,
-                min_nodes=low,
-                max_nodes=high,
-                walltime_s=request.walltime_s,
-                submit_s=self.now_s(),
-                command=request.command,
-                rho=request.rho,
-            )
-        except InvalidJobError as error:
-            raise SubmitError(str(error)) from None
-        for effect in self.handle(ev.JobSubmitted(spec), facts=[entries.Requested(job_id, request)]):
-            if isinstance(effect, fx.Refuse) and effect.job_id == job_id:
-                field = "min_nodes" if request.job_class == "malleable" else "nodes"
-                raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
-        return job_id
-
-    def cancel(self, job_id: int) -> None:
-        """End a job, waiting or running.
-
-        Raises:
-            KeyError: There never was such a job.
-            ValueError: It has ended.
-        """
-        self._require_open(job_id)
-        self.handle(ev.CancelJob(job_id))
-
     def resize(self, job_id: int, delta: int) -> int:
         """Have a malleable job grow or shrink as if it had asked for it; return the change that is ordered.
 
@@ -138,7 +93,9 @@ class Driver:
             KeyError: There never was such a job.
             ValueError: It cannot be resized so now.
         """
-        self._require_open(job_id)
+        self.desk.require_open(job_id)
+        if not self._ledger.jobs[job_id].admitted:
+            raise ValueError(f"job {job_id} is not resized: it waits")
         ordered, reason = self.dialogue.request(job_id, delta)
         if not ordered:
             raise ValueError(f"job {job_id} is not resized: {reason}")
@@ -152,21 +109,6 @@ class Driver:
         """
         return replace(self._ledger.core.explanation(job_id), now_s=self.now_s())
 
-    def _require_open(self, job_id: int) -> None:
-        if (ended := self._ledger.core.ended(job_id)) is not None:
-            raise ValueError(f"job {job_id} has ended already ({ended[0]})")
-
-    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
-        """Let another policy decide from now on.
-
-        Raises:
-            UnknownPolicyError: There is none of this name.
-            ValueError: A parameter is wrong.
-        """
-        policies.get(policy, **parameters)
-        text = f"{policy} decides from {self.now_s():.0f} s on"
-        self.handle(ev.WakeUp(), facts=[entries.Policy(policy, dict(parameters)), entries.Noted(text)])
-
     def note(self, *facts: entries.AnyFact) -> None:
         """Add what is no event to the log and the record."""
         self.handle(facts=facts)
@@ -178,7 +120,8 @@ class Driver:
         picture = ledger.core.snapshot()
         busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
         utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
-        return snapshot(picture, now_s, utilization, self.dialogue.progress)
+        kept = {job_id: self.desk.why_kept(job) for job_id, job in ledger.jobs.items() if not job.admitted}
+        return snapshot(picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept)
 
     async def durable(self) -> None:
         """Wait until the log has everything so far on disk (or the disk is known to take nothing)."""
@@ -202,13 +145,14 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return self._ledger.core.ended(job_id) is None
+        return job_id in self._ledger.jobs or self._ledger.core.ended(job_id) is None
 
     async def close(self) -> None:
         """Cancel every job and wait for the ends of the running ones."""
         self._closing = True
+        self.desk.close()
         # In one batch, so that no waiting job is started on nodes that a running one gives up.
-        events = [ev.CancelJob(job_id) for job_id in sorted(self._ledger.jobs)]
+        events = [event for job_id in sorted(self._ledger.jobs) for event in self.desk.cancelled(job_id)]
         if events and not self._broken:
             self.handle(*events)
         await self._journal.settled()
@@ -296,6 +240,8 @@ class Driver:
         self._freeze()
         self._change.set()
         self._change = asyncio.Event()
+        if not self._closing:
+            self.desk.judge()
         return effects
 
     def _freeze(self) -> None:
@@ -358,6 +304,8 @@ class Driver:
             event = ev.JobEnded(job_id, "failed", doom)
         elif ending.status == 0:
             event = ev.JobEnded(job_id, "completed")
+        elif ending.lost:
+            event = ev.JobEnded(job_id, "lost", ending.reason)
         else:
             event = ev.JobEnded(job_id, "failed", ending.reason)
         key = f"{job_id}.{self._ledger.jobs[job_id].attempt}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -22,6 +23,20 @@ class Requested(Fact, frozen=True, tag="requested"):
 
     job_id: int
     request: JobRequest
+
+
+class Held(Fact, frozen=True, tag="held"):
+    """A job is held back (or not any more)."""
+
+    job_id: int
+    held: bool
+
+
+class Prioritised(Fact, frozen=True, tag="prioritised"):
+    """A job has another priority from now on."""
+
+    job_id: int
+    priority: int
 
 
 class Answered(Fact, frozen=True, tag="answered"):
@@ -86,12 +101,13 @@ class Configured(Fact, frozen=True, tag="configured"):
     parameters: dict[str, Any]
 
 
-AnyFact: TypeAlias = Requested | Answered | Reported | Abandoned | Loss | Noted | Result | Policy | Configured
+AnyFact: TypeAlias = (
+    Requested | Held | Prioritised | Answered | Reported | Abandoned | Loss | Noted | Result | Policy | Configured
+)
 
-_EVENTS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in get_args(ev.Event)}
-_EFFECTS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in get_args(fx.Effect)}
+_EVENTS: Final = msgspec.json.Decoder(list[ev.Event])
+_EFFECTS: Final = msgspec.json.Decoder(list[fx.Effect])
 _FACTS: Final = msgspec.json.Decoder(list[AnyFact])
-_THINGS: Final = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 class BadEntryError(ValueError):
@@ -119,8 +135,7 @@ class Row:
 
 def encode(entry: Entry, effects: list[fx.Effect]) -> Row:
     """Return the entry as the log keeps it."""
-    facts = msgspec.json.encode(entry.facts).decode() if entry.facts else "[]"
-    return Row(entry.at_s, _encoded(entry.events), facts, _encoded(effects))
+    return Row(entry.at_s, _encoded(entry.events), _encoded(entry.facts), _encoded(effects))
 
 
 def decode(row: Row) -> tuple[Entry, list[fx.Effect]]:
@@ -130,22 +145,11 @@ def decode(row: Row) -> tuple[Entry, list[fx.Effect]]:
         BadEntryError: It is not that.
     """
     try:
-        facts = tuple(_FACTS.decode(row.facts)) if row.facts != "[]" else ()
-        entry = Entry(row.at_s, tuple(_decoded(row.events, _EVENTS)), facts)
-        return entry, _decoded(row.effects, _EFFECTS)
-    except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
-        raise BadEntryError(f"{type(error).__name__}: {error}") from None
+        entry = Entry(row.at_s, tuple(_EVENTS.decode(row.events)), tuple(_FACTS.decode(row.facts)))
+        return entry, _EFFECTS.decode(row.effects)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadEntryError(str(error)) from None
 
 
-def _encoded(things: tuple[ev.Event, ...] | list[fx.Effect]) -> str:
-    if not things:
-        return "[]"
-    return msgspec.json.encode(
-        [{"type": type(thing).__name__, **msgspec.to_builtins(thing)} for thing in things]
-    ).decode()
-
-
-def _decoded(text: str, kinds: dict[str, type[Any]]) -> list[Any]:
-    if text == "[]":
-        return []
-    return [msgspec.convert(thing, kinds[thing.pop("type")]) for thing in _THINGS.decode(text)]
+def _encoded(things: Sequence[object]) -> str:
+    return msgspec.json.encode(things).decode() if things else "[]"

@@ -90,7 +90,7 @@ class Executor:
             errors=str(self._folder.errors(job_id)),
             scratch=str(scratch_folder(mark)),
             launcher=starts_launcher(request),
-            grace_s=self._grace_s,
+            grace_s=self._grace_s if request.grace_s is None else request.grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
             limit_s=request.walltime_s * self._cores_per_node + _LIMIT_MARGIN_S,
             until_s=time.monotonic() + _CLAIM_S,
@@ -238,7 +238,7 @@ class _Run:
         if left:
             _logger.error("attempt %s: processes %s cannot be ended", self._launch.key, left)
         if self._notes.claimed:
-            return Ending(None, "its runner was killed, or the machine went down")
+            return Ending(None, "its runner was killed, or the machine went down", lost=True)
         return Ending(None, f"could not be started: {failure}")
 
     def _note_started(self) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobRow, JobState, SchedulerCore, settings_for
@@ -18,49 +18,20 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.entries import Entry
+from scheduler_bridge.live.gate import JobFacts, Verdict, verdicts
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.store import Era
+from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
 VERSION: Final = metadata.version("malleable-apgas")
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
+_ATTEMPTS: Final = 5
+"""How often a job is run at most that is lost each time."""
 
 
 class DivergedError(Exception):
     """The log's effects are not those that this software comes to; the text says where."""
-
-
-@dataclass(slots=True)
-class JobFacts:
-    """What the core does not know of a job that has not ended.
-
-    Attributes:
-        request: What its user asked for.
-        attempt: How often it was started.
-        phase: What it said of its handler: nothing yet, that it is ready, or that it takes no orders any more.
-        abandoned: Grow orders whose outcome came too late.
-        losses: Number of its last loss of nodes.
-        answers: How its own requests for nodes were answered: nodes and reason.
-    """
-
-    request: JobRequest
-    attempt: int = 0
-    phase: Literal["silent", "ready", "disabled"] = "silent"
-    abandoned: set[int] = field(default_factory=set)
-    losses: int = -1
-    answers: dict[int, tuple[int, str]] = field(default_factory=dict)
-
-    def learn(self, fact: entries.Abandoned | entries.Loss | entries.Answered) -> None:
-        """Take in what is said about the job."""
-        match fact:
-            case entries.Abandoned():
-                self.abandoned.add(fact.order)
-            case entries.Loss():
-                self.losses = fact.loss
-            case entries.Answered():
-                self.answers[fact.request] = (fact.granted, fact.reason)
-            case _:
-                assert_never(fact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +61,8 @@ class Ledger:
         self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at)
         self.jobs: dict[int, JobFacts] = {}
         self.next_job_id = era.first_job
+        self.prioritised = False
+        self._gate_moved = True
         self.at_s = 0.0
         self.busy_node_s = 0.0
         self.policy = entries.Policy(era.policy, era.parameters)
@@ -102,7 +75,7 @@ class Ledger:
             Exception: The core or a policy contradicts itself; the entry must not be kept.
         """
         for fact in entry.facts:
-            self._before(fact)
+            self._before(fact, entry.at_s)
         effects = self._handle(entry) if entry.events else []
         for fact in entry.facts:
             self._after(fact)
@@ -127,6 +100,20 @@ class Ledger:
                 nodes = tuple(node for node in row.nodes if node not in arriving)
                 found.append(Held(row, self.jobs[row.spec.job_id], nodes))
         return found
+
+    def ended(self, job_id: int) -> ev.Outcome | None:
+        """How a job ended; None if it has not, or is not known."""
+        if job_id in self.jobs:
+            return None
+        judged = self._judged(job_id)
+        return judged.outcome if judged is not None else None
+
+    def verdicts(self, user_jobs: int | None) -> list[Verdict]:
+        """Return what is to become now of jobs that were kept back."""
+        if not self._gate_moved:
+            return []
+        self._gate_moved = False
+        return verdicts(self.jobs, self.ended, user_jobs)
 
     # snapshots ------------------------------------------------------------------------------------------------------
 
@@ -165,19 +152,13 @@ class Ledger:
         return effects
 
     def _observe(self, at_s: float, event: ev.Event, effects: Iterable[fx.Effect]) -> None:
-        match event:
-            case ev.JobEnded(job_id=job_id):
-                # As the core judges: what a job was killed for counts more than its exit status.
-                self.recorder.observe(at_s, self._judged(job_id) or event, effects)
-                self.jobs.pop(job_id, None)
-                return
-            case ev.JobSubmitted(job=spec):
-                self.next_job_id = max(self.next_job_id, spec.job_id + 1)
-            case ev.MalleableReady(job_id=job_id) | ev.MalleableEnded(job_id=job_id):
-                if job_id in self.jobs:
-                    self.jobs[job_id].phase = "ready" if isinstance(event, ev.MalleableReady) else "disabled"
-            case _:
-                pass
+        if isinstance(event, ev.JobEnded):
+            # As the core judges: what a job was killed for counts more than its exit status.
+            ended = self._judged(event.job_id) or event
+            self.recorder.observe(at_s, ended, effects)
+            self._over(event.job_id, ended.outcome)
+            return
+        self._follow(event)
         self.recorder.observe(at_s, event, effects)
         if isinstance(event, ev.JobSubmitted):
             for effect in effects:
@@ -187,7 +168,29 @@ class Ledger:
             judged = self._judged(event.job_id)
             if judged is not None:  # A waiting job ends at once; no other event says so.
                 self.recorder.observe(at_s, judged)
-                del self.jobs[event.job_id]
+                self._over(event.job_id, judged.outcome)
+
+    def _follow(self, event: ev.Event) -> None:
+        """Keep up with what a job that has not ended says, and with whether the core knows of it."""
+        if isinstance(event, ev.JobSubmitted):
+            self.next_job_id = max(self.next_job_id, event.job.job_id + 1)
+            if event.job.job_id in self.jobs:
+                self.jobs[event.job.job_id].admitted = True
+        elif isinstance(event, ev.JobWithdrawn | ev.MalleableReady | ev.MalleableEnded) and event.job_id in self.jobs:
+            job = self.jobs[event.job_id]
+            if isinstance(event, ev.JobWithdrawn):
+                job.admitted, self._gate_moved = False, True
+            else:
+                job.phase = "ready" if isinstance(event, ev.MalleableReady) else "disabled"
+
+    def _over(self, job_id: int, outcome: ev.Outcome) -> None:
+        """A job has ended; one that is to be run again waits."""
+        job = self.jobs.get(job_id)
+        self._gate_moved = True
+        if job is not None and outcome == "lost" and job.request.requeue and job.attempt < _ATTEMPTS:
+            job.wait_again()
+        else:
+            self.jobs.pop(job_id, None)
 
     def _judged(self, job_id: int) -> ev.JobEnded | None:
         try:
@@ -196,11 +199,30 @@ class Ledger:
             return None
         return ev.JobEnded(job_id, *ended) if ended is not None else None
 
-    def _before(self, fact: entries.AnyFact) -> None:
+    def _change(self, fact: entries.Held | entries.Prioritised) -> None:
+        job = self.jobs.get(fact.job_id)
+        if job is None:
+            return
+        if isinstance(fact, entries.Held):
+            job.held = fact.held
+        else:
+            job.priority = fact.priority
+            self.prioritised = True
+        self._gate_moved = True
+
+    def _before(self, fact: entries.AnyFact, at_s: float) -> None:
         """Take in what the core's decision depends on."""
         match fact:
             case entries.Requested():
-                self.jobs[fact.job_id] = JobFacts(fact.request)
+                spec = spec_of(fact.job_id, fact.request, at_s)
+                self.jobs[fact.job_id] = JobFacts(
+                    fact.request, spec, held=fact.request.hold, priority=fact.request.priority
+                )
+                self.next_job_id = max(self.next_job_id, fact.job_id + 1)
+                self.prioritised = self.prioritised or fact.request.priority != 0
+                self._gate_moved = True
+            case entries.Held() | entries.Prioritised():
+                self._change(fact)
             case entries.Policy():
                 self.policy = fact
                 self.core.use(policies.get(fact.policy, **fact.parameters), settings_for(fact.policy))
@@ -210,11 +232,11 @@ class Ledger:
     def _after(self, fact: entries.AnyFact) -> None:
         """Take in what is said about what the entry's events led to."""
         match fact:
-            case entries.Requested() | entries.Policy():
+            case entries.Requested() | entries.Policy() | entries.Held() | entries.Prioritised():
                 pass
             case entries.Abandoned() | entries.Loss() | entries.Answered():
                 if (job := self.jobs.get(fact.job_id)) is not None:
-                    job.learn(fact)
+                    _learn(job, fact)
             case entries.Configured():
                 self.configured = fact
             case entries.Noted():
@@ -227,3 +249,30 @@ class Ledger:
                     self.recorder.note_measured(fact.job_id, fact.order, fact.seconds, fact.phases)
             case _:
                 assert_never(fact)
+
+
+def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
+    """Return a request as the core reads it.
+
+    Raises:
+        SubmitError: The bounds contradict each other.
+        InvalidJobError: No cluster could run it.
+    """
+    low, wanted, high = request.bounds()
+    return JobSpec(
+        job_id=job_id, name=request.name, user=request.user, job_class=request.job_class, nodes=wanted,
+        min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s, command=request.command,
+        rho=request.rho,
+    )  # fmt: skip
+
+
+def _learn(job: JobFacts, fact: entries.Abandoned | entries.Loss | entries.Answered) -> None:
+    match fact:
+        case entries.Abandoned():
+            job.abandoned.add(fact.order)
+        case entries.Loss():
+            job.losses = fact.loss
+        case entries.Answered():
+            job.answers[fact.request] = (fact.granted, fact.reason)
+        case _:
+            assert_never(fact)

@@ -41,6 +41,12 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         launch: "mpiexec" prepends the launcher, "direct" does not, "auto" prepends it unless the command is itself an
             MPI launcher or has a placeholder.
         protocol: What the program speaks: "v2" (nothing, if it is rigid), or "v1", the published Java system's text.
+        hold: Keep it back until it is released.
+        priority: Jobs with a higher one are considered first.
+        after_ok: Jobs that are to complete before; if one does not, this one is cancelled.
+        after_any: Jobs that are to end before, however they do.
+        requeue: Run it again if it is lost with a node or a machine.
+        grace_s: Time between TERM and KILL when it is ended; None: the scheduler's.
         rho: How far the speedup stays behind the nodes, n^(1 - rho); for policies that ask for it.
     """
 
@@ -56,6 +62,12 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     environment: dict[str, Word] = {}
     launch: Launch = "auto"
     protocol: Protocol = "v2"
+    hold: bool = False
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
+    after_ok: Annotated[tuple[int, ...], Meta(max_length=10_000)] = ()
+    after_any: Annotated[tuple[int, ...], Meta(max_length=10_000)] = ()
+    requeue: bool = False
+    grace_s: Annotated[float, Meta(ge=0, le=3600)] | None = None
     rho: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
     def bounds(self) -> tuple[int, int, int]:
@@ -127,6 +139,27 @@ class Use(Request, frozen=True, tag="use", kw_only=True):
     parameters: dict[str, Any] = {}
 
 
+class Hold(Request, frozen=True, tag="hold", kw_only=True):
+    """Keep a waiting job back, or (``held`` false) release it; answered by ``Done``."""
+
+    job: Annotated[int, Meta(ge=0)]
+    held: bool = True
+
+
+class Prioritise(Request, frozen=True, tag="prioritise", kw_only=True):
+    """Give a waiting job another priority; answered by ``Done``."""
+
+    job: Annotated[int, Meta(ge=0)]
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+
+
+class ChangeNode(Request, frozen=True, tag="node", kw_only=True):
+    """Drain a node, put it (back) into service (it may be new), or take it down at once; answered by ``Done``."""
+
+    node: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.\-]{1,255}$")]
+    to: Literal["drain", "resume", "down"]
+
+
 class Report(Request, frozen=True, tag="report"):
     """Give the record of the run so far; answered by ``Recorded``."""
 
@@ -136,10 +169,17 @@ class Shutdown(Request, frozen=True, tag="shutdown"):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """One node: free (no job), held by a job, or down; ``releasing``: a shrink order under way wishes it back."""
+    """One node.
+
+    Attributes:
+        name: Its name.
+        state: Idle (no job), busy, draining (its job is its last one, for now), or down.
+        job: The job that holds it.
+        releasing: A shrink order under way wishes it back.
+    """
 
     name: str
-    state: Literal["idle", "busy", "down"]
+    state: Literal["idle", "busy", "draining", "down"]
     job: int | None = None
     releasing: bool = False
 
@@ -147,7 +187,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
 class JobStatus(msgspec.Struct, frozen=True):
     """One job; times in seconds on the daemon's clock (``Snapshot.now_s``).
 
-    ``state``: waiting, starting, running, ending, or how it ended (completed, failed, cancelled, timeout, lost).
+    ``state``: held, waiting, starting, running, ending, or how it ended (completed, failed, cancelled, timeout, lost).
     """
 
     job: int
@@ -173,6 +213,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     progress: float | None = None
     progress_total: float | None = None
     progress_unit: str = ""
+    priority: int = 0
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
@@ -229,9 +270,9 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
     hint: str = ""
 
 
-Manage: TypeAlias = Use
-"""What operators ask for, beyond single jobs."""
-AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Use | Explain | Report | Shutdown
+Manage: TypeAlias = Use | Hold | Prioritise | ChangeNode
+"""What only a scheduler can do, not whoever runs a single program."""
+AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Manage | Explain | Report | Shutdown
 AnyReply: TypeAlias = Submitted | Snapshot | Done | Explained | Recorded | Failure
 
 REQUESTS: Final = msgspec.json.Decoder(AnyRequest)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+import msgspec
+
 from apgas.malleability.orders import Progress
-from scheduler_bridge.core import JobRow, JobState, NodeRow
+from scheduler_bridge.core import JobRow, JobState, NodeRow, NodeState
 from scheduler_bridge.core import Snapshot as CoreSnapshot
+from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.requests import JobStatus, NodeStatus, Snapshot
 
 _STATES = {
@@ -22,21 +25,43 @@ _STATES = {
 }
 
 
-def snapshot(picture: CoreSnapshot, now_s: float, utilization: float, progress: Mapping[int, Progress]) -> Snapshot:
-    """Return the picture for users at ``now_s``."""
+def snapshot(
+    picture: CoreSnapshot,
+    now_s: float,
+    utilization: float,
+    progress: Mapping[int, Progress],
+    facts: Mapping[int, JobFacts],
+    kept: Mapping[int, str],
+) -> Snapshot:
+    """Return the picture for users at ``now_s``; ``kept`` says why jobs are kept back that the core does not see."""
+    jobs = {row.spec.job_id: _job(row, progress.get(row.spec.job_id)) for row in picture.jobs}
+    jobs.update({job_id: _kept(facts[job_id], reason) for job_id, reason in kept.items()})
+    for job_id, job in facts.items():
+        if job.priority and job_id in jobs:
+            jobs[job_id] = msgspec.structs.replace(jobs[job_id], priority=job.priority)
     return Snapshot(
         now_s=now_s,
         policy=picture.policy,
         utilization=utilization,
         nodes=tuple(_node(row) for row in picture.nodes),
-        jobs=tuple(_job(row, progress.get(row.spec.job_id)) for row in picture.jobs),
+        jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
     )
 
 
+def _kept(job: JobFacts, reason: str) -> JobStatus:
+    spec = job.spec
+    return JobStatus(
+        job=spec.job_id, name=spec.name, user=spec.user, job_class=spec.job_class,
+        state="held" if job.held else "waiting", nodes=(), wanted_nodes=spec.nodes, min_nodes=spec.min_nodes,
+        max_nodes=spec.max_nodes, walltime_s=spec.walltime_s, submit_s=spec.submit_s, start_s=None, end_s=None,
+        grows=0, shrinks=0, reason=reason,
+    )  # fmt: skip
+
+
 def _node(row: NodeRow) -> NodeStatus:
-    state: Literal["idle", "busy", "down"] = "busy" if row.job_id is not None else "idle"
-    if row.state == "down":
-        state = "down"
+    state: Literal["idle", "busy", "draining", "down"] = "busy" if row.job_id is not None else "idle"
+    if row.state in (NodeState.DOWN, NodeState.LOST):
+        state = "down" if row.job_id is None else "draining"
     return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing)
 
 

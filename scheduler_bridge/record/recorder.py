@@ -150,6 +150,9 @@ class Recorder:
 
     def _event(self, event: ev.Event, at_s: float) -> None:  # noqa: C901 - one arm an event
         match event:
+            case ev.JobSubmitted(job=spec) if spec.job_id in self._jobs:
+                again = self._jobs[spec.job_id].record  # It was lost, or held back, and waits once more.
+                again.state, again.reason, again.start_s, again.end_s = "waiting", "", None, None
             case ev.JobSubmitted(job=spec):
                 self._jobs[spec.job_id] = _Watched(
                     JobRecord(

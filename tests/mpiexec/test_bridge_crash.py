@@ -156,7 +156,7 @@ def test_a_killed_runner_is_noticed(cluster: Cluster) -> None:
     os.kill(int(str(claim.readlink()).partition(".")[0]), signal.SIGKILL)
     second = cluster.serve()
     job = cluster.await_all(1).job(job_id)
-    assert (job.state, job.reason) == ("failed", "its runner was killed, or the machine went down")
+    assert (job.state, job.reason) == ("lost", "its runner was killed, or the machine went down")
     cluster.stop(second)
 
 

@@ -275,7 +275,7 @@ def test_bad_usage_of_serve(state: Path, malleable: Malleable, tmp_path: Path) -
     malleable("unknown-command", code=2)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "shutdown", "history", "policy"])
+@pytest.mark.parametrize("command", [*COMMANDS, "shutdown", "history", "policy", "hold", "release", "priority"])
 def test_help_begins_with_a_sentence_and_has_an_example(command: str, malleable: Malleable) -> None:
     lines = [line.strip() for line in malleable(command, "--help").splitlines() if line.strip()]
     assert lines[0].startswith(f"Usage: malleable {command}")

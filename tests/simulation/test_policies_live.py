@@ -144,7 +144,7 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, Pr
     try:
         while submitted < JOBS or not driver.is_idle():
             if submitted < JOBS and (not jobs.todo or rng.random() < 0.3):
-                driver.submit(request(rng, submitted))
+                driver.desk.submit(request(rng, submitted))
                 submitted += 1
                 await driver.durable()
                 continue

@@ -23,4 +23,4 @@ def test_progress_is_said_in_words(state: str, progress: float | None, total: fl
         max_nodes=2, walltime_s=60.0, submit_s=0.0, start_s=0.0, end_s=None, grows=0, shrinks=0,
         reason="told to grow by 1 node:\nidle nodes", progress=progress, progress_total=total, progress_unit="nodes",
     )  # fmt: skip
-    assert _remark(job) == remark
+    assert _remark(job, 0.0) == remark

@@ -1,0 +1,191 @@
+"""What users and operators ask for, as events: submissions, cancellations, holds, priorities, nodes, the policy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import JobState
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live import entries
+from scheduler_bridge.live.dialogue import Handle
+from scheduler_bridge.live.gate import JobFacts, ahead_of, blocked, crowded
+from scheduler_bridge.live.ledger import Ledger, spec_of
+from scheduler_bridge.live.requests import JobRequest, SubmitError
+from scheduler_bridge.live.template import check_command
+from scheduler_bridge.model import InvalidJobError, wording
+
+
+class Desk:
+    """Takes wishes.
+
+    Args:
+        ledger: What is known.
+        handle: Reports events.
+        now_s: The scheduler's clock.
+        most_jobs: How many jobs wait and run at most.
+        user_jobs: How many jobs of one user wait and run at most.
+    """
+
+    def __init__(
+        self, ledger: Ledger, handle: Handle, now_s: Callable[[], float], most_jobs: int, user_jobs: int | None
+    ) -> None:
+        self._ledger = ledger
+        self._most_jobs = most_jobs
+        self._now_s = now_s
+        self._handle = handle
+        self._user_jobs = user_jobs
+        self._closing = False
+
+    def close(self) -> None:
+        """Take no further jobs."""
+        self._closing = True
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; return its id.
+
+        Raises:
+            SubmitError: It cannot run here.
+        """
+        if self._closing:
+            raise SubmitError("the scheduler is ending")
+        if len(self._ledger.jobs) >= self._most_jobs:
+            raise SubmitError(f"{self._most_jobs} jobs wait or run", why="that is as many as are taken")
+        check_command(request)
+        job_id = self._ledger.next_job_id
+        asked = entries.Requested(job_id, request)
+        try:
+            spec = spec_of(job_id, request, self._now_s())
+        except InvalidJobError as error:
+            raise SubmitError(str(error)) from None
+        if self._is_kept_back(request):
+            self._handle(facts=[asked])
+            return job_id
+        events = [ev.JobSubmitted(spec), *self._placed(JobFacts(request, spec, priority=request.priority))]
+        for effect in self._handle(*events, facts=[asked]):
+            if isinstance(effect, fx.Refuse) and effect.job_id == job_id:
+                field = "min_nodes" if request.job_class == "malleable" else "nodes"
+                raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
+        return job_id
+
+    def _is_kept_back(self, request: JobRequest) -> bool:
+        """Whether the core is not to hear of a job yet; raises if it never could."""
+        for field, others in (("after_ok", request.after_ok), ("after_any", request.after_any)):
+            for other in others:
+                if other not in self._ledger.jobs and self._ledger.ended(other) is None:
+                    raise SubmitError(f"there is no job {other} to come after", field=field)
+        waits = request.hold or request.after_ok or request.after_any
+        crowd = crowded(request, self._ledger.jobs.values(), self._user_jobs)
+        nodes = self._ledger.core.size
+        if (waits or crowd) and (least := request.bounds()[0]) > nodes:
+            raise SubmitError(
+                f"the job needs {wording.nodes(least)}, the cluster has {nodes}", hint="ask for fewer nodes"
+            )
+        return bool(waits or crowd)
+
+    def _placed(self, job: JobFacts) -> list[ev.Event]:
+        """The event that puts a job that comes into the queue before those of lower priority, if there are any."""
+        if not (self._ledger.prioritised or job.priority):
+            return []
+        ahead = ahead_of(job, self._ledger.core.waiting, self._ledger.jobs)
+        return [ev.JobMoved(job.spec.job_id, ahead)] if ahead is not None else []
+
+    def judge(self) -> None:
+        """Let jobs that were kept back into the queue, or end them, where that is due."""
+        if self._closing:
+            return
+        for verdict in self._ledger.verdicts(self._user_jobs):
+            submitted = ev.JobSubmitted(verdict.job.spec)
+            if verdict.admitted:
+                self._handle(submitted, *self._placed(verdict.job))
+            else:
+                self._handle(submitted, ev.CancelJob(verdict.job.spec.job_id, verdict.reason))
+
+    def hold(self, job_id: int, held: bool) -> None:
+        """Keep a waiting job back, or release it.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It does not wait.
+        """
+        job = self._waiting(job_id)
+        events = [ev.JobWithdrawn(job_id)] if held and job.admitted else []
+        self._handle(*events, facts=[entries.Held(job_id, held)])
+
+    def prioritise(self, job_id: int, priority: int) -> None:
+        """Give a waiting job another priority.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It does not wait.
+        """
+        job = self._waiting(job_id)
+        events: list[ev.Event] = []
+        if job.admitted:
+            moved = dataclasses.replace(job, priority=priority)
+            events = [ev.JobMoved(job_id, ahead_of(moved, self._ledger.core.waiting, self._ledger.jobs))]
+        self._handle(*events, facts=[entries.Prioritised(job_id, priority)])
+
+    def change_node(self, node: str, to: Literal["drain", "resume", "down"]) -> None:
+        """Drain a node, put it (back) into service, or take it down at once.
+
+        Raises:
+            ValueError: There is no such node to be drained or taken down.
+        """
+        if to != "resume" and node not in self._ledger.core.nodes:
+            raise ValueError(f"there is no node {node}")
+        event: ev.Event = ev.NodeUp(node)
+        if to != "resume":
+            event = ev.NodeDrained(node) if to == "drain" else ev.NodeDown(node)
+        self._handle(event)
+
+    def _waiting(self, job_id: int) -> JobFacts:
+        self.require_open(job_id)
+        job = self._ledger.jobs[job_id]
+        if job.admitted and self._ledger.core.state(job_id) is not JobState.QUEUED:
+            raise ValueError(f"job {job_id} does not wait any more, it is {self._ledger.core.state(job_id)}")
+        return job
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has ended.
+        """
+        self.require_open(job_id)
+        self._handle(*self.cancelled(job_id))
+
+    def cancelled(self, job_id: int) -> list[ev.Event]:
+        """The events that end a job."""
+        job = self._ledger.jobs[job_id]
+        submitted = [] if job.admitted else [ev.JobSubmitted(job.spec)]  # So that the record has it.
+        return [*submitted, ev.CancelJob(job_id)]
+
+    def require_open(self, job_id: int) -> None:
+        """See that a job has not ended.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has.
+        """
+        if job_id not in self._ledger.jobs and (ended := self._ledger.core.ended(job_id)) is not None:
+            raise ValueError(f"job {job_id} has ended already ({ended[0]})")
+
+    def why_kept(self, job: JobFacts) -> str:
+        """Say why a job does not reach the core yet."""
+        return blocked(job, self._ledger.ended) or crowded(job.request, self._ledger.jobs.values(), self._user_jobs)
+
+    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            UnknownPolicyError: There is none of this name.
+            ValueError: A parameter is wrong.
+        """
+        policies.get(policy, **parameters)
+        text = f"{policy} decides from {self._now_s():.0f} s on"
+        self._handle(ev.WakeUp(), facts=[entries.Policy(policy, dict(parameters)), entries.Noted(text)])

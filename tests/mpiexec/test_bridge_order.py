@@ -1,0 +1,151 @@
+"""Jobs that are held, moved, chained, repeated; nodes that are drained; users that have enough."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.daemons import PATIENCE_S, perform, replace_request, rigid, until
+
+from scheduler_bridge.cli.app import run
+from scheduler_bridge.live import Daemon, DaemonConfig, SubmitError
+from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, Prioritise
+
+
+def logs(file: Path, word: str, nodes: int = 3, **fields: object) -> JobRequest:
+    """A job that adds a word to a file."""
+    request = JobRequest(name=word, command=("/bin/sh", "-c", f"echo {word} >> {file}"), nodes=nodes, launch="direct")
+    return replace_request(request, **fields)
+
+
+def test_jobs_come_in_the_order_that_is_wished(config: DaemonConfig, tmp_path: Path) -> None:
+    file = tmp_path / "words"
+
+    async def play(daemon: Daemon) -> None:
+        blocker = daemon.submit(rigid(3, "/bin/sleep", "1000"))
+        held = daemon.submit(logs(file, "held", hold=True))
+        last = daemon.submit(logs(file, "last"))
+        late = daemon.submit(logs(file, "late", priority=5))
+        first = daemon.submit(logs(file, "first"))
+        assert daemon.manage(Prioritise(job=first, priority=9)) == f"job {first} has priority 9"
+        assert daemon.manage(Hold(job=late)) == f"job {late} is held"
+        states = {job.job: (job.state, job.reason) for job in daemon.snapshot().jobs}
+        assert states[held] == states[late] == ("held", "it is held")
+        with pytest.raises(ValueError, match="does not wait"):
+            daemon.manage(Hold(job=blocker))
+        daemon.manage(Hold(job=held, held=False))
+        daemon.cancel(blocker)
+        await until(daemon, lambda: daemon.snapshot().job(last).state == "completed")
+        daemon.cancel(late)
+        assert daemon.snapshot().job(late).state == "cancelled"
+
+    perform(config, play)
+    assert file.read_text().split() == ["first", "held", "last"]
+
+
+def test_jobs_come_after_others(config: DaemonConfig, tmp_path: Path) -> None:
+    file = tmp_path / "words"
+
+    async def play(daemon: Daemon) -> None:
+        fails = daemon.submit(rigid(1, "/bin/false"))
+        good = daemon.submit(logs(file, "good", nodes=1))
+        anyway = daemon.submit(logs(file, "anyway", after_any=(fails, good)))
+        never = daemon.submit(logs(file, "never", after_ok=(fails,)))
+        then = daemon.submit(logs(file, "then", after_ok=(anyway,)))
+        orphan = daemon.submit(logs(file, "orphan", after_ok=(never,)))
+        with pytest.raises(SubmitError, match="no job 77"):
+            daemon.submit(logs(file, "x", after_any=(77,)))
+        with pytest.raises(SubmitError, match="4 nodes"):
+            daemon.submit(logs(file, "x", nodes=4, after_any=(good,)))
+        await daemon.idle()
+        ends = {job.job: (job.state, job.reason) for job in daemon.snapshot().jobs}
+        assert ends[then] == ("completed", "")
+        assert ends[never] == ("cancelled", f"job {fails} did not complete")
+        assert ends[orphan] == ("cancelled", f"job {never} did not complete")
+
+    perform(config, play)
+    assert file.read_text().split() == ["good", "anyway", "then"]
+
+
+def test_a_job_is_run_again_when_its_node_is_lost(config: DaemonConfig, tmp_path: Path) -> None:
+    file = tmp_path / "words"
+
+    async def play(daemon: Daemon) -> None:
+        command = ("/bin/sh", "-c", f"echo ran >> {file}; test $(wc -l < {file}) -gt 1 || sleep 1000")
+        again = JobRequest(name="again", command=command, launch="direct", requeue=True)
+        job_id = daemon.submit(again)
+        while not file.exists() or daemon.snapshot().job(job_id).state != "running":
+            await asyncio.sleep(0.02)
+        daemon.manage(ChangeNode(node="n1", to="down"))
+        job = (await daemon.ended(job_id)).job(job_id)
+        assert (job.state, [node.state for node in daemon.snapshot().nodes]) == ("completed", ["down", "idle", "idle"])
+        daemon.manage(ChangeNode(node="n1", to="resume"))
+        daemon.manage(ChangeNode(node="n9", to="resume"))
+        assert [node.name for node in daemon.snapshot().nodes if node.state == "idle"] == ["n1", "n2", "n3", "n9"]
+        with pytest.raises(ValueError, match="no node n7"):
+            daemon.manage(ChangeNode(node="n7", to="drain"))
+
+    daemon = perform(config, play)
+    assert file.read_text().split() == ["ran", "ran"]
+    (job,) = daemon.record().jobs
+    assert [segment.nodes for segment in job.segments] == [("n1",), ("n2",)]
+
+
+def test_a_drained_node_lets_its_job_end(config: DaemonConfig) -> None:
+    async def play(daemon: Daemon) -> None:
+        job_id = daemon.submit(rigid(1, "/bin/sleep", "1000"))
+        await until(daemon, lambda: daemon.snapshot().job(job_id).state == "running")
+        daemon.manage(ChangeNode(node="n1", to="drain"))
+        assert daemon.snapshot().nodes[0].state == "draining"
+        wide = daemon.submit(rigid(3, "/bin/true"))
+        daemon.cancel(job_id)
+        await until(daemon, lambda: daemon.snapshot().nodes[0].state == "down")
+        assert daemon.snapshot().job(wide).state == "waiting"
+        daemon.manage(ChangeNode(node="n1", to="resume"))
+        assert (await daemon.ended(wide)).job(wide).state == "completed"
+
+    perform(config, play)
+
+
+def test_a_user_has_so_many_jobs_at_most(config: DaemonConfig) -> None:
+    async def play(daemon: Daemon) -> None:
+        ids = [daemon.submit(rigid(1, "/bin/sleep", "1000")) for _ in range(2)]
+        kept = daemon.submit(rigid(1, "/bin/true"))
+        assert daemon.snapshot().job(kept).reason.startswith("its user has 2 jobs")
+        daemon.cancel(ids[0])
+        assert (await daemon.ended(kept)).job(kept).state == "completed"
+
+    perform(replace(config, user_jobs=2), play)
+
+
+def test_the_command_line_of_it(config: DaemonConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str, code: int = 0) -> str:
+        assert run([words[0], "--state", str(config.state_dir), *words[1:]]) == code, capsys.readouterr().err
+        printed = capsys.readouterr()
+        return printed.err if code else printed.out
+
+    with Daemon.start_in_thread(config) as daemon:
+        blocker = daemon.submit(rigid(3, "/bin/sleep", "1000"))
+        assert (
+            said("submit", "--array", "0-1,5", "--launch", "direct", "--", "printenv", "MALLEABLE_ARRAY_INDEX")
+            == "2\n3\n4\n"
+        )
+        assert said("submit", "--after-ok", "2-4", "--hold", "--grace", "1", "--requeue", "--", "true") == "5\n"
+        assert said("hold", "3") == "job 3 is held\n"
+        assert said("priority", "4", "7") == "job 4 has priority 7\n"
+        jobs = {job["job"]: job for job in json.loads(said("queue", "--json"))}
+        assert [jobs[number]["state"] for number in (2, 3, 4, 5)] == ["waiting", "held", "waiting", "held"]
+        assert (jobs[3]["name"], jobs[4]["priority"]) == ("printenv[1]", 7)
+        assert "it is held" in said("queue")
+        assert said("release", "3") == "job 3 is released\n"
+        assert said("release", "5") == "job 5 is released\n"
+        assert "n4" in said("nodes", "--add", "n4", "--drain", "n4")
+        assert said("priority", "77", "1", code=1).startswith("there is no job 77\n")
+        assert said("submit", "--after-ok", "x", "--", "true", code=2).startswith("--after-ok x\n")
+        daemon.cancel(blocker)
+        daemon.idle(timeout_s=PATIENCE_S)
+        assert [daemon.snapshot().job(number).state for number in (2, 3, 4, 5)] == ["completed"] * 4
+        assert daemon.output(4).read_text() == "5\n"

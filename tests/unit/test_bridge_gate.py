@@ -1,0 +1,49 @@
+"""Who is kept back, and why."""
+
+from __future__ import annotations
+
+from scheduler_bridge.core.events import Outcome
+from scheduler_bridge.live import JobRequest
+from scheduler_bridge.live.gate import JobFacts, Verdict, ahead_of, blocked, crowded, hopeless, verdicts
+from scheduler_bridge.live.ledger import spec_of
+
+
+def job(
+    job_id: int, *, user: str = "u", priority: int = 0, held: bool = False, admitted: bool = False,
+    after_ok: tuple[int, ...] = (), after_any: tuple[int, ...] = (),
+) -> JobFacts:  # fmt: skip
+    request = JobRequest(name="j", command=("x",), user=user, after_ok=after_ok, after_any=after_any)
+    return JobFacts(request, spec_of(job_id, request, float(job_id)), admitted, held, priority)
+
+
+ENDED: dict[int, Outcome] = {1: "completed", 2: "failed"}
+
+
+def test_a_job_waits_for_those_it_comes_after() -> None:
+    assert blocked(job(9, after_ok=(1,), after_any=(2,)), ENDED.get) == ""
+    assert blocked(job(9, after_any=(1, 3, 4)), ENDED.get) == "it waits for the end of jobs 3, 4"
+    assert blocked(job(9, held=True), ENDED.get) == "it is held"
+
+
+def test_a_job_that_comes_after_a_failure_never_starts() -> None:
+    assert hopeless(job(9, after_ok=(1, 2)), ENDED.get) == "job 2 did not complete"
+    assert hopeless(job(9, after_ok=(1,), after_any=(2,)), ENDED.get) == ""
+    kept = job(9, after_ok=(2,))
+    assert verdicts({9: kept}, ENDED.get, None) == [Verdict(kept, admitted=False, reason="job 2 did not complete")]
+
+
+def test_users_have_so_many_jobs_at_most() -> None:
+    jobs = {1: job(1, admitted=True), 2: job(2), 3: job(3, priority=5), 4: job(4, user="v")}
+    found = [verdict.job.spec.job_id for verdict in verdicts(jobs, ENDED.get, 2)]
+    assert found == [3, 4]
+    assert crowded(jobs[2].request, jobs.values(), 1).startswith("its user has 1 jobs")
+    assert crowded(jobs[4].request, jobs.values(), 1) == ""
+    assert crowded(jobs[2].request, jobs.values(), None) == ""
+
+
+def test_priority_counts_and_then_age() -> None:
+    jobs = {number: job(number, priority=priority) for number, priority in ((1, 5), (2, 0), (3, 0), (4, -1))}
+    assert ahead_of(job(9, priority=7), jobs, jobs) == 1
+    assert ahead_of(job(9), jobs, jobs) == 4
+    assert ahead_of(job(9, priority=-1), jobs, jobs) is None
+    assert ahead_of(jobs[2], [1, 3, 2, 4], jobs) == 3

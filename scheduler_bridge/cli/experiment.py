@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 from rich import box
@@ -14,8 +14,12 @@ from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
 
 ENV_DATA: Final = "MALLEABLE_DATA"
-EXPERIMENTS: Final = {"real-runs-simulated": "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator"}
+EXPERIMENTS: Final = {
+    "real-runs": "the 2024 paper's batches as real jobs, on 32 nodes that this machine emulates",
+    "real-runs-simulated": "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator",
+}
 """Names and what they do."""
+Scale: TypeAlias = Literal["tiny", "small", "full"]
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
 _TABLES: Final = 3
@@ -29,11 +33,16 @@ def register(app: typer.Typer) -> None:
 
 def experiment(
     name: Annotated[str | None, typer.Argument(help="An experiment.", show_default="list them")] = None,
-    scale: Annotated[Literal["small", "full"], typer.Option("--scale", help="Minutes, or all of it.")] = "small",
+    scale: Annotated[
+        Scale, typer.Option("--scale", help="How much of it; tiny, a look, is for real-runs alone.")
+    ] = "small",
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", envvar=ENV_DATA, help="Folder with the reference data.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write tables, figures and a page.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; real runs go on from there."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Repeat an experiment of the papers and compare with what they print.
@@ -49,7 +58,7 @@ def experiment(
         return
     if name not in EXPERIMENTS:
         raise CliError(f"unknown experiment {name!r}", f"there are {', '.join(EXPERIMENTS)}", "malleable experiment")
-    outcome = _run(name, scale, data)
+    outcome = _real(scale, data, out) if name == "real-runs" else _replayed(name, scale, data)
     if as_json:
         print_json(_plain(outcome))
     else:
@@ -61,12 +70,26 @@ def experiment(
         for path in write_outcome(outcome, out, reproduce=f"{again}\n# {ENV_DATA}={os.environ.get(ENV_DATA, data)}"):
             if not as_json:
                 typer.echo(f"written: {path}")
+    if name == "real-runs" and not outcome.passed:
+        raise typer.Exit(1)
 
 
-def _run(name: str, scale: Literal["small", "full"], data: Path | None) -> Any:
+def _real(scale: Scale, data: Path | None, out: Path | None) -> Any:
+    from scheduler_bridge.cli.real_runs import run
+
+    if out is None:
+        raise CliError(
+            "real-runs needs a folder for the records of its runs", "it takes long, and goes on there", "give --out DIR"
+        )
+    return run(out, scale, data)
+
+
+def _replayed(name: str, scale: Scale, data: Path | None) -> Any:
     from scheduler_bridge.experiments.real_runs import BadReferenceError
     from scheduler_bridge.experiments.real_runs.experiment import run
 
+    if scale == "tiny":
+        raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
     if data is None:
         raise CliError(f"{name} needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR")
     try:

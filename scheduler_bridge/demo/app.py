@@ -23,12 +23,13 @@ from scheduler_bridge.demo.batch import NODES, BatchJob, Shape, draw
 from scheduler_bridge.demo.forecast import shows_resizing
 from scheduler_bridge.demo.leftovers import ENV_RUN, wait_gone
 from scheduler_bridge.demo.mix import MAIN, QUICK
-from scheduler_bridge.demo.pace import CalibrationError, calibrate
+from scheduler_bridge.demo.pace import calibrate
 from scheduler_bridge.demo.run import Setting, run_batch
 from scheduler_bridge.demo.verdict import problems
 from scheduler_bridge.demo.watch import Watcher
 from scheduler_bridge.live import DaemonError
 from scheduler_bridge.live.config import numbered_nodes
+from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord, encode_record
 from scheduler_bridge.report import gantt, page, tables, words
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +9,12 @@ from typing import Any
 
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.mix import CALIBRATION, COMPARED, NODE_RATES, SHARE, TRIFLES, UNITS
+from scheduler_bridge.live.trial import run_benchmark
 from scheduler_bridge.report import words
 
-TIMEOUT_S = 180.0
-"""Enough for the first run on a machine, which compiles the kernel."""
 REPEATS = 3
 TOO_SHORT_S = 0.05
 """CPU seconds below which the start of the program hides what the computation took."""
-
-
-class CalibrationError(Exception):
-    """A benchmark did not run; the text says which and what it said."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +93,9 @@ def calibrate(
     for benchmark, arguments in {**CALIBRATION, **own}.items():
         path = folder / f"calibration-{benchmark}.json"
         # The first one may compile its kernel; that takes a second or many, so its duration does not tell.
-        start_cpu_s = min(_run(benchmark, TRIFLES[benchmark], path, environment)[1] for _ in range(2))
+        start_cpu_s = min(run_benchmark(benchmark, TRIFLES[benchmark], path, environment)[1] for _ in range(2))
         repeats = 1 if benchmark in COMPARED else REPEATS
-        result, all_cpu_s = _run(benchmark, (*arguments, "--repeat", str(repeats)), path, environment)
+        result, all_cpu_s = run_benchmark(benchmark, (*arguments, "--repeat", str(repeats)), path, environment)
         computed = repeats + (benchmark in COMPARED)  # the sequential run that checks it is one more
         pace = paces[benchmark] = pace_of(benchmark, result, (all_cpu_s - start_cpu_s) / computed)
         unit = UNITS[benchmark]
@@ -114,38 +104,3 @@ def calibrate(
             f"a node is held to {words.large(pace.rate)} ({words.percent(pace.share)})"
         )
     return paces
-
-
-def _run(
-    benchmark: str, arguments: tuple[str, ...], path: Path, environment: Mapping[str, str]
-) -> tuple[dict[str, Any], float]:
-    """Run ``benchmark`` to its end; return its JSON document and the CPU seconds of the whole program."""
-    cpu_s = children_cpu_s()
-    command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
-    command += ["--workers", "1", "--verify", "--quiet", "--json", str(path)]
-    try:
-        ended = subprocess.run(
-            command,
-            cwd=path.parent,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise CalibrationError(f"benchmarks.{benchmark} did not end within {TIMEOUT_S:.0f} s") from None
-    if ended.returncode:
-        said = " / ".join((ended.stderr or ended.stdout).strip().splitlines()[-3:])
-        raise CalibrationError(f"benchmarks.{benchmark} failed with status {ended.returncode}: {said}")
-    result: dict[str, Any] = json.loads(path.read_bytes())
-    if result.get("verified") is not True or not result.get("seconds") or not result.get("tasks"):
-        raise CalibrationError(f"benchmarks.{benchmark} did not verify its result: see {path}")
-    return result, children_cpu_s() - cpu_s
-
-
-def children_cpu_s() -> float:
-    """Return the CPU seconds of all processes that were started from here and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

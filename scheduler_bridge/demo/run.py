@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +11,13 @@ from typing import Any
 
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.mix import SHARE
-from scheduler_bridge.demo.pace import Pace, children_cpu_s
-from scheduler_bridge.demo.watch import ENDED
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonThread, JobRequest, Snapshot
+from scheduler_bridge.demo.pace import Pace
+from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest, Snapshot
+from scheduler_bridge.live.driving import drive
+from scheduler_bridge.live.trial import children_cpu_s
 from scheduler_bridge.record import RunRecord, makespan_s
 from scheduler_bridge.report import words
 
-REFRESH_S = 0.2
 LAG_LIMIT_S = 0.25
 """A node that lags more than this was not equal to the others: the cores were the bottleneck."""
 
@@ -58,7 +56,8 @@ def run_batch(
     config = DaemonConfig(nodes=setting.nodes, policy=policy, state_dir=folder)
     cpu_s = children_cpu_s()
     with Daemon.start_in_thread(config) as daemon:
-        submitted = _drive(batch, daemon, folder, setting, show)
+        due = [(job.submit_s, request(job, setting, folder)) for job in batch]
+        submitted = dict(zip(drive(daemon, due, show), batch, strict=True))
         results = {job_id: _result(folder / f"{job.name}.json") for job_id, job in submitted.items()}
         for job_id, job in submitted.items():
             daemon.note_result(job_id, _checked(results[job_id], setting.paces[job.benchmark]))
@@ -66,29 +65,6 @@ def run_batch(
     record.notes += [emulation_note(setting), cost_note(record, setting, children_cpu_s() - cpu_s)]
     record.provenance |= _provenance(results.values(), setting)
     return record
-
-
-def _drive(
-    batch: Sequence[BatchJob],
-    daemon: DaemonThread,
-    folder: Path,
-    setting: Setting,
-    show: Callable[[Snapshot, RunRecord], None],
-) -> dict[int, BatchJob]:
-    """Submit every job when it is due, and wait for the last end."""
-    due = deque(sorted(batch, key=lambda job: job.submit_s))
-    submitted: dict[int, BatchJob] = {}
-    began_s = time.monotonic()
-    while True:
-        while due and due[0].submit_s <= time.monotonic() - began_s:
-            job = due.popleft()
-            submitted[daemon.submit(request(job, setting, folder))] = job
-        snapshot = daemon.snapshot()
-        show(snapshot, daemon.record())
-        if not due and all(job.state in ENDED for job in snapshot.jobs):
-            return submitted
-        wait_s = due[0].submit_s - (time.monotonic() - began_s) if due else REFRESH_S
-        time.sleep(min(REFRESH_S, max(0.0, wait_s)))
 
 
 def request(job: BatchJob, setting: Setting, folder: Path) -> JobRequest:

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from scheduler_bridge.live.driving import ENDED
 from scheduler_bridge.report import words
 from scheduler_bridge.report.palette import Look, looks
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from scheduler_bridge.record import RunRecord
 
 STRIP_CELLS = 60
-ENDED = frozenset({"completed", "failed", "cancelled", "timeout", "lost", "refused"})
 
 
 class Watcher:

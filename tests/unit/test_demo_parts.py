@@ -13,11 +13,12 @@ from rich.console import Console
 from scheduler_bridge.demo import leftovers
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.mix import CALIBRATION, NODE_RATES
-from scheduler_bridge.demo.pace import CalibrationError, Pace, calibrate, pace_of
+from scheduler_bridge.demo.pace import Pace, calibrate, pace_of
 from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, request, worst_lags
 from scheduler_bridge.demo.verdict import problems
 from scheduler_bridge.demo.watch import Watcher, changes, view
 from scheduler_bridge.live import JobStatus, NodeStatus, Snapshot
+from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 
 
@@ -134,7 +135,7 @@ def test_compiling_a_kernel_does_not_count(tmp_path: Path, monkeypatch: pytest.M
         computed_s = 3 * 0.5 if "--repeat" in arguments else 0.0
         return {"tasks": 1e9, "seconds": 9.0, "result": 5, "parameters": {}}, 0.75 + 1.25 * cold + computed_s
 
-    monkeypatch.setattr("scheduler_bridge.demo.pace._run", run)
+    monkeypatch.setattr("scheduler_bridge.demo.pace.run_benchmark", run)
     paces = calibrate([], tmp_path, {}, lambda _: None)
     assert [pace.core_rate for pace in paces.values()] == pytest.approx([2e9] * len(CALIBRATION))
 

@@ -1,0 +1,98 @@
+"""``malleable experiment real-runs``: progress, time left, and endings."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.own_runs.experiment import run as run_experiment
+from scheduler_bridge.experiments.own_runs.plan import PLANS, RunKey, Scale
+from scheduler_bridge.experiments.real_runs import BadReferenceError
+from scheduler_bridge.live import DaemonError
+from scheduler_bridge.live.trial import CalibrationError
+from scheduler_bridge.record import RunRecord, makespan_s
+
+
+class _Progress:
+    """Shows the runs go on; one line for each that is there."""
+
+    def __init__(self, runs: int, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=runs, left="")
+        self._known = 0
+        self._made: list[float] = []
+        self._began_s = time.monotonic()
+
+    def goes_on(self, key: RunKey, ended: int, jobs: int) -> None:
+        self._progress.update(self._task, description=f"{_spoken(key)}: {ended} of {jobs} jobs")
+
+    def done(self, key: RunKey, record: RunRecord) -> None:
+        self._known += 1
+        took_s = time.monotonic() - self._began_s
+        self._began_s = time.monotonic()
+        if took_s >= 1.0:  # else it was kept from before
+            self._made.append(took_s)
+        left = self._progress.tasks[0].total or 0
+        left_s = (left - self._known) * sum(self._made) / len(self._made) if self._made else 0.0
+        self._progress.update(self._task, advance=1, left=f"{left_s / 60:.0f} min left" if left_s else "")
+        self._progress.console.print(f"{_spoken(key)}: {makespan_s(record):.1f} s")
+
+
+def run(folder: Path, scale: Scale, data: Path | None) -> Outcome:
+    """Carry the experiment out, or go on with it.
+
+    Raises:
+        CliError: It cannot be done here.
+        Exit: It was interrupted; what was run is kept.
+    """
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=Console(stderr=True, highlight=False),
+    )
+    try:
+        with _interruptible(), progress:
+            watcher = _Progress(len(PLANS[scale].runs()), progress)
+            return run_experiment(folder, scale, data, tell=progress.console.print, watcher=watcher)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; the same command goes on with what is in {folder}", err=True)
+        raise typer.Exit(130) from None
+    except BadReferenceError as error:
+        raise CliError(str(error), "the published data have this file", "give --data DIR, or none") from None
+    except (CalibrationError, DaemonError) as error:
+        hint = getattr(error, "hint", "") or "try: malleable doctor"
+        raise CliError("the experiment cannot run", str(error), hint) from None
+    except OSError as error:
+        raise CliError(f"--out {folder}", f"cannot write there: {error.strerror}", "give another --out") from None
+
+
+def _spoken(key: RunKey) -> str:
+    return f"{key.policy}, {key.share} % malleable, seed {key.seed}"
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let TERM end the runs as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

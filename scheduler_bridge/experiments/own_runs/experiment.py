@@ -1,0 +1,129 @@
+"""``malleable experiment real-runs``: the 2024 paper's evaluation on real processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.own_runs import findings
+from scheduler_bridge.experiments.own_runs.plan import PLANS, Plan, RunKey, Scale
+from scheduler_bridge.experiments.own_runs.problems import calibrate
+from scheduler_bridge.experiments.own_runs.runner import Runner, Watcher, run_all
+from scheduler_bridge.experiments.real_runs import Reference, read_reference
+from scheduler_bridge.record import RunRecord
+
+NAME: Final = "real-runs"
+LAG_LIMIT_S: Final = 0.25
+"""A place that lags more behind its rate had too little of the cores."""
+
+
+def run(
+    folder: Path,
+    scale: Scale,
+    data: Path | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Run the batches that ``folder`` does not hold yet, and say what all of them show.
+
+    Args:
+        folder: Keeps the record of every run; an interrupted experiment goes on there.
+        scale: How many runs.
+        data: The folder with the paper's results, to show them beside; None: without.
+        tell: Called with lines about what is prepared.
+        watcher: Sees the runs go on.
+
+    Raises:
+        BadReferenceError: ``data`` holds no results of the paper.
+        CalibrationError: A benchmark does not run.
+        DaemonError: The scheduler cannot start.
+        OSError: A record cannot be written.
+    """
+    reference = None if data is None else read_reference(data)
+    plan = PLANS[scale]
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {"PYTHONPATH": _import_path()}
+    problems = calibrate(plan.problems(), folder, environment, lambda name: tell(f"measuring {name} at full speed"))
+    runner = Runner(plan, problems, folder, environment)
+    shares = ", ".join(f"{name} {100 * problem.share(plan.time):.1f} %" for name, problem in problems.items())
+    records = run_all(runner, watcher)
+    return conclude(plan, records, reference, f"A node's share of a core: {shares}.")
+
+
+def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Reference | None, shares: str) -> Outcome:
+    """Say what the runs show.
+
+    Args:
+        plan: What was run.
+        records: Its runs.
+        reference: The paper's results, if they are at hand.
+        shares: A sentence on what share of a core a node of each problem gets.
+    """
+    from scheduler_bridge.experiments.own_runs.figure import draw_means
+
+    paper = findings.published(reference, plan.time) if (plan.nodes, plan.jobs) == (32, 25) else {}
+    wrong = findings.faults(records)
+    jobs = sum(len(record.jobs) for record in records.values())
+    where = f"{plan.nodes} nodes emulated on one machine of {os.cpu_count()} cores"
+    note = f"{where}; one second of the paper lasts {plan.time:g} s"
+    remarks = [
+        f"Emulated: {note}. Processes, messages, steals, resizes and decisions are real and not scaled.",
+        shares,
+        "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
+        *_lags(records),
+        *wrong,
+    ]
+    verdict = (
+        f"{len(records)} batches, {jobs} jobs: every result is right."
+        if not wrong
+        else f"{len(records)} batches, {jobs} jobs: {len(wrong)} jobs failed or are wrong."
+    )
+    return Outcome(
+        NAME,
+        "The 2024 paper's batches as real jobs",
+        f"{verdict} {_gain(records)}".strip(),
+        tuple(remarks),
+        (
+            findings.merit_table(records, paper),
+            findings.costs_table(records.values()),
+            findings.orders_table(records),
+            findings.honesty_table(records),
+        ),
+        {"means": draw_means(records, paper, note)},
+        passed=not wrong,
+    )
+
+
+def _gain(records: Mapping[RunKey, RunRecord]) -> str:
+    """What malleability brings, in a sentence: easy without malleable jobs beside malleable with the most of them."""
+    found = findings.cells(records)
+    shares = sorted(share for policy, share in found if policy == "malleable")
+    rigid = sorted(share for policy, share in found if policy == "easy")
+    if not shares or not rigid:
+        return ""
+    before, after = (
+        sum(run["turnaround_s"] for run in runs) / len(runs)
+        for runs in (found["easy", rigid[0]], found["malleable", shares[-1]])
+    )
+    return (
+        f"Mean turnaround: {after:.1f} s under malleable with {shares[-1]} % malleable jobs, {before:.1f} s under easy "
+        f"with {rigid[0]} % ({100 * (after / before - 1):+.0f} %)."
+    )
+
+
+def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
+    late = [key for key, record in records.items() if record.provenance["cpu"]["worst_lag_s"] > LAG_LIMIT_S]
+    if not late:
+        return []
+    count = f"In {len(late)} of {len(records)} runs"
+    return [f"{count} a place fell more than {LAG_LIMIT_S} s behind its rate: the cores were the bottleneck there."]
+
+
+def _import_path() -> str:
+    """Let the jobs import what this process imports, installed or not."""
+    root = str(Path(__file__).resolve().parents[3])
+    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))

@@ -1,0 +1,64 @@
+"""The paper's figures 9 to 11 and the mean wait, from our own runs; the paper's means, scaled, as hollow marks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Final
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from scheduler_bridge.experiments.own_runs.findings import MEASURES, cells
+from scheduler_bridge.experiments.own_runs.plan import RunKey
+from scheduler_bridge.record import RunRecord
+from scheduler_bridge.report.palette import OKABE_ITO
+
+_SHOWN: Final = ("makespan_s", "turnaround_s", "wait_s", "utilization")
+_MARKERS: Final = "os^DvP*X"
+
+
+def draw_means(
+    records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
+) -> Figure:
+    """Means over the seeds with quartiles, by share of malleable jobs.
+
+    Args:
+        records: The runs.
+        paper: The paper's means, scaled.
+        note: What is emulated, for the line at the bottom.
+    """
+    figure = Figure(figsize=(11.0, 7.6), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    found = cells(records)
+    policies = list(dict.fromkeys(policy for policy, _ in found))
+    for axes, name in zip(figure.subplots(2, 2).flat, _SHOWN, strict=True):
+        for index, policy in enumerate(policies):
+            shares = sorted(share for each, share in found if each == policy)
+            values = [[run[name] for run in found[policy, share]] for share in shares]
+            means = [statistics.fmean(runs) for runs in values]
+            color, marker = OKABE_ITO[(index + 1) % len(OKABE_ITO)], _MARKERS[index % len(_MARKERS)]
+            axes.errorbar(
+                shares, means, yerr=_spread(values, means), color=color, marker=marker, capsize=2, label=policy
+            )
+            theirs = [(share, paper[policy, share][name]) for share in shares if name in paper.get((policy, share), {})]
+            if theirs:
+                axes.plot(*zip(*theirs, strict=True), color=color, marker=marker, mfc="none", ls="", ms=8)
+        axes.set(xlabel="malleable jobs, %", ylabel=MEASURES[name], xlim=(-5, 105), xticks=range(0, 101, 20))
+        axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
+        axes.grid(visible=True, color="#e4e4e4", lw=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(policies), frameon=False)
+    figure.supxlabel(note, fontsize=9, color="#555555")
+    return figure
+
+
+def _spread(values: list[list[float]], means: list[float]) -> tuple[list[float], list[float]]:
+    """How far the quartiles are below and above the means."""
+    below, above = [], []
+    for runs, mean in zip(values, means, strict=True):
+        low, _, high = statistics.quantiles(runs, n=4, method="inclusive") if len(runs) > 1 else (mean, mean, mean)
+        below.append(max(0.0, mean - low))
+        above.append(max(0.0, high - mean))
+    return below, above

@@ -1,0 +1,67 @@
+"""Runs a benchmark by itself, to learn what one core does before nodes are emulated."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+TIMEOUT_S: Final = 180.0
+"""Enough for the first run on a machine, which compiles the kernel."""
+
+
+class CalibrationError(Exception):
+    """A benchmark did not run; the text says which and what it said."""
+
+
+def run_benchmark(
+    benchmark: str, arguments: Sequence[str], path: Path, environment: Mapping[str, str]
+) -> tuple[dict[str, Any], float]:
+    """Run ``benchmark`` at full speed with one worker on one place.
+
+    Args:
+        benchmark: Module name below ``benchmarks``.
+        arguments: Its problem, as on the command line.
+        path: Where its JSON document goes.
+        environment: In addition to this process's.
+
+    Returns:
+        The document, and the CPU seconds of the whole program.
+
+    Raises:
+        CalibrationError: It failed, or its result is wrong.
+    """
+    cpu_s = children_cpu_s()
+    command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
+    command += ["--workers", "1", "--verify", "--quiet", "--json", str(path)]
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=path.parent,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CalibrationError(f"benchmarks.{benchmark} did not end within {TIMEOUT_S:.0f} s") from None
+    if ended.returncode:
+        said = " / ".join((ended.stderr or ended.stdout).strip().splitlines()[-3:])
+        raise CalibrationError(f"benchmarks.{benchmark} failed with status {ended.returncode}: {said}")
+    result: dict[str, Any] = json.loads(path.read_bytes())
+    if result.get("verified") is not True or not result.get("seconds") or not result.get("tasks"):
+        raise CalibrationError(f"benchmarks.{benchmark} did not verify its result: see {path}")
+    return result, children_cpu_s() - cpu_s
+
+
+def children_cpu_s() -> float:
+    """Return the CPU seconds of all processes that were started from here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

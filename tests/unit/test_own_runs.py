@@ -1,0 +1,142 @@
+"""The real runs: their plan, how jobs are scaled to slow nodes, and what is made of the records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.experiments.own_runs import findings, problems
+from scheduler_bridge.experiments.own_runs.experiment import conclude
+from scheduler_bridge.experiments.own_runs.plan import PLANS, START_UP_S, Plan, RunKey
+from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate
+from scheduler_bridge.experiments.own_runs.runner import Runner
+from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment, encode_record
+from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
+
+PLAN = Plan(("easy", "malleable"), (0, 60), (42, 43), jobs=2, nodes=8, time=0.1)
+GROWN = ResizeRecord(1, "grow", 2, 1.0, 2.0, 0.5, {"pre": 0.1, "spawn": 0.4, "post": 0.2}, "done")
+
+
+def problem(name: str = "UTS_18") -> Problem:
+    return Problem(name, "uts", ("--depth", "8"), 40_000, 1e5, 40_000, {"depth": 8})
+
+
+def record(key: RunKey, last_end_s: float, *, verified: bool = True) -> RunRecord:
+    jobs = [
+        JobRecord(
+            1, "UTS_18-1", "me", "malleable", 2, 1, 4, 60.0, 0.0, (), 1.0, 5.0, "completed", "",
+            [Segment(1.0, 5.0, ("a", "b"))], [GROWN], {"seconds": 3.5}, True,
+        ),
+        JobRecord(
+            2, "UTS_18-2", "me", "rigid", 1, 1, 1, 60.0, 1.0, (), 2.0, last_end_s, "completed", "",
+            [Segment(2.0, last_end_s, ("c",))], [], {"seconds": 1.0}, verified,
+        ),
+    ]  # fmt: skip
+    cpu = {"cores": 2, "seconds": 3.0, "share": 0.3, "worst_lag_s": 0.4 if key.seed == 43 else 0.0}
+    return RunRecord(key.policy, ["a", "b", "c", "d"], end_s=last_end_s, jobs=jobs, provenance={"cpu": cpu})
+
+
+def all_records() -> dict[RunKey, RunRecord]:
+    return {key: record(key, 9.0 if key.policy == "malleable" else 11.0) for key in PLAN.runs()}
+
+
+def test_every_configuration_of_the_paper_has_a_problem() -> None:
+    assert set(ARGUMENTS) == {item.name for item in CONFIGURATIONS} == set(NODE_S)
+
+
+def test_plans_cover_what_the_paper_compares() -> None:
+    assert len(PLANS["small"].runs()) == 3 * 6 * 4
+    assert len(PLANS["full"].runs()) == 10 * 6 * 8
+    assert len({key.file for key in PLANS["full"].runs()}) == 480
+
+
+def test_jobs_are_no_larger_than_the_cluster_and_the_same_under_every_policy() -> None:
+    easy, malleable = (PLANS["tiny"].batch(RunKey(policy, 60, 42)) for policy in ("easy", "malleable"))
+    assert easy == malleable
+    assert max(job.max_nodes for job in easy) == PLANS["tiny"].nodes
+    assert PLANS["tiny"].walltime_s(easy[0]) == pytest.approx(easy[0].walltime_s * 0.02 + START_UP_S)
+
+
+def test_a_node_is_as_slow_as_the_scale_of_time_asks() -> None:
+    one = problem()
+    # 200 node-seconds in the paper, 20 here: 2,000 tasks a second, a fiftieth of what a core does
+    assert one.rate(0.1) == pytest.approx(2000)
+    assert one.share(0.1) == pytest.approx(0.02)
+
+
+def test_a_result_for_another_problem_is_not_right() -> None:
+    one = problem()
+    assert one.agrees({"parameters": {"depth": 8}, "result": 40_000})
+    assert not one.agrees({"parameters": {"depth": 8}, "result": 39_999})
+    assert not one.agrees({"parameters": {"depth": 9}, "result": 40_000})
+
+
+def test_a_calibration_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = {"tasks": 10, "seconds": 2.0, "result": 7, "parameters": {}, "verified": True}
+    runs = []
+
+    def run(benchmark: str, arguments: list[str], path: Path, environment: dict[str, str]) -> tuple[object, float]:
+        assert environment["NUMBA_DISABLE_JIT"] == "1"
+        runs.append(benchmark)
+        path.write_text(json.dumps(document))
+        return document, 0.0
+
+    monkeypatch.setattr(problems, "run_benchmark", run)
+    first = calibrate(["UTS_18", "BC_17"], tmp_path, {})
+    assert calibrate(["UTS_18", "BC_17"], tmp_path, {}) == first
+    assert runs == ["uts", "bc"]
+    (tmp_path / "calibration-UTS_18.json").write_text('{"error": "killed"}')
+    assert calibrate(["UTS_18"], tmp_path, {}) == {"UTS_18": first["UTS_18"]}
+    assert runs == ["uts", "bc", "uts"]
+
+
+def test_only_runs_of_the_same_plan_are_used_again(tmp_path: Path) -> None:
+    key = RunKey("easy", 0, 42)
+    runner = Runner(PLAN, {"UTS_18": problem()}, tmp_path)
+    assert runner.kept(key) is None
+    kept = record(key, 9.0)
+    runner._keep(key, kept)
+    assert runner.kept(key) is None  # of an unknown plan
+    kept.provenance["plan"] = runner._described()
+    runner._keep(key, kept)
+    assert runner.kept(key) == kept
+    assert Runner(Plan(("easy",), (0,), (42,), jobs=3), {"UTS_18": problem()}, tmp_path).kept(key) is None
+    (tmp_path / key.file).write_bytes(encode_record(kept)[:100])
+    assert runner.kept(key) is None
+    assert [path.name for path in tmp_path.iterdir()] == [key.file]
+
+
+def test_means_by_policy_and_share_stand_beside_the_papers() -> None:
+    table = findings.merit_table(all_records(), {("easy", 60): {"makespan_s": 33.0}})
+    rows = {row[:3]: row[3:] for row in table.rows}
+    assert set(rows) == {(policy, share, 2) for policy in PLAN.policies for share in PLAN.shares}
+    # waits of 1 s each; runtimes of 4 and 9 s; 2 nodes for 4 s and 1 for 9 s, of 4 for 11 s
+    assert list(rows["easy", 60, 2][::3]) == pytest.approx([11.0, 7.5, 1.0, 6.5, 100 * 17 / 44])
+    assert rows["easy", 60, 2][2] == 33.0
+    assert rows["malleable", 60, 2][2] is None
+
+
+def test_costs_are_split_between_runtime_and_balancer() -> None:
+    rows = {row[0]: row[1:] for row in findings.costs_table(all_records().values()).rows}
+    # until the commit 0.5 s, afterwards 0.2 s; the balancer has 0.1 and 0.2 of them
+    assert rows["grow"][:2] == (2, 8)
+    assert list(rows["grow"][2:]) == pytest.approx([0.7, 0.4, 0.3, 0.7])
+    assert rows["start and end"][1] == 16
+
+
+def test_a_wrong_result_fails_the_experiment() -> None:
+    records = all_records()
+    assert conclude(PLAN, records, None, "").passed
+    records[RunKey("easy", 0, 42)] = record(RunKey("easy", 0, 42), 9.0, verified=False)
+    outcome = conclude(PLAN, records, None, "")
+    assert not outcome.passed
+    assert "1 jobs failed or are wrong" in outcome.verdict
+    assert "easy, 0 %, seed 42: UTS_18-2 completed, its result is not the right one" in outcome.remarks
+
+
+def test_the_verdict_names_the_gain_and_lags_are_told() -> None:
+    outcome = conclude(PLAN, all_records(), None, "")
+    assert "6.5 s under malleable with 60 % malleable jobs, 7.5 s under easy with 0 % (-13 %)" in outcome.verdict
+    assert any("In 4 of 8 runs a place fell more than 0.25 s behind" in remark for remark in outcome.remarks)

@@ -30,16 +30,20 @@ def register(app: typer.Typer) -> None:
         help="Run malleable programs inside a Slurm allocation.\n\nExample: malleable slurm run -- python program.py",
         no_args_is_help=True,
     )
-    group.command(context_settings={"ignore_unknown_options": True})(run)
+    # what follows the first word of COMMAND belongs to that
+    words_follow = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+    group.command(context_settings=words_follow)(run)
     group.command()(resize)
-    group.command(context_settings={"ignore_unknown_options": True})(at)
+    group.command(context_settings=words_follow)(at)
     group.command()(hosts)
     app.add_typer(group, name="slurm")
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The program, after --")],
-    max_nodes: Annotated[int, typer.Option("--max-nodes", min=1, metavar="N", help="Never more nodes.")] = 1_000_000,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program, after --")],
+    max_nodes: Annotated[
+        int, typer.Option("--max-nodes", min=1, metavar="N", help="Never more nodes.", show_default="any number")
+    ] = 1_000_000,
     min_nodes: Annotated[int, typer.Option("--min-nodes", min=1, metavar="N", help="Never fewer.")] = 1,
     grow_by: Annotated[
         str, typer.Option("--grow-by", help="companion, or expand where it is permitted.")
@@ -102,21 +106,21 @@ def resize(
 
 def at(
     job: JobArgument,
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="A malleable command: queue, submit ...")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="A malleable command: queue, submit ...")],
     state: StateOption = None,
 ) -> None:
     """Run another malleable command where a Slurm job serves it: on the host of its batch script.
 
     Example: malleable slurm at 4711 queue
     """
-    name, *words = command
+    name, *words = command[1:] if command[0] == "--" and len(command) > 1 else command
     _run_there(job, (name, f"--state={slurm_state_folder(state, job)}", *words))
 
 
 def _run_there(job: int, words: tuple[str, ...]) -> None:
     """Become a malleable command on the host of a job's batch script."""
     info = Slurm().job(job)
-    if not info.batch_host:
+    if info.state != "RUNNING" or not info.batch_host:
         raise CliError(f"job {job} does not run", f"it is {info.state.lower()}", "squeue --me lists yours")
     there = commands.on_host(job, info.batch_host, (sys.executable, "-m", "scheduler_bridge.cli", *words))
     os.execvpe(there[0], there, driver.environment())

@@ -117,7 +117,7 @@ def test_the_embedded_scheduler_runs_a_batch_inside_an_allocation(cluster: Clust
     state = cluster.folder / "state"
     job = cluster.submit(3, "malleable serve --backend slurm; echo code $?")
     cluster.until_says(job, "ready: 3 nodes")
-    there = ("malleable", "slurm", "at", str(job), "--")
+    there = ("malleable", "slurm", "at", str(job))
     submit = (*there, "submit")
     # it takes all nodes, and shrinks for the others
     cluster.run(*submit, "--min", "1", "--max", "3", "--", *python("uts_again.py", 1).split())

@@ -1,0 +1,94 @@
+"""The commands for Slurm, with commands of Slurm's that stand in for the real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.cli.app import run
+
+SCONTROL = """#!/bin/sh
+case "$*" in
+  --version) echo slurm-wlm 24.11.5 ;;
+  "show config") echo AuthType = auth/slurm ;;
+  "show job 7 --json") cat "$(dirname "$0")/job" ;;
+  *) echo '{"jobs": []}' ;;
+esac
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of commands; job 7 runs on three hosts."""
+    (tmp_path / "scontrol").write_text(SCONTROL, encoding="utf-8")
+    (tmp_path / "scontrol").chmod(0o755)
+    become(tmp_path, "RUNNING")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("MALLEABLE_STATE", "/shared/state")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    return tmp_path
+
+
+def become(site: Path, state: str) -> None:
+    job = {"job_id": 7, "job_state": [state], "nodes": "a,b[1-2]", "batch_host": "b1", "end_time": 0}
+    (site / "job").write_text(json.dumps({"jobs": [job]}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["resize", "7", "--grow", "2"], ["resize", "--state=/shared/state", "7", "--grow=2"]),
+        (["resize", "--shrink=1", "--state", "/s", "7"], ["resize", "--state=/s", "7", "--shrink=1"]),
+        (["at", "7", "queue", "--json"], ["queue", "--state=/shared/state", "--json"]),
+        (["at", "7", "--", "submit", "--", "p", "--x"], ["submit", "--state=/shared/state", "--", "p", "--x"]),
+    ],
+)
+def test_commands_go_to_the_batch_host(
+    site: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: list[str]
+) -> None:
+    became: list[str] = []
+    monkeypatch.setattr(os, "execvpe", lambda _, there, __: became.extend(there))
+    assert run(["slurm", *arguments]) == 0
+    assert became[:3] == ["srun", "--jobid=7", "--nodelist=b1"]
+    python = became.index(sys.executable)
+    assert became[python + 1 :] == ["-m", "scheduler_bridge.cli", *words]
+
+
+def test_the_host_of_the_batch_script_is_the_first(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["slurm", "hosts", "--job", "7", "--places", "2"]) == 0
+    assert capsys.readouterr().out.split() == ["b1:2", "a:2", "b2:2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["run", "--", "true"], "this is no allocation of Slurm: SLURM_JOB_ID is not set"),
+        (["hosts"], "this is no allocation of Slurm"),
+        (["run", "--grow-by", "magic", "true"], "--grow-by magic"),
+        (["run", "--max-nodes", "1", "--min-nodes", "2", "true"], "--max-nodes 1 is below --min-nodes 2"),
+        (["resize", "7"], "resize needs a direction"),
+        (["at", "8", "queue"], "Slurm knows no job 8"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    if "--grow-by" in arguments or "--max-nodes" in arguments:
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert run(["slurm", *arguments]) != 0
+    assert why in capsys.readouterr().err
+
+
+def test_a_job_that_is_over_is_not_asked(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    become(site, "COMPLETED")
+    assert run(["slurm", "at", "7", "queue"]) == 2
+    assert "job 7 does not run" in capsys.readouterr().err
+
+
+def test_the_scheduler_is_told_no_nodes_beside_those_of_slurm(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--backend", "slurm", "--nodes", "4"]) == 2
+    assert "Slurm names them" in capsys.readouterr().err

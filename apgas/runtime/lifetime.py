@@ -104,14 +104,17 @@ def start_world() -> Start:
     world = mpi.COMM_WORLD
     token = world.bcast(new_token() if world.rank == 0 else None, root=0)
     spot = reach.Spot(reach.machine(), environment.node_name())
-    towards = reach.someone_elsewhere(spot, world.allgather(spot))
-    # as soon as all have initialised: until then a kill -9 leaves them behind
-    segments.unlink_leftovers()
-    _end_with_mpiexec()
-    if world.rank == 0:
-        segments.sweep()
+    spots = world.allgather(spot)
+    towards = reach.someone_elsewhere(spot, spots)
     listening, told = arrival.listen(towards)
-    members = all_listening(world.allgather(told))
+    everyone = world.allgather(told)
+    # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it, not
+    # place 0 if there is another, for the program waits for that one
+    if spot not in spots[world.rank + 1 :]:
+        segments.unlink_leftovers()
+        segments.sweep()
+    _end_with_mpiexec()
+    members = all_listening(everyone)
     assert listening is not None
     beginning = _beginning(None) if environment.transport() == "mpi" else None
     return Start(Identity(world.rank, members, 0, beginning), token, listening)

@@ -1,0 +1,161 @@
+"""The log on disk: what is written is read again, and what cannot be is said clearly."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live import DaemonConfig, DaemonError, JobRequest, entries, ledger, restore, runs
+from scheduler_bridge.live.entries import BadEntryError, Entry, Row, decode, encode
+from scheduler_bridge.live.ledger import Ledger, spec_of
+from scheduler_bridge.live.store import DATABASE, Frozen, Store, StoreError
+
+REQUEST = JobRequest(name="j", command=("x",), environment={"A": "ü"})
+ENTRY = Entry(1.5, (ev.JobSubmitted(spec_of(1, REQUEST, 1.5)), ev.WakeUp()), (entries.Requested(1, REQUEST),))
+EFFECTS: list[fx.Effect] = [fx.StartJob(1, ("a",)), fx.WakeAt(3601.5)]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> DaemonConfig:
+    return DaemonConfig(("a", "b"), tmp_path, "easy")
+
+
+def written(config: DaemonConfig, *entries_: Entry) -> Ledger:
+    """Write a log as a daemon would that is killed then."""
+    store = Store(config.state_dir)
+    restored = restore.restore(store, config, 1)
+    rows = [encode(entry, restored.ledger.take(entry)) for entry in entries_]
+    store.append(restored.number, restored.next_seq, rows)
+    store.close()
+    return restored.ledger
+
+
+def damaged(config: DaemonConfig, statement: str) -> None:
+    with sqlite3.connect(config.state_dir / DATABASE) as base:
+        base.execute(statement)
+    base.close()
+
+
+def again(config: DaemonConfig) -> restore.Restored:
+    store = Store(config.state_dir)
+    try:
+        return restore.restore(store, config, 1)
+    finally:
+        store.close()
+
+
+def test_entries_are_read_as_they_were_written() -> None:
+    assert decode(encode(ENTRY, EFFECTS)) == (ENTRY, EFFECTS)
+    assert decode(encode(Entry(0.0), [])) == (Entry(0.0), [])
+    facts = (
+        entries.Reported(1, 2, "done", "", 0.5, {"spawn": 0.1}), entries.Abandoned(1, 2), entries.Loss(1, 0),
+        entries.Answered(1, 3, -1, "no"), entries.Held(1, held=True), entries.Prioritised(1, 5),
+        entries.Noted("n"), entries.Result(1, {"a": [1]}), entries.Policy("easy", {}),
+        entries.Configured(("a",), "easy", {"b": 1}),
+    )  # fmt: skip
+    assert decode(encode(Entry(0.0, (), facts), []))[0].facts == facts
+
+
+@pytest.mark.parametrize("row", [Row(0.0, "x", "[]", "[]"), Row(0.0, '[{"type":"Unknown"}]', "[]", "[]")])
+def test_an_entry_that_is_none_is_refused(row: Row) -> None:
+    with pytest.raises(BadEntryError):
+        decode(row)
+
+
+def test_a_log_adds_up_to_the_same_state(config: DaemonConfig) -> None:
+    before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)))
+    restored = again(config)
+    assert (restored.rows, restored.next_seq) == (2, 3)
+    assert restored.ledger.core.snapshot() == before.core.snapshot()
+    assert restored.ledger.recorder.record() == before.recorder.record()
+    assert restored.ledger.jobs == before.jobs
+    (held,) = restored.ledger.held()
+    assert (held.nodes, held.facts.attempt, held.facts.request) == (("a",), 1, REQUEST)
+
+
+def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:
+    before = written(config, ENTRY, Entry(2.0, (ev.JobStarted(1),)))
+    store = Store(config.state_dir)
+    store.append(1, 3, [encode(Entry(3.0), [])], Frozen(2, ledger.VERSION, before.freeze()))
+    store.close()
+    damaged(config, "UPDATE entries SET events = 'unreadable' WHERE seq = 1")
+    restored = again(config)
+    assert restored.rows == 1
+    assert restored.ledger.core.snapshot() == before.core.snapshot()
+    damaged(config, "UPDATE snapshots SET version = 'another'")
+    with pytest.raises(DaemonError, match=r"row 1 of .* cannot be read"):
+        again(config)
+
+
+def test_an_era_that_ended_well_is_followed_by_another(config: DaemonConfig) -> None:
+    written(config, ENTRY)
+    store = Store(config.state_dir)
+    store.end_era(1, 8)
+    store.close()
+    restored = again(config)
+    assert (restored.number, restored.rows, restored.ledger.next_job_id) == (2, None, 8)
+    assert [(run.run, run.jobs, run.ended) for run in runs(config.state_dir)] == [(1, 1, True), (2, 0, False)]
+
+
+def test_a_log_that_this_version_decides_otherwise_is_refused(config: DaemonConfig) -> None:
+    written(config, ENTRY)
+    damaged(config, "UPDATE entries SET effects = '[]'")
+    with pytest.raises(DaemonError, match=r"row 1 of .* is decided otherwise by this version"):
+        again(config)
+
+
+def test_a_newer_log_is_refused(config: DaemonConfig) -> None:
+    written(config)
+    damaged(config, "PRAGMA user_version = 2")
+    with pytest.raises(DaemonError, match="has version 2, this software reads version 1"):
+        Store(config.state_dir)
+
+
+def test_another_database_is_left_alone(config: DaemonConfig) -> None:
+    damaged(config, "CREATE TABLE mine (x)")
+    with pytest.raises(DaemonError, match="is not a scheduler's log"):
+        Store(config.state_dir)
+
+
+def test_a_damaged_log_is_refused(config: DaemonConfig) -> None:
+    written(config, *[ENTRY, *(Entry(2.0 + number) for number in range(2000))])
+    path = config.state_dir / DATABASE
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    with pytest.raises(DaemonError, match="is damaged: "):
+        again(config)
+    path.write_bytes(b"no database at all" * 100)
+    with pytest.raises(DaemonError, match="is damaged: file is not a database"):
+        Store(config.state_dir)
+
+
+def test_what_finds_no_room_leaves_nothing_behind(config: DaemonConfig) -> None:
+    written(config)
+    store = Store(config.state_dir)
+    store._base.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(StoreError, match="full"):
+        store.append(1, 1, [Row(0.0, "x" * 100_000, "[]", "[]")])
+    store._base.execute("PRAGMA max_page_count = 1000000")
+    assert store.last_seq() == 0
+    store.append(1, 1, [Row(0.0, "[]", "[]", "[]")])
+    assert store.last_seq() == 1
+    store.close()
+
+
+def test_the_clock_goes_on_over_a_boot_and_never_back(config: DaemonConfig) -> None:
+    written(config, Entry(50.0, (ev.WakeUp(),)))
+    store = Store(config.state_dir)
+    era = store.eras()[0].era
+    for date_s, least_s in ((era.wall_s - 1000.0, 1000.0), (era.wall_s + 9999.0, 50.0)):
+        store.rewrite_era(1, msgspec.structs.replace(era, boot="another", wall_s=date_s))
+        origin_s = again(config).origin_s
+        now_s = time.monotonic() - origin_s
+        assert least_s <= now_s < least_s + 60.0
+    store.close()

@@ -24,8 +24,9 @@ def within(package: str, text: str) -> set[str]:
     return {package, *(f"{package}.{name}" for name in names(text))}
 
 
+# hmac and hashlib come with the first connection, which may be there already
 HEAVY = (
-    names("argparse asyncio cloudpickle concurrent.futures.thread dataclasses dis email hashlib hmac inspect ipaddress")
+    names("argparse asyncio cloudpickle concurrent.futures.thread dataclasses dis email inspect ipaddress")
     | names("importlib.metadata json multiprocessing numba numpy pathlib random runpy secrets shlex shutil ssl")
     | names("statistics subprocess tempfile unittest urllib.parse uuid")
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.check import Conserves, Protects, Scenario, check_feasible, check_policy
 from scheduler_bridge.sim.costs import Cost, parse_cost
-from scheduler_bridge.sim.engine import Engine, Observer, Progress, SimResult, node_names, simulate
+from scheduler_bridge.sim.engine import Engine, Observer, Progress, SharingModel, SimResult, node_names, simulate
 from scheduler_bridge.sim.failures import random_failures
 from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
 from scheduler_bridge.sim.measures import Means, Measures, Power, Window, measure
@@ -31,6 +31,7 @@ __all__ = [
     "Replay",
     "ReplayOptions",
     "Scenario",
+    "SharingModel",
     "SimJob",
     "SimResult",
     "Speedup",

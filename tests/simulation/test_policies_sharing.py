@@ -1,0 +1,150 @@
+"""Shared nodes in random scenarios: the work adds up, nobody is ended for having made room, and defects are found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import InvariantError, Settings, on_sharing
+from scheduler_bridge.core.effects import Effect
+from scheduler_bridge.core.nodes import NodePool
+from scheduler_bridge.core.sharing import Claim, Sharing
+from scheduler_bridge.core.stacks import Stack, Stacks
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import Shares, TrackedJob
+from scheduler_bridge.model import JobClass, JobSpec
+from scheduler_bridge.sim import AuditError, Engine, JobRecord, Scenario, SharingModel, SimJob, check_policy
+
+PARAMETERS: list[dict[str, object]] = [
+    {"max_slowdown": "inf"},
+    {"max_slowdown": "inf", "mates": 3, "jobs_per_node": 3, "free_nodes": "yes"},
+    {"max_slowdown": "dynamic", "sharing_factor": 0.7},
+]
+SCENARIOS = 60
+
+
+def crowd(seed: int, *, workers_s: float = 0.0) -> Scenario:
+    """Malleable jobs, and some rigid ones, that want most of a few nodes; half of them end before their walltime."""
+    rng = random.Random(seed)
+    jobs = []
+    for job_id in range(12):
+        nodes, walltime_s = rng.randint(1, 3), float(rng.randint(5, 200))
+        job_class: JobClass = "malleable" if rng.random() < 0.9 else "rigid"
+        submit_s = float(rng.choice([0, rng.randint(0, 100)]))
+        spec = JobSpec(job_id, f"j{job_id}", "u", job_class, nodes, nodes, nodes, walltime_s, submit_s)
+        runtime_s = rng.choice([walltime_s, float(rng.randint(1, int(walltime_s)))])
+        jobs.append(SimJob(spec, runtime_s, workers_s=workers_s))
+    return Scenario(4, tuple(jobs), settings=Settings(cores_per_node=rng.choice([2, 4, 5, 48])))
+
+
+def shared(records: Iterable[JobRecord]) -> int:
+    return sum(1 for record in records if any(share < 1 for _, share in record.shares))
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS)
+@pytest.mark.parametrize("sharing", ["ideal", "worst"])
+def test_the_work_adds_up_and_nobody_is_ended_early(parameters: dict[str, object], sharing: SharingModel) -> None:
+    sharers = 0
+    for seed in range(SCENARIOS):
+        scenario = crowd(seed)
+        engine = Engine(4, policies.get("sd-policy", **parameters), scenario.settings, check=True, sharing=sharing)
+        records = engine.run(scenario.jobs).records
+        for sim in scenario.jobs:
+            record = records[sim.spec.job_id]
+            assert record.outcome == "completed", f"seed {seed}: {record}"
+            if sharing == "ideal":
+                done = sum((to_s - from_s) * nodes for from_s, to_s, nodes in record.spans())
+                assert done == pytest.approx(sim.runtime_s * sim.spec.nodes), f"seed {seed}: {record}"
+        sharers += shared(records.values())
+    assert sharers > SCENARIOS
+
+
+def test_an_order_that_takes_its_time_changes_nothing_but_times() -> None:
+    for seed in range(SCENARIOS):
+        scenario = crowd(seed, workers_s=1.0)
+        check_policy(lambda: policies.get("sd-policy", max_slowdown="inf"), scenario, conserves="head")
+
+
+# defects --------------------------------------------------------------------------------------------------------------
+
+
+def start_with_the_first_mate(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(on_sharing, "Claim", lambda cores, waits, mates, why: Claim(cores, {max(waits)}, mates, why))
+
+
+def give_claimed_cores_away(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Sharing, "claimed", lambda self, stack: False)
+
+
+def free_nodes_that_others_hold(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodePool, "_part", lambda self, ranks: ranks)
+
+
+def forget_to_give_back(patch: pytest.MonkeyPatch) -> None:
+    original = Stacks.spare
+
+    def spare(self: Stacks, stack: Stack) -> int:
+        return original(self, stack) + (1 if len(stack.cores) == 1 else 0)
+
+    patch.setattr(Stacks, "spare", spare)
+
+
+def take_too_much(patch: pytest.MonkeyPatch) -> None:
+    original = on_sharing._start
+
+    def start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -> list[Effect]:
+        waiting.cores += 1
+        return list(original(state, job, waiting, now))
+
+    patch.setattr(on_sharing, "_start", start)
+
+
+def tell_nobody(patch: pytest.MonkeyPatch) -> None:
+    original = on_sharing.claim
+
+    def claim(state: SchedulerState, decision: policies.Share, now: float) -> list[Effect]:
+        return list(original(state, decision, now))[1:]
+
+    patch.setattr(on_sharing, "claim", claim)
+
+
+def keep_the_walltime(patch: pytest.MonkeyPatch) -> None:
+    original = Stacks.shares
+
+    def shares(self: Stacks, jobs: Iterable[TrackedJob]) -> dict[int, Shares]:
+        return {
+            job: Shares(0.0, s.cores, s.neighbours, s.is_host, s.kept_nodes) for job, s in original(self, jobs).items()
+        }
+
+    patch.setattr(Stacks, "shares", shares)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        start_with_the_first_mate,
+        give_claimed_cores_away,
+        free_nodes_that_others_hold,
+        forget_to_give_back,
+        take_too_much,
+        tell_nobody,
+        keep_the_walltime,
+    ],
+)
+def test_a_planted_defect_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    parameters = PARAMETERS[1]
+    for seed in range(200):
+        scenario = crowd(seed, workers_s=float(seed % 3))
+        try:
+            result = check_policy(lambda: policies.get("sd-policy", **parameters), scenario)
+        except (AuditError, InvariantError, RuntimeError):
+            return
+        if any(record.outcome != "completed" for record in result.records.values()):
+            return
+    pytest.fail("not found in 200 scenarios")

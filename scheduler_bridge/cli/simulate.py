@@ -274,7 +274,7 @@ def _recorder(gantt: Path | None, jobs: Workload, asked: Asked) -> Recorder | No
             f"a picture shows up to {_GANTT_JOBS} jobs on {_GANTT_NODES} nodes",
             "take fewer with --days and --nodes",
         )
-    recorder = Recorder(node_names(nodes), asked.policy)
+    recorder = Recorder(node_names(nodes), asked.policy, cores_per_node=asked.cores)
     recorder.note(f"simulated: {jobs.label}")
     return recorder
 

@@ -75,8 +75,13 @@ def makespan_s(record: RunRecord) -> float:
 
 
 def busy_node_s(jobs: Iterable[JobRecord]) -> float:
-    """Node-seconds that jobs held (not: computed on; a resize counts as held until it is done)."""
-    return sum((segment.to_s - segment.from_s) * len(segment.nodes) for job in jobs for segment in job.segments)
+    """Node-seconds that jobs held (not: computed on; a resize counts as held until it is done).
+
+    Of nodes that jobs share each counts with its part of the cores.
+    """
+    return sum(
+        (segment.to_s - segment.from_s) * len(segment.nodes) * segment.share for job in jobs for segment in job.segments
+    )
 
 
 def utilization(record: RunRecord) -> float:
@@ -85,20 +90,21 @@ def utilization(record: RunRecord) -> float:
     return busy_node_s(record.jobs) / available if available > 0 else 0.0
 
 
-def busy_steps(record: RunRecord) -> list[tuple[float, int]]:
-    """Number of nodes held by jobs as steps (since when, how many)."""
+def busy_steps(record: RunRecord) -> list[tuple[float, float]]:
+    """Number of nodes held by jobs as steps (since when, how many); shared ones in parts."""
     changes = [
         change
         for job in record.jobs
         for segment in job.segments
-        for change in ((segment.from_s, len(segment.nodes)), (segment.to_s, -len(segment.nodes)))
+        for held in (len(segment.nodes) * segment.share,)
+        for change in ((segment.from_s, held), (segment.to_s, -held))
     ]
     return _steps(changes)
 
 
-def waiting_steps(record: RunRecord) -> list[tuple[float, int]]:
+def waiting_steps(record: RunRecord) -> list[tuple[float, float]]:
     """Number of jobs submitted but not started as steps (since when, how many)."""
-    changes: list[tuple[float, int]] = []
+    changes: list[tuple[float, float]] = []
     for job in record.jobs:
         if job.state == "refused":
             continue
@@ -109,11 +115,11 @@ def waiting_steps(record: RunRecord) -> list[tuple[float, int]]:
     return _steps(changes)
 
 
-def _steps(changes: list[tuple[float, int]]) -> list[tuple[float, int]]:
-    steps: list[tuple[float, int]] = []
-    level = 0
+def _steps(changes: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    steps: list[tuple[float, float]] = []
+    level = 0.0
     for at_s, delta in sorted(changes):
-        level += delta
+        level = round(level + delta, 9)  # parts of nodes add up to whole ones
         if steps and steps[-1][0] == at_s:
             steps[-1] = (at_s, level)
         else:

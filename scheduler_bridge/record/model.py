@@ -17,11 +17,17 @@ ResizeKind: TypeAlias = Literal["grow", "shrink"]
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """The nodes that a job held from ``from_s`` to ``to_s``; the next segment starts where the allotment changed."""
+    """The nodes that a job held from ``from_s`` to ``to_s``; the next segment starts where the allotment changed.
+
+    ``share`` is the part of these nodes' cores that it could use: less than 1 where jobs share nodes. ``is_guest``: it
+    was started on nodes of others.
+    """
 
     from_s: float
     to_s: float
     nodes: tuple[str, ...]
+    share: float = 1.0
+    is_guest: bool = False
 
 
 class ResizeRecord(msgspec.Struct):

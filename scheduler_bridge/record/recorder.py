@@ -36,11 +36,14 @@ class _Watched:
     held: tuple[str, ...] = ()
     since_s: float = 0.0
     promised: dict[str, float] = field(default_factory=dict)
+    share: float = 1.0
+    told: float = 1.0
+    is_guest: bool = False
 
     def change(self, nodes: Iterable[str], now_s: float) -> None:
         """Close the current segment and go on with ``nodes``."""
         if self.held and now_s > self.since_s:
-            self.record.segments.append(Segment(self.since_s, now_s, self.held))
+            self.record.segments.append(Segment(self.since_s, now_s, self.held, self.share, self.is_guest))
         self.held = tuple(nodes)
         self.since_s = now_s
 
@@ -53,9 +56,19 @@ class Recorder:
         policy: Name of the policy that decides.
         origin_s: The moment, on the clock of ``now``, that becomes 0 in the record.
         started_at: The same moment as an ISO date.
+        cores_per_node: Cores of each node.
     """
 
-    def __init__(self, nodes: Sequence[str], policy: str, *, origin_s: float = 0.0, started_at: str = "") -> None:
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        policy: str,
+        *,
+        origin_s: float = 0.0,
+        started_at: str = "",
+        cores_per_node: int = 1,
+    ) -> None:
+        self._cores_per_node = cores_per_node
         self._record = RunRecord(policy=policy, nodes=list(nodes), started_at=started_at)
         self._origin_s = origin_s
         self._jobs: dict[int, _Watched] = {}
@@ -113,7 +126,7 @@ class Recorder:
         for watched in self._jobs.values():
             job = msgspec.convert(msgspec.to_builtins(watched.record), JobRecord)
             if watched.held and now_s > watched.since_s:
-                job.segments.append(Segment(watched.since_s, now_s, watched.held))
+                job.segments.append(Segment(watched.since_s, now_s, watched.held, watched.share, watched.is_guest))
             snapshot.jobs.append(job)
             snapshot.reserved += [
                 Reserved(node, since_s, now_s, job.job_id)
@@ -176,6 +189,10 @@ class Recorder:
                 self._resized(job_id, order, nodes, at_s)
             case ev.ShrinkCompleted(job_id=job_id, order=order, nodes=nodes):
                 self._resized(job_id, order, nodes, at_s)
+            case ev.WorkersChanged(job_id=job_id):
+                sharer = self._jobs[job_id]
+                sharer.change(sharer.held, at_s)
+                sharer.share = sharer.told
             case ev.ResizeFailed(job_id=job_id, order=order, reason=reason):
                 self._failed(job_id, order, reason, at_s)
             case ev.ResizeDeferred(job_id=job_id, order=order, reason=reason):
@@ -249,14 +266,19 @@ class Recorder:
             return None
         return next((resize for resize in watched.record.resizes if resize.order == order), None)
 
+    def _share(self, cores: Sequence[int]) -> float:
+        """The part of its nodes' cores that a job may use."""
+        return sum(cores) / (len(cores) * self._cores_per_node) if cores else 1.0
+
     # effects --------------------------------------------------------------------------------------------------------
 
     def _effect(self, effect: fx.Effect, at_s: float) -> None:
         match effect:
-            case fx.StartJob(job_id=job_id, nodes=nodes):
+            case fx.StartJob(job_id=job_id, nodes=nodes, cores=cores):
                 self._jobs[job_id].promised = dict.fromkeys(nodes, at_s)
-            case fx.SendOrder(kind="workers"):
-                pass  # it moves cores, not nodes
+                self._jobs[job_id].share, self._jobs[job_id].is_guest = self._share(cores), bool(cores)
+            case fx.SendOrder(job_id=job_id, kind="workers", cores=cores):
+                self._jobs[job_id].told = self._share(cores)  # it moves cores, not nodes
             case fx.SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(

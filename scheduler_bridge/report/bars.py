@@ -32,17 +32,28 @@ MANY_NODES = 48
 
 @dataclass(frozen=True)
 class Block:
-    """A rectangle of the picture: rows ``first`` to ``last`` from ``from_s`` to ``to_s``."""
+    """A rectangle of the picture: rows ``first`` to ``last`` from ``from_s`` to ``to_s``.
+
+    A job that shares nodes fills a part of its rows, ``low``: the lower one.
+    """
 
     from_s: float
     to_s: float
     first: int
     last: int
+    share: float = 1.0
+    low: bool = False
 
     @property
     def rows(self) -> int:
-        """How many nodes high it is."""
+        """On how many rows it lies."""
         return self.last - self.first + 1
+
+    @property
+    def middle(self) -> float:
+        """The middle of what it fills of its rows."""
+        aside = self.rows * (1 - self.share) / 2 * ROW_HEIGHT
+        return (self.first + self.last) / 2 + (aside if self.low else -aside)
 
 
 @dataclass(frozen=True)
@@ -112,9 +123,12 @@ def _rows(axes: Axes, record: RunRecord) -> None:
 
 
 def _blocks(segment: Segment, row: Mapping[str, int], origin_s: float) -> list[Block]:
+    from_s, to_s = segment.from_s - origin_s, segment.to_s - origin_s
+    if segment.share < 1:
+        rows = sorted(row[node] for node in segment.nodes if node in row)
+        return [Block(from_s, to_s, index, index, segment.share, segment.is_guest) for index in rows]
     return [
-        Block(segment.from_s - origin_s, segment.to_s - origin_s, first, last)
-        for first, last in _runs(row[node] for node in segment.nodes if node in row)
+        Block(from_s, to_s, first, last) for first, last in _runs(row[node] for node in segment.nodes if node in row)
     ]
 
 
@@ -151,6 +165,8 @@ def _joined(blocks: Sequence[Block]) -> list[Block]:
     """Blocks plus those that run on through resizes on the same rows: where a name has most room."""
     rows = sorted({index for block in blocks for index in range(block.first, block.last + 1)})
     joined = list(blocks)
+    if any(block.share < 1 for block in blocks):
+        return joined  # the row's middle may be another job's
     for index in rows:
         along = sorted(
             (block for block in blocks if block.first <= index <= block.last), key=lambda block: block.from_s
@@ -167,7 +183,9 @@ def _joined(blocks: Sequence[Block]) -> list[Block]:
 
 def _rectangle(block: Block) -> tuple[tuple[float, float], float, float]:
     margin = (1 - ROW_HEIGHT) / 2
-    return (block.from_s, block.first - 0.5 + margin), block.to_s - block.from_s, block.rows - 2 * margin
+    height = block.rows - 2 * margin
+    top = block.first - 0.5 + margin + (height * (1 - block.share) if block.low else 0.0)
+    return (block.from_s, top), block.to_s - block.from_s, height * block.share
 
 
 def _bar(axes: Axes, block: Block, look: Look) -> None:
@@ -267,16 +285,16 @@ def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale
         return []
     mark = f"{MALLEABLE_MARK} " if job.malleable else ""
     block = max(blocks, key=lambda b: (min(b.to_s - b.from_s, 12 * 100 / scale.per_second), b.rows))
-    room, tall = (block.to_s - block.from_s) * scale.per_second, block.rows * scale.per_row
+    room, tall = (block.to_s - block.from_s) * scale.per_second, block.rows * block.share * scale.per_row
     for text, sizes in ((f"{mark}{drawable(job.name)}", NAME_SIZES_PT), (f"{mark}{job.job_id}", NAME_SIZES_PT[-1:])):
         for size_pt in sizes:
             wide, high = 0.67 * len(text) * size_pt * scale.per_point, 0.8 * size_pt * scale.per_point
             if wide + 6 <= room and 1.4 * high <= tall:
                 middle = ((block.from_s + block.to_s) / 2 - scale.first_s) * scale.per_second
-                level = ((block.first + block.last) / 2 + 0.5) * scale.per_row
+                level = (block.middle + 0.5) * scale.per_row
                 axes.text(
                     (block.from_s + block.to_s) / 2,
-                    (block.first + block.last) / 2,
+                    block.middle,
                     text,
                     ha="center",
                     va="center",

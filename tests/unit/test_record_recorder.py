@@ -7,7 +7,15 @@ import pytest
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.record import Recorder, Segment, decode_record, encode_record, nodes_over_time
+from scheduler_bridge.record import (
+    Recorder,
+    Segment,
+    busy_node_s,
+    busy_steps,
+    decode_record,
+    encode_record,
+    nodes_over_time,
+)
 
 NODES = ("a", "b", "c")
 
@@ -172,3 +180,26 @@ def test_the_recent_part_has_what_is_open_or_reaches_into_it() -> None:
     assert [job.job_id for job in recorder.recent(9.0).jobs] == [1, 2]
     assert [job.job_id for job in recorder.recent(10.0).jobs] == [2]
     assert len(recorder.recent(-math.inf).jobs[0].segments) == 2
+
+
+def test_jobs_that_share_nodes_count_with_their_part_of_the_cores() -> None:
+    # Job 1 runs on node a from 101 s. Job 2 shares it from 110 s to 130 s: 1 of its 4 cores. 140 s: job 1 ends.
+    recorder = Recorder(NODES, "sd-policy", origin_s=100.0, cores_per_node=4)
+    recorder.observe(100.0, ev.JobSubmitted(spec()), [fx.StartJob(1, ("a",))])
+    recorder.observe(101.0, ev.JobStarted(1))
+    recorder.observe(110.0, ev.JobSubmitted(spec(2)), [fx.SendOrder(1, 1, "workers", ("a",), 3, (3,))])
+    recorder.observe(110.0, ev.WorkersChanged(1, 1), [fx.StartJob(2, ("a",), (1,))])
+    recorder.observe(110.0, ev.JobStarted(2))
+    recorder.observe(130.0, ev.JobEnded(2, "completed"), [fx.SendOrder(1, 2, "workers", ("a",), 4, (4,))])
+    recorder.observe(130.0, ev.WorkersChanged(1, 2))
+    recorder.observe(140.0, ev.JobEnded(1, "completed"))
+    record = recorder.record()
+    assert record.jobs[0].segments == [
+        Segment(1.0, 10.0, ("a",)),
+        Segment(10.0, 30.0, ("a",), 0.75),
+        Segment(30.0, 40.0, ("a",)),
+    ]
+    assert record.jobs[1].segments == [Segment(10.0, 30.0, ("a",), 0.25, is_guest=True)]
+    assert busy_node_s(record.jobs) == 39.0
+    assert busy_steps(record) == [(1.0, 1.0), (40.0, 0.0)], "the node is busy all the time, once"
+    assert decode_record(encode_record(record)) == record

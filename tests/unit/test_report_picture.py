@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
-from scheduler_bridge.report.bars import Block, _joined, _parts, _runs
+from scheduler_bridge.report.bars import Block, _blocks, _joined, _parts, _rectangle, _runs
 from scheduler_bridge.report.labels import GROW_SPOTS, SHRINK_SPOTS, Box, free_spot
 from scheduler_bridge.report.palette import OKABE_ITO, looks
 
@@ -178,6 +178,20 @@ def test_hundreds_of_nodes_are_drawn() -> None:
     figure = gantt.draw([record])
     assert len(figure.axes[1].get_yticks()) <= 24
     assert "wide" in [text.get_text() for text in figure.axes[1].texts]
+
+
+def test_jobs_that_share_a_node_lie_side_by_side() -> None:
+    host = job(1, "host", Segment(0, 50, ("a", "b"), 0.75))
+    guest = job(2, "guest", Segment(0, 50, ("a", "b"), 0.25, is_guest=True))
+    blocks = [_blocks(part.segments[0], {"a": 0, "b": 1}, 0.0) for part in (host, guest)]
+    for above, below in zip(*blocks, strict=True):
+        (_, top), _, height = _rectangle(above)
+        (_, low_top), _, low_height = _rectangle(below)
+        assert top + height == pytest.approx(low_top), "they meet"
+        assert height == pytest.approx(3 * low_height)
+        assert top < above.middle < low_top < below.middle < low_top + low_height
+    found = texts(RunRecord(policy="sd-policy", nodes=["a", "b"], end_s=50.0, jobs=[host, guest]))
+    assert any("host" in text for text in found)
 
 
 def test_looks_repeat_colours_only_with_hatches() -> None:

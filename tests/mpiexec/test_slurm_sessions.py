@@ -52,6 +52,12 @@ def test_a_program_without_a_session_says_hello_on_all_hosts(cluster: Cluster) -
     assert f"hello from {' '.join(ALL)}\nworld of 4\ncode 0" in said
 
 
+def test_a_program_asks_for_nodes_itself(cluster: Cluster) -> None:
+    job = cluster.submit(1, f"malleable slurm run --max-nodes 6 --wait 1 -- {python('slurm_asking.py')}; echo code $?")
+    said = [line for line in cluster.until_over(job).splitlines() if not line.startswith("malleable: ")]
+    assert said == ["granted 1", "then 0 -1", "over", "code 0"]
+
+
 def test_the_job_ends_while_slurm_looks_for_a_node(cluster: Cluster) -> None:
     other = cluster.submit(2, "sleep 600")
     job = cluster.submit(2, f"malleable slurm run --wait 300 -- {python('uts_again.py', 1)}")

@@ -9,8 +9,9 @@ from typing import Final, Protocol
 
 import msgspec
 
+from scheduler_bridge.core import Explanation
 from scheduler_bridge.live import Snapshot
-from scheduler_bridge.record import RunRecord
+from scheduler_bridge.record import ResizeRecord, RunRecord
 from scheduler_bridge.web.config import WebConfig
 from scheduler_bridge.web.state import Document, change, document
 
@@ -21,6 +22,8 @@ EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 _RETRY_MS = 1000
 _BEHIND = 16
 """Events that a slow reader may be behind; then it is cut off, and told everything anew when it comes back."""
+_MOST_REASONS = 10_000
+_SAME_S = 1e-6
 _LARGEST_SHARE = 0.05
 """Of the daemon's time that goes into pictures."""
 
@@ -33,6 +36,9 @@ class Watched(Protocol):
 
     def recent(self, since_s: float) -> RunRecord:
         """Return what has reached beyond ``since_s``."""
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say how a job came to where it is."""
 
     async def changed(self) -> None:
         """Wait for the next event of the scheduler."""
@@ -53,6 +59,7 @@ class Feed:
         self._version = version
         self._watchers: set[asyncio.Queue[bytes | None]] = set()
         self._document: Document = {}
+        self._reasons: dict[tuple[int, int], str] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -64,7 +71,22 @@ class Feed:
         """Return the cluster at this moment."""
         snapshot = self._daemon.snapshot()
         record = self._daemon.recent(snapshot.now_s - self._config.window_s)
-        return {"version": self._version, **document(snapshot, record, self._config.window_s)}
+        return {"version": self._version, **document(snapshot, record, self._config.window_s, self._why)}
+
+    def _why(self, job_id: int, resize: ResizeRecord) -> str:
+        """Return the policy's reason for an order, which stands in the job's history."""
+        known = self._reasons.get((job_id, resize.order))
+        if known is not None:
+            return known
+        if len(self._reasons) >= _MOST_REASONS:
+            self._reasons.clear()
+        told = f"told to {resize.kind} "
+        reason = ""
+        for moment in self._daemon.explain(job_id).moments:
+            if moment.text.startswith(told) and abs(moment.time_s - resize.ordered_s) < _SAME_S:
+                reason = moment.text.partition(": ")[2]
+        self._reasons[job_id, resize.order] = reason
+        return reason
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield a full picture, then changes, in the form of server-sent events, until the server stops."""

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from scheduler_bridge.live import JobStatus, Snapshot
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
@@ -26,13 +26,16 @@ _SHORT = 500
 """Characters of a text that came from a job or user; whoever wants more has the queue command."""
 
 
-def document(snapshot: Snapshot, record: RunRecord, window_s: float) -> Document:
+def document(
+    snapshot: Snapshot, record: RunRecord, window_s: float, why: Callable[[int, ResizeRecord], str] = lambda *_: ""
+) -> Document:
     """Describe the cluster now, its open jobs, and the jobs that held nodes or waited within the window.
 
     Args:
         snapshot: The cluster at this moment.
         record: What happened in the window.
         window_s: How far back the picture reaches.
+        why: Says for what reason a job was given an order.
     """
     since_s = max(0.0, snapshot.now_s - window_s)
     numbers = {name: number for number, name in enumerate(record.nodes)}
@@ -61,7 +64,7 @@ def document(snapshot: Snapshot, record: RunRecord, window_s: float) -> Document
             if taken.node in numbers
         ],
         "untold": untold,
-        "jobs": {str(job.job): _job(job, records.get(job.job), numbers) for job in shown},
+        "jobs": {str(job.job): _job(job, records.get(job.job), numbers, why) for job in shown},
     }
 
 
@@ -102,7 +105,9 @@ def _totals(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _job(job: JobStatus, record: JobRecord | None, numbers: Mapping[str, int]) -> dict[str, Any]:
+def _job(
+    job: JobStatus, record: JobRecord | None, numbers: Mapping[str, int], why: Callable[[int, ResizeRecord], str]
+) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": job.name,
         "user": job.user,
@@ -132,7 +137,9 @@ def _job(job: JobStatus, record: JobRecord | None, numbers: Mapping[str, int]) -
             [round(part.from_s, 2), _until(part.to_s), _ranges(numbers[node] for node in part.nodes)]
             for part in record.segments
         ]
-        told["resizes"] = [_resize(resize) for resize in record.resizes[-_KEPT_RESIZES:]]
+        told["resizes"] = [
+            {**_resize(resize), "why": why(job.job, resize)[:_SHORT]} for resize in record.resizes[-_KEPT_RESIZES:]
+        ]
     return told
 
 

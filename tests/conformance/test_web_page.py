@@ -88,7 +88,7 @@ def test_it_shows_the_cluster_and_what_changes(page: Page, cluster: Cluster, tmp
         has(page, "#connection", "live")
         served.do(lambda: cluster.grow(1, "node2", "node3"))
         has(page, "#running", f"1 {DASH} 3 {DASH} 3", "grew by 2 in 0.5 s")
-        has(page, "#resizes", "grew by 2", "pre 0.10 s, spawn 0.40 s")
+        has(page, "#resizes", "grew by 2", "idle nodes, job 1 is the smallest", "pre 0.10 s, spawn 0.40 s")
         assert page.title() == f"3/4 busy, 1 waiting {DASH} malleable"
         assert "1 busy, 3 idle" in (page.get_attribute("#gantt", "aria-label") or "")
         served.do(lambda: cluster.end(1))

@@ -77,6 +77,7 @@ def test_watchers_hear_everything_and_then_what_changes(served: Served, cluster:
             break
     assert list(part["jobs"]) == ["1"]
     assert part["totals"]["busy"] == 2
+    assert [resize["why"] for resize in part["jobs"]["1"]["resizes"]] == ["idle nodes, job 1 is the smallest"]
     events.close()
 
 

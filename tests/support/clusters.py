@@ -11,6 +11,8 @@ import msgspec
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.core.history import Explanation, Moment
+from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.live import JobStatus, NodeStatus, Snapshot
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder, RunRecord
@@ -26,6 +28,7 @@ class Cluster:
         self._jobs: dict[int, JobStatus] = {}
         self._recorder = Recorder(self.names, "malleable", started_at="2026-01-01T00:00:00+00:00")
         self._orders = itertools.count(1)
+        self._moments: dict[int, list[Moment]] = {}
         self._change = asyncio.Event()
 
     # what the page asks for -----------------------------------------------------------------------------------------
@@ -46,6 +49,10 @@ class Cluster:
 
     def recent(self, since_s: float) -> RunRecord:
         return self._recorder.recent(since_s)
+
+    def explain(self, job_id: int) -> Explanation:
+        moments = tuple(self._moments.get(job_id, ()))
+        return Explanation(job_id, "", JobState.RUNNING, self.now_s, "", (), None, (), moments)
 
     async def changed(self) -> None:
         await self._change.wait()
@@ -72,6 +79,8 @@ class Cluster:
     def grow(self, job_id: int, *nodes: str) -> None:
         order = next(self._orders)
         self._recorder.observe(self.now_s, ev.WakeUp(), [fx.SendOrder(job_id, order, "grow", nodes, len(nodes))])
+        told = f"told to grow by {len(nodes)} nodes: idle nodes, job {job_id} is the smallest"
+        self._moments.setdefault(job_id, []).append(Moment(self.now_s, 1, told))
         self._recorder.note_measured(job_id, order, 0.5, {"pre": 0.1, "spawn": 0.4})
         job = self._jobs[job_id]
         self._set(job_id, nodes=(*job.nodes, *nodes), grows=job.grows + 1)

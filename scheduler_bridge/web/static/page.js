@@ -191,13 +191,14 @@ function resizeRow(resize) {
   const bad = resize.outcome !== "done" && resize.outcome !== "pending";
   const took = resize.seconds ?? (resize.done_s === null ? null : resize.done_s - resize.ordered_s);
   const said = [phaseWords(resize), resize.reason].filter(Boolean).join(" · ");
+  const words = said ? [phases(resize), part("span", "sub", said)] : [];
   return {
     key: `${resize.job.id}.${resize.order}`,
     cells: [
       text(clock(model.wall(resize.ordered_s)), "short"), jobCell(resize.job),
       { as: bad ? "bad" : "", say: did(resize), make: () => [did(resize)] },
       text(took === null ? "under way" : seconds(took), "short"),
-      { as: "text", say: `${said}${resize.outcome}`, make: () => [phases(resize), part("span", "sub", said)] },
+      { as: "text", say: `${resize.why}${said}${resize.outcome}`, make: () => [resize.why, ...words] },
     ],
   };
 }

@@ -52,7 +52,7 @@ def watch(client: ControlClient, tabulate: Tabulate, choose: Callable[[JobStatus
 
 def picture(snapshot: Snapshot, tabulate: Tabulate, choose: Callable[[JobStatus], bool], height: int) -> RenderableType:
     """Return what is shown: a summary, and as many jobs as fit into ``height`` lines, running ones first."""
-    jobs = sorted(filter(choose, snapshot.jobs), key=lambda job: job.state == "waiting")
+    jobs = sorted(filter(choose, snapshot.jobs), key=lambda job: job.state in ("waiting", "held"))
     room = max(1, height - _ABOVE_LINES)
     parts: list[RenderableType] = [Text(summary(snapshot), style="bold"), Text("")]
     parts.append(tabulate(jobs[:room], snapshot) if jobs else Text("no job waits or runs"))
@@ -65,12 +65,13 @@ def summary(snapshot: Snapshot) -> str:
     """Return the top line: nodes, jobs and utilization, now and since the start."""
     nodes = Counter(node.state for node in snapshot.nodes)
     jobs = Counter(job.state for job in snapshot.jobs)
-    usable = nodes["busy"] + nodes["idle"]
+    busy = nodes["busy"] + nodes["draining"]
+    usable = busy + nodes["idle"]
     running = jobs["running"] + jobs["starting"] + jobs["ending"]
     return (
-        f"{snapshot.policy}: {nodes['busy']} busy, {nodes['idle']} idle, {nodes['down']} down; "
-        f"{running} running, {jobs['waiting']} waiting; "
-        f"{words.percent(nodes['busy'] / usable if usable else 0.0)} busy now, "
+        f"{snapshot.policy}: {busy} busy, {nodes['idle']} idle, {nodes['down']} down; "
+        f"{running} running, {jobs['waiting'] + jobs['held']} waiting; "
+        f"{words.percent(busy / usable if usable else 0.0)} busy now, "
         f"{words.percent(snapshot.utilization)} since the start"
     )
 

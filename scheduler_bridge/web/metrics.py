@@ -21,8 +21,8 @@ from scheduler_bridge.web.feed import Watched
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
-_NODES = ("busy", "idle", "down")
-_OPEN = ("waiting", "starting", "running", "ending")
+_NODES = ("busy", "idle", "draining", "down")
+_OPEN = ("held", "waiting", "starting", "running", "ending")
 _ENDED = ("completed", "failed", "cancelled", "timeout", "lost")
 _KINDS = ("grow", "shrink")
 _OUTCOMES = ("done", "refused", "aborted", "not_due")

@@ -70,7 +70,7 @@ def document(
 
 def _first(jobs: list[JobStatus]) -> tuple[list[JobStatus], list[list[float]]]:
     """Return the jobs to tell, and how many others were submitted when (roughly)."""
-    waiting = [job for job in jobs if job.state == "waiting"]
+    waiting = [job for job in jobs if job.state in ("waiting", "held")]
     if len(waiting) <= _MOST_WAITING:
         return jobs, []
     others = {job.job: job.submit_s for job in waiting[_MOST_WAITING:]}
@@ -92,15 +92,16 @@ def change(before: Document, after: Document) -> Document:
 def _totals(snapshot: Snapshot) -> dict[str, Any]:
     nodes = Counter(node.state for node in snapshot.nodes)
     jobs = Counter(job.state for job in snapshot.jobs)
-    usable = nodes["busy"] + nodes["idle"]
+    busy = nodes["busy"] + nodes["draining"]
+    usable = busy + nodes["idle"]
     return {
-        "busy": nodes["busy"],
+        "busy": busy,
         "idle": nodes["idle"],
         "down": nodes["down"],
         "running": jobs["running"] + jobs["starting"] + jobs["ending"],
-        "waiting": jobs["waiting"],
+        "waiting": jobs["waiting"] + jobs["held"],
         "ended": sum(1 for job in snapshot.jobs if job.end_s is not None),
-        "utilization_now": round(nodes["busy"] / usable, 4) if usable else 0.0,
+        "utilization_now": round(busy / usable, 4) if usable else 0.0,
         "utilization": round(snapshot.utilization, 3),
     }
 

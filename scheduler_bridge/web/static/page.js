@@ -53,6 +53,10 @@ function status() {
   if (lostAt === null || said.textContent !== words) said.textContent = words;
 }
 
+function waits(job) {
+  return job.state === "waiting" || job.state === "held";
+}
+
 function show() {
   if (model.state === null || document.hidden) return;
   const jobs = model.jobs();
@@ -60,8 +64,8 @@ function show() {
   totals(model.state.totals);
   gantt.draw(jobs);
   const open = jobs.filter((job) => job.end_s === null);
-  tables.running.show(open.filter((job) => job.state !== "waiting").map((job) => runningRow(job, now)));
-  tables.queue.show(open.filter((job) => job.state === "waiting").map((job) => queueRow(job, now)), model.state.untold.reduce((sum, [, count]) => sum + count, 0));
+  tables.running.show(open.filter((job) => !waits(job)).map((job) => runningRow(job, now)));
+  tables.queue.show(open.filter(waits).map((job) => queueRow(job, now)), model.state.untold.reduce((sum, [, count]) => sum + count, 0));
   tables.resizes.show(model.resizes(jobs).map(resizeRow));
   tables.ended.show(jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id).map(endedRow));
   status();

@@ -154,7 +154,7 @@ class Recorder:
                 continue
             segments = [segment for segment in job.segments if segment.to_s > since_s]
             if watched.held:
-                segments.append(Segment(watched.since_s, math.inf, watched.held))
+                segments.append(Segment(watched.since_s, math.inf, watched.held, watched.share, watched.is_guest))
             part.jobs.append(msgspec.structs.replace(job, segments=segments))
             part.reserved += [Reserved(node, from_s, math.inf, job.job_id) for node, from_s in watched.promised.items()]
         return part

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from scheduler_bridge.live import JobStatus, Snapshot
-    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
+    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 
 Document: TypeAlias = "dict[str, Any]"
 
@@ -134,14 +134,17 @@ def _job(
         "progress_unit": job.progress_unit,
     }
     if record is not None:
-        told["segments"] = [
-            [round(part.from_s, 2), _until(part.to_s), _ranges(numbers[node] for node in part.nodes)]
-            for part in record.segments
-        ]
+        told["segments"] = [_segment(part, numbers) for part in record.segments]
         told["resizes"] = [
             {**_resize(resize), "why": why(job.job, resize)[:_SHORT]} for resize in record.resizes[-_KEPT_RESIZES:]
         ]
     return told
+
+
+def _segment(part: Segment, numbers: Mapping[str, int]) -> list[Any]:
+    """Return when, on what nodes, and, where jobs share them, with what part of the cores and whether as a guest."""
+    told = [round(part.from_s, 2), _until(part.to_s), _ranges(numbers[node] for node in part.nodes)]
+    return told if part.share >= 1 else [*told, round(part.share, 3), part.is_guest]
 
 
 def _until(to_s: float) -> float | None:

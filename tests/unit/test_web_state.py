@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from support.clusters import Cluster
 
+from scheduler_bridge.record import Segment
 from scheduler_bridge.web.state import change, document
 
 
@@ -33,6 +35,16 @@ def test_nodes_are_numbers_and_ranges() -> None:
     (resize,) = job["resizes"]
     assert (resize["kind"], resize["count"], resize["ordered_s"], resize["done_s"]) == ("grow", 1, 20.0, 20.0)
     assert (resize["outcome"], resize["seconds"], resize["phases"]) == ("done", 0.5, {"pre": 0.1, "spawn": 0.4})
+
+
+def test_shared_nodes_are_told_in_parts() -> None:
+    cluster = busy()
+    snapshot = cluster.snapshot()
+    record = cluster.recent(0.0)
+    host, guest = (Segment(10.0, math.inf, ("node1",), share, low) for share, low in ((0.75, False), (0.25, True)))
+    record.jobs[0].segments = [host, guest]
+    segments = document(snapshot, record, 900.0)["jobs"]["1"]["segments"]
+    assert segments == [[10.0, None, [[0, 0]], 0.75, False], [10.0, None, [[0, 0]], 0.25, True]]
 
 
 def test_totals_count_nodes_and_jobs() -> None:

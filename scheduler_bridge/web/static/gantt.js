@@ -77,7 +77,8 @@ export class Gantt {
       context.fillRect(x, 4, 1, height - AXIS - 4);
       context.fillStyle = this.tones.faint;
       const text = clock(this.model.wall(time_s), every < 60);
-      if (x - context.measureText(text).width / 2 > left && x + 30 < right) context.fillText(text, x, height - 6);
+      const half = context.measureText(text).width / 2;
+      if (x - half > left && x + half + 32 < right) context.fillText(text, x, height - 6);
     }
     context.textAlign = "right";
     context.fillText("now", right, height - 6);
@@ -109,6 +110,16 @@ export class Gantt {
     }
   }
 
+  // Where jobs share nodes, each fills its part of each row, guests the lower one.
+  parts(context, since, until, first, last, share, low) {
+    let largest = null;
+    for (let node = first; node <= last; node += 1) {
+      const top = low ? 1 - share : 0;
+      largest = this.box(context, since, until, node + top, node + top + share - 1) ?? largest;
+    }
+    return largest;
+  }
+
   // Fills a rectangle of time and rows; returns it, or null where it cannot be seen.
   box(context, since, until, first, last) {
     const { from, now, row } = this.area;
@@ -123,10 +134,11 @@ export class Gantt {
   bars(context, jobs) {
     for (const job of jobs) {
       let largest = null;
-      for (const [since, until, ranges] of job.segments ?? []) {
+      for (const [since, until, ranges, share = 1, low = false] of job.segments ?? []) {
         for (const [first, last] of ranges) {
           context.fillStyle = fill(context, job.id);
-          const box = this.box(context, since, until, first, last);
+          const draw = share < 1 ? this.parts : this.box;
+          const box = draw.call(this, context, since, until, first, last, share, low);
           if (box === null) continue;
           this.boxes.push({ ...box, job, since, until, ranges });
           if (largest === null || box.w * box.h > largest.w * largest.h) largest = box;

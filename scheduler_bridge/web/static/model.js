@@ -56,8 +56,8 @@ export class Model {
 export function busySteps(jobs, now) {
   const changes = [];
   for (const job of jobs) {
-    for (const [from, to, ranges] of job.segments ?? []) {
-      const count = ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+    for (const [from, to, ranges, share] of job.segments ?? []) {
+      const count = (share ?? 1) * ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
       changes.push([from, count], [to ?? now, -count]);
     }
   }

@@ -32,15 +32,20 @@ class Profile:
 
     def earliest(self, nodes: int, duration_s: float) -> float:
         """The earliest time from which ``nodes`` nodes are free for ``duration_s``; infinite if there is none."""
-        start_s: float | None = None
-        for time_s, free in zip(self._times, self._free, strict=True):
-            if start_s is not None and time_s >= start_s + duration_s:
+        times, free = self._times, self._free
+        steps, index = len(free), 0
+        while index < steps:
+            if free[index] < nodes:
+                index += 1
+                continue
+            start_s = times[index]
+            end_s = start_s + duration_s
+            index += 1
+            while index < steps and times[index] < end_s and free[index] >= nodes:
+                index += 1
+            if index == steps or times[index] >= end_s:
                 return start_s
-            if free < nodes:
-                start_s = None
-            elif start_s is None:
-                start_s = time_s
-        return math.inf if start_s is None else start_s
+        return math.inf
 
     def take(self, start_s: float, end_s: float, nodes: int) -> None:
         """Take ``nodes`` nodes from ``start_s`` to ``end_s``; a negative number gives them back."""

@@ -107,7 +107,7 @@ function jobCell(job) {
 }
 
 function runningRow(job, now) {
-  const state = job.resizing ? `${job.resizing === "grow" ? "growing" : "shrinking"} …` : job.state === "running" ? "" : job.state;
+  const state = job.resizing ? `${{grow: "growing", shrink: "shrinking"}[job.resizing] || "changing its workers"} …` : job.state === "running" ? "" : job.state;
   const left = job.expected_end_s === null ? "" : `at most ${seconds(job.expected_end_s - now)} left`;
   const ran = job.start_s === null ? NOTHING : seconds(now - job.start_s);
   return { key: job.id, cells: [jobCell(job), allotment(job, state), progress(job), pair(ran, left, "short", "ran"), lastResize(job)] };

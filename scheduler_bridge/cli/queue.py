@@ -83,7 +83,7 @@ def _remark(job: JobStatus, now_s: float) -> str:
     if job.state != "running" or job.progress is None:
         reason = " ".join(job.reason.split())
         if job.state == "waiting" and job.expected_start_s is not None:
-            return f"{reason}; starts within {words.seconds(max(0.0, job.expected_start_s - now_s))}"
+            return f"{reason}; expected to start within {words.seconds(max(0.0, job.expected_start_s - now_s))}"
         return reason
     if job.progress_total:
         share = words.percent(job.progress / job.progress_total)

@@ -121,7 +121,7 @@ class Driver:
         busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
         utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
         kept = {job_id: self.desk.why_kept(job) for job_id, job in ledger.jobs.items() if not job.admitted}
-        return snapshot(picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept)
+        return snapshot(picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept, ledger.core.waiting)
 
     async def durable(self) -> None:
         """Wait until the log has everything so far on disk (or the disk is known to take nothing)."""

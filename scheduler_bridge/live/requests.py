@@ -188,6 +188,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     """One job; times in seconds on the daemon's clock (``Snapshot.now_s``).
 
     ``state``: held, waiting, starting, running, ending, or how it ended (completed, failed, cancelled, timeout, lost).
+    ``expected_start_s``: what the policy has promised, or else what may be expected if every job takes its walltime.
     """
 
     job: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from apgas.malleability.orders import Progress
 from scheduler_bridge.core import JobRow, JobState, NodeRow, NodeState
 from scheduler_bridge.core import Snapshot as CoreSnapshot
+from scheduler_bridge.live.forecast import expected_starts
 from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.requests import JobStatus, NodeStatus, Snapshot
 
@@ -32,9 +33,23 @@ def snapshot(
     progress: Mapping[int, Progress],
     facts: Mapping[int, JobFacts],
     kept: Mapping[int, str],
+    waiting: Iterable[int],
 ) -> Snapshot:
-    """Return the picture for users at ``now_s``; ``kept`` says why jobs are kept back that the core does not see."""
+    """Return the picture for users.
+
+    Args:
+        picture: The core's.
+        now_s: Now, on the scheduler's clock.
+        utilization: Since its beginning.
+        progress: What jobs said of theirs.
+        facts: What else is known of jobs that have not ended.
+        kept: Why jobs are kept back that the core does not see.
+        waiting: The waiting jobs in the order in which they are considered.
+    """
     jobs = {row.spec.job_id: _job(row, progress.get(row.spec.job_id)) for row in picture.jobs}
+    for job_id, start_s in expected_starts(picture, waiting, now_s).items():
+        if jobs[job_id].expected_start_s is None:  # Else the policy has promised it one.
+            jobs[job_id] = msgspec.structs.replace(jobs[job_id], expected_start_s=start_s)
     jobs.update({job_id: _kept(facts[job_id], reason) for job_id, reason in kept.items()})
     for job_id, job in facts.items():
         if job.priority and job_id in jobs:

@@ -181,7 +181,7 @@ function phaseWords(resize) {
 function queueRow(job, now) {
   const wanted = job.class === "malleable" ? `${span(job.min, job.max)} nodes` : plural(job.wanted, "node");
   const starts = job.expected_start_s === null ? NOTHING : `in ${seconds(Math.max(0, job.expected_start_s - now))}`;
-  const latest = job.expected_start_s === null ? "" : "at the latest";
+  const latest = job.expected_start_s === null ? "" : "expected";
   return {
     key: job.id,
     cells: [

@@ -50,7 +50,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "cirne": Recipe(
         "jobs with requested times of which little is used",
         "form of Cirne and Berman, WWC-4, 2001; parameters for SD-policy's workloads 1, 2 and 5",
-        {"jobs": 5000, "nodes": 1024, "largest": 0, "load": 1.1, "exact": False},
+        {"jobs": 5000, "nodes": 1024, "largest": 0, "load": 8.0, "exact": False},
         lambda **options: cirne(**{**options, "largest": options.get("largest") or None}),
     ),
     "haswell": Recipe("5 days of Cori Haswell, 28,259 jobs", HASWELL.source, _TWIN, partial(_twin, "haswell")),

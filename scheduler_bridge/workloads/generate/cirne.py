@@ -4,8 +4,8 @@ W. Cirne and F. Berman, "A comprehensive model of the supercomputer workload", W
 its arrival in the cycle of the day, its size (uniform in log2, most of them powers of two), its requested time (uniform
 in the logarithm) and the accuracy of that request, of which half of the jobs and more use less than a fifth. The
 published fits of single sites are not reproduced; the numbers here are ours [D], set so that the workloads of the
-SD-policy paper (its Table 1: Cirne, 5,000 jobs, 1,024 nodes, jobs of up to 128 nodes, all over after 900,000 s at high
-load) have its size: so this is the model's form with other parameters.
+SD-policy paper (its Table 1: Cirne, 5,000 jobs, 1,024 nodes, jobs of up to 128 nodes, all over after 900,000 s, most
+of which they wait) have its size: so this is the model's form with other parameters.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def cirne(
     *,
     seed: int,
     largest: int | None = None,
-    load: float = 1.1,
+    load: float = 8.0,
     exact: bool = False,
     requests_s: tuple[float, float] = REQUEST_S,
 ) -> Workload:

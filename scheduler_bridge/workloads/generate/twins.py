@@ -141,13 +141,13 @@ RICC: Final = Portrait(
     source="SD-policy paper, Table 1 and section 4.1; sizes and runtimes are ours",
     nodes=1024,
     jobs=10_000,
-    days=4,
-    # many small jobs, at most 72 nodes, up to four days
+    days=1,
+    # many small jobs, at most 72 nodes, from short to long; the log has some of four days
     sizes=((1, 0.6), (2, 0.14), (4, 0.11), (8, 0.08)),
     size_tail=(9, 72),
-    runtimes=((0.0, 5.0), (0.3, 120.0), (0.6, 1800.0), (0.85, 14_400.0)),
-    longest_s=4 * DAY_S,
-    mean_runtime_s=12_000.0,
+    runtimes=((0.0, 2.0), (0.3, 20.0), (0.6, 600.0), (0.85, 14_400.0)),
+    longest_s=2.5 * DAY_S,
+    mean_runtime_s=10_000.0,
     mean_nodes=3.2,
 )
 PORTRAITS: Final = {portrait.name: portrait for portrait in (HASWELL, KNL, EAGLE, KIT, RICC)}

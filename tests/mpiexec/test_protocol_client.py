@@ -54,7 +54,7 @@ def test_it_counts_right_and_tells_how_far_it_is(config: DaemonConfig) -> None:
         snapshot = await daemon.ended(job_id)
         assert snapshot.job(job_id).state == "completed", snapshot.job(job_id).reason
         assert daemon.output(job_id).read_text() == "9592 primes below 100000\n"
-        assert (snapshot.job(job_id).progress, snapshot.job(job_id).progress_total) == (200.0, 200.0)
+        assert (snapshot.job(job_id).progress_total, snapshot.job(job_id).progress_unit) == (200.0, "blocks")
 
     perform(config, play)
 

@@ -107,7 +107,8 @@ def test_without_permission_to_expand_jobs_grow_by_companions_and_no_further_tha
             cluster.until_over(refused)
         )
         assert "code 1" in cluster.text(refused)
-        assert "not by expansion" in cluster.run("malleable", "doctor", code=None)
+        ask = "from scheduler_bridge.backends.slurm import Slurm; print(*Slurm().limits().sentences(), sep='; ')"
+        assert "not by expansion" in cluster.run(sys.executable, "-c", ask)
         job = cluster.submit(2, f"malleable slurm run --wait 1 -- {uts}; echo code $?")
         cluster.until_says(job, "up")
         cluster.resize(job, "--grow=3")

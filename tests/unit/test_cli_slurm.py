@@ -89,6 +89,19 @@ def test_a_job_that_is_over_is_not_asked(site: Path, capsys: pytest.CaptureFixtu
     assert "job 7 does not run" in capsys.readouterr().err
 
 
+def test_the_doctor_tells_what_this_slurm_allows(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("apgas.doctor.main", lambda: 0)
+    assert run(["doctor"]) == 0
+    assert "ok    Slurm's limits    Slurm 24.11.5, auth/slurm; jobs grow by companion jobs" in capsys.readouterr().out
+    (site / "scontrol").write_text("#!/bin/sh\necho slurm: no controller >&2; exit 1\n", encoding="utf-8")
+    assert run(["doctor"]) == 1
+    said = capsys.readouterr()
+    assert "FAIL  Slurm's limits    scontrol --version: no controller" in said.out
+    assert "scontrol ping" in said.out
+
+
 def test_the_scheduler_is_told_no_nodes_beside_those_of_slurm(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--backend", "slurm", "--nodes", "4"]) == 2
     assert "Slurm names them" in capsys.readouterr().err

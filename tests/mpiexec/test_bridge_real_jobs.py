@@ -151,6 +151,31 @@ def test_a_job_that_may_wait_outlives_its_scheduler(serving: Running, tmp_path: 
     leftovers.check(serving.mark)
 
 
+def test_a_job_comes_back_to_the_next_scheduler_and_is_resized(
+    serving: Running, tmp_path: Path, leftovers: Leftovers
+) -> None:
+    result = tmp_path / "pi.json"
+    _submit(tmp_path, "--name", "pi", "--min", "1", "--max", "3", "--", *_pi(result))
+    _until_it_computes(tmp_path)
+    serving.process.kill()
+    serving.wait(PATIENCE_S)
+    command = [*MALLEABLE, "serve", "--nodes", "3", "--state", str(tmp_path / "state")]
+    with start_job(command, {"TMPDIR": str(tmp_path / "tmp")}, tmp_path) as successor:
+        successor.expect("ready")
+        _submit(tmp_path, "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep", "0.5")
+        _until("both jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
+        malleable, rigid = _report(tmp_path)
+        assert (malleable["state"], rigid["state"]) == ("completed", "completed"), malleable
+        kinds = [resize["kind"] for resize in malleable["resizes"] if resize["outcome"] == "done"]
+        assert kinds[:1] == ["shrink"], malleable["resizes"]
+        found = json.loads(result.read_text(encoding="utf-8"))
+        assert (found["verified"], found["shrinks"]) == (True, kinds.count("shrink"))
+        successor.process.send_signal(signal.SIGTERM)
+        assert successor.wait(PATIENCE_S).rc == 0
+        leftovers.check(successor.mark)
+    leftovers.check(serving.mark)
+
+
 def test_a_resilient_job_goes_on_without_a_node(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
     ran, program = tmp_path / "ran", Path(__file__).parent / "programs" / "loses_a_node.py"
     survives = ("--env", "APGAS_RESILIENT=1", "--", sys.executable, program, ran)

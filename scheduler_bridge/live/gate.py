@@ -83,14 +83,15 @@ def crowded(request: JobRequest, jobs: Iterable[JobFacts], user_jobs: int | None
     return f"its user has {count} jobs waiting or running, the most allowed" if count >= user_jobs else ""
 
 
-def verdicts(jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None) -> list[Verdict]:
-    """Judge all jobs that are kept back; those that stay so are left out."""
+def verdicts(kept: Iterable[int], jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None) -> list[Verdict]:
+    """Judge the ``kept`` jobs; those that stay so are left out."""
     found = []
+    waiting = sorted((jobs[job_id] for job_id in kept), key=lambda job: (-job.priority, job.spec.job_id))
     admitted: dict[str, int] = {}
-    for job in jobs.values():
+    for job in jobs.values() if waiting and user_jobs is not None else ():
         if job.admitted:
             admitted[job.request.user] = admitted.get(job.request.user, 0) + 1
-    for job in sorted((job for job in jobs.values() if not job.admitted), key=lambda job: -job.priority):
+    for job in waiting:
         if reason := hopeless(job, ended):
             found.append(Verdict(job, admitted=False, reason=reason))
         elif not blocked(job, ended) and (user_jobs is None or admitted.get(job.request.user, 0) < user_jobs):

@@ -61,6 +61,7 @@ class Ledger:
         self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at, cores_per_node=era.cores_per_node)
         self.jobs: dict[int, JobFacts] = {}
         self.next_job_id = era.first_job
+        self.kept: set[int] = set()
         self.prioritised = False
         self._gate_moved = True
         self.at_s = 0.0
@@ -113,7 +114,7 @@ class Ledger:
         if not self._gate_moved:
             return []
         self._gate_moved = False
-        return verdicts(self.jobs, self.ended, user_jobs)
+        return verdicts(self.kept, self.jobs, self.ended, user_jobs)
 
     # snapshots ------------------------------------------------------------------------------------------------------
 
@@ -174,12 +175,14 @@ class Ledger:
         """Keep up with what a job that has not ended says, and with whether the core knows of it."""
         if isinstance(event, ev.JobSubmitted):
             self.next_job_id = max(self.next_job_id, event.job.job_id + 1)
+            self.kept.discard(event.job.job_id)
             if event.job.job_id in self.jobs:
                 self.jobs[event.job.job_id].admitted = True
         elif isinstance(event, ev.JobWithdrawn | ev.MalleableReady | ev.MalleableEnded) and event.job_id in self.jobs:
             job = self.jobs[event.job_id]
             if isinstance(event, ev.JobWithdrawn):
                 job.admitted, self._gate_moved = False, True
+                self.kept.add(event.job_id)
             else:
                 job.phase = "ready" if isinstance(event, ev.MalleableReady) else "disabled"
 
@@ -189,6 +192,7 @@ class Ledger:
         self._gate_moved = True
         if job is not None and outcome == "lost" and job.request.requeue and job.attempt < _ATTEMPTS:
             job.wait_again()
+            self.kept.add(job_id)
         else:
             self.jobs.pop(job_id, None)
 
@@ -219,6 +223,7 @@ class Ledger:
                     fact.request, spec, held=fact.request.hold, priority=fact.request.priority
                 )
                 self.next_job_id = max(self.next_job_id, fact.job_id + 1)
+                self.kept.add(fact.job_id)
                 self.prioritised = self.prioritised or fact.request.priority != 0
                 self._gate_moved = True
             case entries.Held() | entries.Prioritised():

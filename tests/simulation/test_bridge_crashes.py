@@ -428,6 +428,7 @@ def test_a_scheduler_may_die_at_any_step(
         assert sorted(row.spec.job_id for row in rows) == list(range(1, JOBS + 1)), f"seed {seed}"
         assert {row.outcome for row in rows} <= {"completed", "cancelled"}, f"seed {seed}"
         world.ledger.core.check()
+        assert world.ledger.kept == {job_id for job_id, job in world.ledger.jobs.items() if not job.admitted}
         assert world.ledger.core.held_nodes == 0
         assert len(world.retired) == len(set(world.retired)), f"seed {seed}: run twice"
         assert all(key.endswith(".1") for key in world.retired)

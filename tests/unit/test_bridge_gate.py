@@ -29,12 +29,12 @@ def test_a_job_that_comes_after_a_failure_never_starts() -> None:
     assert hopeless(job(9, after_ok=(1, 2)), ENDED.get) == "job 2 did not complete"
     assert hopeless(job(9, after_ok=(1,), after_any=(2,)), ENDED.get) == ""
     kept = job(9, after_ok=(2,))
-    assert verdicts({9: kept}, ENDED.get, None) == [Verdict(kept, admitted=False, reason="job 2 did not complete")]
+    assert verdicts([9], {9: kept}, ENDED.get, None) == [Verdict(kept, admitted=False, reason="job 2 did not complete")]
 
 
 def test_users_have_so_many_jobs_at_most() -> None:
     jobs = {1: job(1, admitted=True), 2: job(2), 3: job(3, priority=5), 4: job(4, user="v")}
-    found = [verdict.job.spec.job_id for verdict in verdicts(jobs, ENDED.get, 2)]
+    found = [verdict.job.spec.job_id for verdict in verdicts([2, 3, 4], jobs, ENDED.get, 2)]
     assert found == [3, 4]
     assert crowded(jobs[2].request, jobs.values(), 1).startswith("its user has 1 jobs")
     assert crowded(jobs[4].request, jobs.values(), 1) == ""

@@ -90,7 +90,8 @@ def _lose_the_scheduler(seed: int, folder: Path, leftovers: Leftovers) -> None:
     errors, output = folder / "state" / "job-1.err", folder / "state" / "job-1.out"
     with start_job([*malleable, "serve", "--nodes", "2", *state], {"TMPDIR": str(folder)}) as daemon:
         daemon.expect("ready")
-        job = [*malleable, "submit", *state, "--min", "2", "--max", "2", "--", *storm_command(seed)[3:]]
+        sizes = ["--min", "2", "--max", "2", "--env", "APGAS_ON_SCHEDULER_LOSS=end"]
+        job = [*malleable, "submit", *state, *sizes, "--", *storm_command(seed)[3:]]
         subprocess.run(job, check=True, capture_output=True, timeout=60)
         until = time.monotonic() + 60
         while "witness" not in (output.read_text() if output.exists() else "") and time.monotonic() < until:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from scheduler_bridge.web import WebConfig
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+REQUIRED = os.environ.get("MALLEABLE_REQUIRE_BROWSER") == "1"
+_NAME = "playwright.sync_api"
+playwright = import_module(_NAME) if REQUIRED else pytest.importorskip(_NAME, reason="playwright is not installed")
 
 DASH = "\N{EN DASH}"
 CONFIG = WebConfig(port=0, interval_s=0.05, heartbeat_s=0.2)
@@ -28,6 +31,8 @@ WIDTHS = pytest.mark.parametrize("width", [1280, 400])
 def browser() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
+        if REQUIRED:
+            pytest.fail("there is no chromium, and MALLEABLE_REQUIRE_BROWSER is set")
         pytest.skip("there is no chromium")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.getuid() == 0 else [])

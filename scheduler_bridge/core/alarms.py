@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from scheduler_bridge.core.effects import Effect, WakeAt
-from scheduler_bridge.core.lifecycle import LIVE
+from scheduler_bridge.core.lifecycle import LIVE, JobState
 from scheduler_bridge.core.state import SchedulerState
 
 
@@ -18,6 +18,8 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
         if job is None or job.state not in LIVE:  # Over, or, after a node was lost, waiting again or withdrawn.
             continue
         state.changed = True
+        if job.state is JobState.ADJUSTING:  # Its end is predicted anew when it has answered.
+            continue
         if job.bound and job.started_s is not None and job.expected_end_s + state.settings.walltime_grace_s <= now:
             effects += state.kill(job, "timeout", f"over its walltime of {job.spec.walltime_s:g} s")
     if state.next_pass_s is not None and state.next_pass_s <= now:

@@ -203,10 +203,11 @@ def _predict(state: SchedulerState, now: float) -> None:
     jobs = [state.active[job_id] for job_id in ids if job_id in state.active]
     for job in jobs:
         sharing.stacks.run_on(job, now)
-    for job_id, shares in sharing.stacks.shares(jobs).items():
+    growing = {job_id for job_id, told in sharing.told.items() if any(cores > 0 for _, cores in told)}
+    for job_id, shares in sharing.stacks.shares(jobs, now, growing).items():
         job = state.active[job_id]
-        if shares != job.shares:
-            job.shares = shares
+        changes, job.shares = shares != job.shares, shares
+        if changes:
             state.note(job)
-            if job.started_s is not None:
-                state.watch(job, job.expected_end_s + state.settings.walltime_grace_s)
+        if job.started_s is not None and (changes or job.expected_end_s <= now):
+            state.watch(job, job.expected_end_s + state.settings.walltime_grace_s)

@@ -7,7 +7,7 @@ the node where it has the fewest cores, and it ends when the sum of elapsed time
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,6 +43,8 @@ class _Progress:
     left_s: float
     since_s: float
     rate: float
+    soon: tuple[float, float] | None = None
+    """From when on it is expected to be how fast, once it has taken the cores that it is told to."""
 
 
 @dataclass(slots=True)
@@ -161,9 +163,14 @@ class Stacks:
             known.left_s -= known.rate * (now - known.since_s)
             known.since_s, known.rate = now, rate
 
-    def shares(self, jobs: Iterable[TrackedJob]) -> dict[int, Shares]:
-        """What sharing makes of ``jobs``, with which all their neighbours are."""
+    def shares(self, jobs: Iterable[TrackedJob], now: float, growing: Container[int]) -> dict[int, Shares]:
+        """What sharing makes of ``jobs``, with which all their neighbours are.
+
+        Those in ``growing`` are about to take the spare cores of the nodes whose hosts they are.
+        """
         by_id = {job.spec.job_id: job for job in jobs}
+        for job_id in by_id:
+            self._progress[job_id].soon = (now, self._soon(job_id)) if job_id in growing else None
         ends: dict[int, float] = {}
         for job in by_id.values():
             self._end(job, by_id, ends)
@@ -182,6 +189,11 @@ class Stacks:
             )
         return found
 
+    def _soon(self, job_id: int) -> float:
+        """How fast a job is with all cores that nobody else may use."""
+        cores = [s.cores[job_id] + (self.spare(s) if s.host == job_id else 0) for s in self.of(job_id)]
+        return min(cores, default=self.all_cores) / self.all_cores
+
     def _end(self, job: TrackedJob, jobs: dict[int, TrackedJob], ends: dict[int, float]) -> float:
         """When the job ends if it takes the time that it asked for; guests give their cores back at their ends.
 
@@ -195,8 +207,10 @@ class Stacks:
         guest_ends = {guest: self._end(jobs[guest], jobs, ends) for guest in guests}
         as_guest = min([s.cores[job_id] for s in self.of(job_id) if s.host != job_id], default=self.all_cores)
         known = self._progress[job_id]
-        time_s, left_s = known.since_s, known.left_s
-        rate = known.rate
+        time_s, left_s, rate = known.since_s, known.left_s, known.rate
+        if known.soon is not None:
+            left_s -= rate * (known.soon[0] - time_s)
+            time_s, rate = known.soon
         for end_s in sorted(set(guest_ends.values())):
             if rate > 0 and time_s + left_s / rate <= end_s:
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import pytest
 
@@ -49,7 +49,7 @@ def shared(records: Iterable[JobRecord]) -> int:
 def test_the_work_adds_up_and_nobody_is_ended_early(parameters: dict[str, object], sharing: SharingModel) -> None:
     sharers = 0
     for seed in range(SCENARIOS):
-        scenario = crowd(seed)
+        scenario = crowd(seed, workers_s=float(seed % 4))
         engine = Engine(4, policies.get("sd-policy", **parameters), scenario.settings, check=True, sharing=sharing)
         records = engine.run(scenario.jobs).records
         for sim in scenario.jobs:
@@ -114,9 +114,10 @@ def tell_nobody(patch: pytest.MonkeyPatch) -> None:
 def keep_the_walltime(patch: pytest.MonkeyPatch) -> None:
     original = Stacks.shares
 
-    def shares(self: Stacks, jobs: Iterable[TrackedJob]) -> dict[int, Shares]:
+    def shares(self: Stacks, jobs: Iterable[TrackedJob], now: float, growing: Container[int]) -> dict[int, Shares]:
         return {
-            job: Shares(0.0, s.cores, s.neighbours, s.is_host, s.kept_nodes) for job, s in original(self, jobs).items()
+            job: Shares(0.0, s.cores, s.neighbours, s.is_host, s.kept_nodes)
+            for job, s in original(self, jobs, now, growing).items()
         }
 
     patch.setattr(Stacks, "shares", shares)

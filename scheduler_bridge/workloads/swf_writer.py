@@ -34,6 +34,8 @@ def write_swf(workload: Workload, path: Path | str) -> None:
     try:
         partial.write_bytes(text)
         partial.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the name that the user gave
     finally:
         partial.unlink(missing_ok=True)
 

@@ -106,3 +106,9 @@ def test_top_up_marks_what_it_adds(tmp_path: Path, capsys: pytest.CaptureFixture
     assert sum(job.name == "synthetic" for job in jobs) == 30
     assert "has 10 jobs already" in refused(capsys, "top-up", file, "--nodes", "512", "--jobs", "10", "-o", target)
     assert "has 4 nodes" in refused(capsys, "top-up", file, "--jobs", "40", "-o", target)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "no-folder" / "x.swf"
+    assert run(["workload", "convert", str(swf(tmp_path / "w.swf")), "-o", str(target)]) == 1
+    assert capsys.readouterr().err == f"{target}: No such file or directory\n"

@@ -18,8 +18,8 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
         if job is None or job.state not in LIVE:  # Over, or, after a node was lost, waiting again or withdrawn.
             continue
         state.changed = True
-        if job.state is JobState.ADJUSTING:  # Its end is predicted anew when it has answered.
-            continue
+        if job.state is JobState.ADJUSTING or job_id in state.sharing.moved:
+            continue  # Its end is predicted anew, when it has answered or in this very batch.
         if job.bound and job.started_s is not None and job.expected_end_s + state.settings.walltime_grace_s <= now:
             effects += state.kill(job, "timeout", f"over its walltime of {job.spec.walltime_s:g} s")
     if state.next_pass_s is not None and state.next_pass_s <= now:

@@ -42,6 +42,10 @@ def passed(state: SchedulerState, now: float) -> None:
 
 def arm(state: SchedulerState) -> list[Effect]:
     """Ask to be woken at the earliest thing due, unless that was asked for already."""
+    if state.armed_s is not None and state.deadlines and state.armed_s <= state.deadlines[0][0]:
+        next_pass_s = state.next_pass_s
+        if next_pass_s is None or state.armed_s <= next_pass_s:
+            return []
     while state.deadlines and not _is_live(state, state.deadlines[0][1]):
         heapq.heappop(state.deadlines)
     times = [state.deadlines[0][0]] if state.deadlines else []

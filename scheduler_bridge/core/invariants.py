@@ -58,7 +58,10 @@ def check_all(state: SchedulerState) -> None:
 
 
 def _check_job(state: SchedulerState, job: TrackedJob) -> None:
-    if found := _contradiction(state, job) or _order_contradiction(job):
+    found = _contradiction(state, job)
+    if not found and (job.order is not None or job.state in _ORDER_OF):
+        found = _order_contradiction(job)
+    if found:
         size = len(job.allotment)
         raise InvariantError(
             f"job {job.spec.job_id} ({job.state}, {size} nodes, order {job.order}, last: {job.note}): {found}"

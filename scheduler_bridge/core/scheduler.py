@@ -166,7 +166,8 @@ class SchedulerCore:
         batch = events if isinstance(events, tuple | list) and len(events) == 1 else sorted(events, key=batch_rank)
         for event in batch:
             effects += self._apply(event, now)
-        effects += alarms.ring(state, now)
+        if state.armed_s is None or state.armed_s <= now:  # else nothing is due: it asked for the earliest
+            effects += alarms.ring(state, now)
         if state.sharing.is_busy:
             effects += on_sharing.settle(state, now)
         if remembers := bool(self._histories.remembered):

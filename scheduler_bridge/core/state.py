@@ -115,7 +115,7 @@ class SchedulerState:
         """Go on with these parameters; nodes are shared as before."""
         self.settings = settings
         cores, scaled = settings.cores_per_node, settings.walltime == "scaled"
-        self._view = LiveView(self.pool, self.queue, self.active, cores, scaled=scaled)
+        self._view = LiveView(self.pool, self.queue, self.active, cores, scaled)
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""

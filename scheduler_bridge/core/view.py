@@ -26,13 +26,14 @@ class LiveView(ClusterView):
         scaled: Walltimes are predicted for the size at which a job runs.
     """
 
+    __setattr__ = object.__setattr__  # it is not frozen as its base is
+
     def __init__(
         self,
         pool: NodePool,
         queue: Mapping[int, TrackedJob],
         active: Mapping[int, TrackedJob],
         cores_per_node: int,
-        *,
         scaled: bool,
     ) -> None:
         self._pool = pool

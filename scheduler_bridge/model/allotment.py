@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
 class Allotment:
-    """Whole nodes by rank, in the order in which the job got them; place 0 lives on the first one.
+    """Whole nodes by rank, in the order in which the job got them; place 0 lives on the first one. It never changes.
 
     The ranks that came together are one bitset (bit r: the node of rank r), in ascending order. So the cost of a change
     depends on how often the job was resized and not on its size.
 
     Attributes:
         chunks: Disjoint sets of ranks, the earliest first; none is empty.
+        ranks: All of them, as one bitset.
     """
 
-    chunks: tuple[int, ...] = ()
+    __slots__ = ("_size", "chunks", "ranks")
+
+    def __init__(self, chunks: tuple[int, ...] = ()) -> None:
+        ranks = 0
+        for chunk in chunks:
+            ranks |= chunk
+        self.chunks = chunks
+        self.ranks = ranks
+        self._size = ranks.bit_count()
 
     def __len__(self) -> int:
-        count = 0
-        for chunk in self.chunks:
-            count += chunk.bit_count()
-        return count
+        return self._size
 
-    @property
-    def ranks(self) -> int:
-        """All of them, as one bitset."""
-        union = 0
-        for chunk in self.chunks:
-            union |= chunk
-        return union
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Allotment) and self.chunks == other.chunks
+
+    def __hash__(self) -> int:
+        return hash(self.chunks)
+
+    def __repr__(self) -> str:
+        return f"Allotment({[list(members(chunk)) for chunk in self.chunks]})"
 
     def plus(self, ranks: int) -> Allotment:
         """The allotment with ``ranks`` added at the end.

@@ -37,6 +37,13 @@ def shrinkable(floor: Floor | None) -> Key:
     return key
 
 
+@cache
+def settled(floor: Floor | None) -> Key:
+    """The other jobs, who ends first by what is expected comes first."""
+    others = shrinkable(floor)
+    return lambda job: job.expected_end_s if others(job) is None else None
+
+
 class Waiting(Sequence[JobSpec]):
     """A queue without the jobs that have started, looked through only as far as asked for.
 
@@ -220,9 +227,7 @@ class Plan:
                 nodes -= 0 if floor is None else job.reclaimable_nodes(floor(job.spec))
                 others.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
         others.sort(reverse=True)
-        for job in self.view.running_by(by_expected_end):
-            if scaled and shrinkable(floor)(job) is not None:
-                continue
+        for job in self.view.running_by(settled(floor) if scaled else by_expected_end):
             held, end_s = job.nodes - job.kept_nodes, job.expected_end_s
             if job.order is not None:
                 held -= job.releasing_nodes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Final, Generic, TypeVar
 
 from scheduler_bridge.model import Because, JobSpec, Key, RunningJob, wording
@@ -114,15 +115,21 @@ class ByPriority:
         )
 
     def _gives(self, donor: _Donor) -> tuple[float, int]:
-        spec = donor.job.spec
-        return -self.priority.of(spec, self.floor(spec) + donor.left), spec.job_id
+        return self._giver(donor.job.spec, self.floor(donor.job.spec) + donor.left)
+
+    def _giver(self, spec: JobSpec, nodes: int) -> tuple[float, int]:
+        return -self.priority.of(spec, nodes), spec.job_id
 
     def _collect(self, donors: _Frontier[_Donor], missing: int) -> list[tuple[RunningJob, int]]:
         """Take ``missing`` nodes, which are there, from the donors; return how many from whom."""
         taken: dict[int, tuple[RunningJob, int]] = {}
         while missing > 0:
             rank, donor = donors.pop()
-            nodes = 1 if self.evenly else min(missing, donor.left)
+            nodes = min(missing, donor.left)
+            if self.evenly:
+                spec, floor = donor.job.spec, self.floor(donor.job.spec)
+                after = range(floor + donor.left - 1, floor + donor.left - nodes, -1)
+                nodes = donors.turns(after, partial(self._giver, spec))
             donor.left -= nodes
             missing -= nodes
             job_id = donor.job.spec.job_id
@@ -149,7 +156,10 @@ class ByPriority:
         gained: dict[int, tuple[_Taker, int]] = {}
         while takers and idle > 0:
             _, taker = takers.pop()
-            nodes = min(1 if self.evenly else idle, idle, taker.limit - taker.nodes)
+            nodes = min(idle, taker.limit - taker.nodes)
+            if self.evenly:
+                after = range(taker.nodes + 1, taker.nodes + nodes)
+                nodes = takers.turns(after, partial(self._taker, taker.spec))
             if taker.job is None:
                 nodes = plan.room(taker.spec, nodes, at=taker.nodes)
                 plan.charge(taker.spec, nodes, at=taker.nodes)
@@ -173,7 +183,10 @@ class ByPriority:
                 yield _Taker(job.spec, job.nodes, job.max_nodes, job)
 
     def _takes(self, taker: _Taker) -> tuple[float, int]:
-        return self.priority.of(taker.spec, taker.nodes), taker.spec.job_id
+        return self._taker(taker.spec, taker.nodes)
+
+    def _taker(self, spec: JobSpec, nodes: int) -> tuple[float, int]:
+        return self.priority.of(spec, nodes), spec.job_id
 
     def _hand(self, plan: Plan, taker: _Taker, nodes: int) -> None:
         if taker.job is None:
@@ -268,3 +281,8 @@ class _Frontier(Generic[_Item]):
         first = self._fresh
         self._look()
         return first
+
+    def turns(self, sizes: range, rank: Callable[[int], tuple[float, int]]) -> int:
+        """How often in a row the item just taken out has its turn, if it ranks so by the sizes to come, rising."""
+        others = [entry[0] for entry in (self._fresh, self._heap[0] if self._heap else None) if entry is not None]
+        return 1 + (bisect_left(sizes, min(others), key=rank) if others else len(sizes))

@@ -28,7 +28,7 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.models import JobRecord, SimJob
-from scheduler_bridge.sim.running import Change, Run, Wish
+from scheduler_bridge.sim.running import Change, Run, Wish, without
 
 Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
 """Called after every batch with its time, its events and their effects."""
@@ -224,8 +224,7 @@ class Engine:
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))
             case ShrinkCompleted(nodes=nodes):
-                released = set(nodes)
-                run.nodes = tuple(node for node in run.nodes if node not in released)
+                run.nodes = without(run.nodes, nodes)
                 record.shrinks += 1
                 record.sizes.append((self._now, len(run.nodes)))
                 self._go_on(run, len(run.nodes))

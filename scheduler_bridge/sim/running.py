@@ -60,3 +60,11 @@ class Wish:
     """The job has come to where it asks for nodes."""
 
     job_id: int
+
+
+def without(nodes: tuple[str, ...], released: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes that are left, in their order; mostly the last ones are released."""
+    if nodes[-len(released) :] == released:
+        return nodes[: -len(released)]
+    gone = set(released)
+    return tuple(node for node in nodes if node not in gone)

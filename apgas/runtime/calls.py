@@ -36,7 +36,7 @@ class Calls:
     """Packs the calls that one place sends, and unpacks those that it receives."""
 
     def __init__(self) -> None:
-        self._sent = SentFunctions(codec.dump_function)
+        self._sent = SentFunctions(codec.dumps_by_value)
         self._received: dict[tuple[int, int], ReceivedFunction] = {}
 
     def pack(self, dst: int, call: Call) -> tuple[list[Buffer], Definition | None]:

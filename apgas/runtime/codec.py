@@ -12,6 +12,7 @@ import reprlib
 import sys
 import traceback
 from collections.abc import Callable, Collection, Sequence
+from itertools import repeat
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -35,6 +36,8 @@ MOST_BYTES: Final = DEFAULT_LIMITS.total_bytes - 2**20
 _PLAIN: Final = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _SHORT: Final = 16
 """To look at what is in a longer tuple takes longer than to pickle it."""
+_SHALLOW: Final = 3
+"""Likewise in deeper ones; and tuples that hold one another twice would be looked at twice as often at every step."""
 _NONE: Final = pickle.dumps(None, protocol=5)
 
 
@@ -104,12 +107,12 @@ def dumps(value: object) -> list[Buffer]:
     return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
 
 
-def _is_plain(value: object) -> bool:
-    """Whether anybody could unpickle ``value``: there is nothing in it that has to be looked at. Short ones only."""
+def _is_plain(value: object, deep: int = _SHALLOW) -> bool:
+    """Whether anybody could unpickle ``value``: there is nothing in it that has to be looked at. Small ones only."""
     kind = type(value)
     if kind is tuple:
         parts: tuple[object, ...] = value  # type: ignore[assignment]  # as its type says
-        return len(parts) <= _SHORT and all(map(_is_plain, parts))
+        return deep > 0 and len(parts) <= _SHORT and all(map(_is_plain, parts, repeat(deep - 1)))
     return kind in _PLAIN or (kind is dict and not value)
 
 
@@ -136,12 +139,8 @@ def _dumped_by_value(
     return pickler
 
 
-def dump_function(function: object) -> bytes:
-    """Pickle a function by value."""
-    return _dumps_by_value(function)
-
-
-def _dumps_by_value(value: object) -> bytes:
+def dumps_by_value(value: object) -> bytes:
+    """Pickle a function or an error, which has no handles, by value."""
     from apgas.runtime import by_value
 
     return by_value.dumps(value)
@@ -171,7 +170,7 @@ def dump_error(error: BaseException, place: int, node: str) -> bytes:
     note = f"raised on place {place} ({node}):\n{text}"
     try:
         error.add_note(note)
-        body = _dumps_by_value(error)
+        body = dumps_by_value(error)
         pickle.loads(body)
     except Exception:  # noqa: BLE001 - an error that cannot travel is replaced by one that can
         substitute = RemoteError(summary(error))

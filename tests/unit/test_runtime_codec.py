@@ -39,6 +39,13 @@ def test_plain_values_come_back_as_they_went(value: object) -> None:
     assert codec.loads(codec.dumps(value)) == value
 
 
+def test_tuples_that_hold_one_another_twice_are_sent_as_quickly_as_they_are_small() -> None:
+    value: object = ()
+    for _ in range(100):
+        value = (value, value)
+    assert sum(map(len, codec.dumps((value, {})))) < 1000
+
+
 def test_what_only_looks_plain_travels_by_value_where_it_has_no_name() -> None:
     class Count(int):
         """A number of this function's own."""

@@ -28,6 +28,8 @@ _logger = logging.getLogger(__name__)
 _CONNECT_S = 5.0
 _CLOSE_S = 1.0
 _REMEMBERED_OUTCOMES = 8
+_NOT_CONNECTED = (OSError, ValueError)
+"""What a connection ends with: it failed, or what came over it is nothing that a scheduler says."""
 
 
 class _RefusedError(ApgasError):
@@ -81,7 +83,7 @@ class SocketCommunicator:
         failure = ""
         try:
             connection, lines = self._connect()
-        except OSError as error:
+        except _NOT_CONNECTED as error:
             if not self._on_loss.reconnect_s:
                 raise ApgasError(f"cannot reach the scheduler at {self._where()}: {error}") from None
             failure = str(error)
@@ -165,7 +167,7 @@ class SocketCommunicator:
         while True:
             try:
                 message = _read_message(lines)
-            except (OSError, ValueError) as error:
+            except _NOT_CONNECTED as error:
                 return str(error) or type(error).__name__
             try:
                 self._deliver(message)
@@ -210,7 +212,7 @@ class SocketCommunicator:
             except _RefusedError as error:
                 reason = str(error)
                 break
-            except (OSError, ValueError) as error:
+            except _NOT_CONNECTED as error:
                 reason = str(error) or type(error).__name__
                 continue
             with self._changed:

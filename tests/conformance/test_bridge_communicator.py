@@ -167,6 +167,23 @@ def test_nobody_there_is_an_error(scheduler: Scheduler, listener: Listener) -> N
         communicator.start(listener)
 
 
+def test_somebody_else_there_is_an_error_too(listener: Listener) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as lines:
+                lines.readline()
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        communicator = SocketCommunicator(f"127.0.0.1:{server.getsockname()[1]}", 3, TOKEN)
+        with pytest.raises(ApgasError, match="cannot reach the scheduler"):
+            communicator.start(listener)
+        answering.join()
+
+
 def test_a_job_may_start_before_its_scheduler_is_back(listener: Listener) -> None:
     reserved = socket.socket()
     reserved.bind(("127.0.0.1", 0))  # Not listening: whoever connects is refused.

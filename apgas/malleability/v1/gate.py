@@ -30,6 +30,8 @@ from apgas.malleability.v1.translator import GROW_REPORT_S, SHRINK_LINE_S, SHRIN
 _logger = logging.getLogger(__name__)
 
 ENV_HOSTS = "MALLEABLE_HOSTS"
+END_S = 10.0
+"""How long the job may take to end when the scheduler is lost; then it is killed."""
 _LINE_BYTES = 1024
 
 
@@ -43,6 +45,10 @@ class Gate:
         reports: Where it is to report; port 0 for a free one.
         grow_s: Time for a grow to be reported.
         line_s: Time for each line of the answer to a shrink.
+
+    Attributes:
+        reports: Where the job is to report.
+        lost: Set when the scheduler is lost: nobody knows any more whose the nodes are, and the job has to end.
 
     Raises:
         OSError: The port for reports is not to be had.
@@ -68,7 +74,6 @@ class Gate:
         self._port = LinePort(reports, self._reported)
         self.reports = (reports[0], self._port.port)
         self.lost = threading.Event()
-        self.on_lost = self.lost.set
 
     def start(self) -> None:
         """Connect to the scheduler, and carry its orders to the job from now on.
@@ -98,9 +103,9 @@ class Gate:
         """v1 gives no answers; what is granted comes as an order."""
 
     def scheduler_lost(self, reason: str) -> None:
-        """Nobody knows any more whose the nodes are: the job has to end."""
+        """The job has to end."""
         _logger.error("the scheduler is lost: %s", reason)
-        self.on_lost()
+        self.lost.set()
 
     # the job's side -------------------------------------------------------------------------------------------------
 
@@ -165,7 +170,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", required=True, help="the job's nodes, separated by commas")
     parser.add_argument("command", nargs="+", help="the v1 job, behind --")
     options = parser.parse_args(arguments)
-    nodes = [lines.host(node) for node in options.nodes.split(",")]
+    try:
+        nodes = [lines.host(node) for node in options.nodes.split(",")]
+    except lines.BadLineError as error:
+        parser.error(f"--nodes: {error}")
     communicator = v2.from_environment()
     if communicator is None:
         parser.error(f"this is no job of a scheduler: {wire.ENV_SCHEDULER} is not set")
@@ -193,11 +201,18 @@ def _run(gate: Gate, command: Sequence[str], nodes: Sequence[str], job: tuple[st
     child = subprocess.Popen(words, env=environment)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: child.send_signal(number))
-    gate.on_lost = child.terminate
-    if gate.lost.is_set():
-        child.terminate()
+    over = threading.Event()
+    threading.Thread(target=_end_when_lost, args=(gate, child, over), name="v1-end", daemon=True).start()
     status = child.wait()
+    over.set()
     return status if status >= 0 else 128 - status
+
+
+def _end_when_lost(gate: Gate, child: subprocess.Popen[bytes], over: threading.Event) -> None:
+    gate.lost.wait()
+    child.terminate()
+    if not over.wait(END_S):
+        child.kill()
 
 
 def _free_port() -> int:

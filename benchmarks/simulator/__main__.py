@@ -1,0 +1,70 @@
+"""``python -m benchmarks.simulator``: jobs and batches per second, time per decision, memory, and how they grow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.harness.provenance import gather
+from benchmarks.simulator.cases import MOST_MB, SUITES, Case
+from benchmarks.simulator.measure import Figures, measure
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what ``arguments`` ask for; missed goals are told and are no failure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulator", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; growth by default")
+    parser.add_argument("--most-jobs", type=int, default=200_000, metavar="N", help="leave larger workloads out")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    options = parser.parse_args(arguments)
+    if unknown := [suite for suite in options.suites if suite not in SUITES]:
+        parser.error(f"no suite {unknown[0]!r}: there are {', '.join(SUITES)}")
+    console = Console(stderr=True, highlight=False)
+    found: list[tuple[Case, Figures]] = []
+    for suite in options.suites or ["growth"]:
+        for case in SUITES[suite]:
+            if case.jobs <= options.most_jobs:
+                console.print(f"{case.label}, {case.jobs or 'all'} jobs ...")
+                found.append((case, measure(case)))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(_table(found))
+    if options.json is not None:
+        rows = [{"case": asdict(case), "figures": asdict(figures)} for case, figures in found]
+        document = {"benchmark": "simulator", "runs": rows, "provenance": gather([], [case.seed for case, _ in found])}
+        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _table(found: list[tuple[Case, Figures]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("POLICY AND WORKLOAD")
+    for head in ("JOBS", "NODES", "CPU s", "JOBS/s", "BATCHES/s", "p50 us", "p99 us", "MAX us", "MB"):
+        table.add_column(head, justify="right")
+    table.add_column("GOAL")
+    for case, it in found:
+        cells = [f"{it.jobs:,}", f"{it.nodes:,}", f"{it.cpu_s:.2f}", f"{it.jobs / it.cpu_s:,.0f}"]
+        cells += [f"{it.batches / it.cpu_s:,.0f}", f"{it.p50_us:.0f}", f"{it.p99_us:.0f}", f"{it.max_us:,.0f}"]
+        table.add_row(case.label, *cells, f"{it.memory_mb:.0f}", goal(case, it))
+    return table
+
+
+def goal(case: Case, figures: Figures) -> str:
+    """Whether the case's goals are met, in words."""
+    words = []
+    if case.least_jobs_per_s is not None:
+        met = figures.jobs / figures.cpu_s >= case.least_jobs_per_s
+        words.append(f">= {case.least_jobs_per_s:,.0f} jobs/s {'met' if met else 'MISSED'}")
+    if case.most_s is not None:
+        words.append(f"<= {case.most_s:g} s {'met' if figures.cpu_s <= case.most_s else 'MISSED'}")
+    if figures.memory_mb > MOST_MB:
+        words.append(f"<= {MOST_MB:g} MB MISSED")
+    return ", ".join(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""What is simulated, and the goals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Case:
+    """One simulation.
+
+    Attributes:
+        generator: A generator of workloads.
+        policy: Who decides.
+        jobs: How many jobs; 0: as many as the generator makes.
+        malleable: Share of malleable jobs.
+        load: Of generators that take one; 0: theirs.
+        seed: Determines the workload.
+        least_jobs_per_s: The goal, if it is one of speed.
+        most_s: The goal, if it is one of time.
+    """
+
+    generator: str
+    policy: str
+    jobs: int = 0
+    malleable: float = 0.0
+    load: float = 0.0
+    seed: int = 1
+    least_jobs_per_s: float | None = None
+    most_s: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The case in words."""
+        load = f", load {self.load:g}" if self.load else ""
+        share = f", {self.malleable:.0%} malleable" if self.malleable else ""
+        return f"{self.policy}: {self.generator}{load}{share}"
+
+
+_GROWTH: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
+
+SUITES: Final[dict[str, tuple[Case, ...]]] = {
+    "growth": tuple(
+        Case("lublin", "easy", jobs, load=0.8, least_jobs_per_s=30_000 if jobs == 10_000 else None) for jobs in _GROWTH
+    ),
+    "policies": tuple(
+        Case("lublin", policy, 10_000, malleable=0.6, load=0.8)
+        for policy in ("easy", "malleable", "min", "pref", "avg", "keep-pref", "mebf")
+    ),
+    "knl": tuple(Case("knl", policy, malleable=share, most_s=30) for policy, share in (("easy", 0.0), ("avg", 0.6))),
+    "eagle": tuple(
+        Case("eagle", policy, malleable=share, most_s=60) for policy, share in (("easy", 0.0), ("avg", 0.6))
+    ),
+}
+"""What can be measured, by name. Memory is to stay below ``MOST_MB`` in all of them."""
+
+MOST_MB: Final = 300.0

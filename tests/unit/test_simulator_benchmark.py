@@ -1,0 +1,38 @@
+"""The benchmark of the simulator: it measures, and says which goals are missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.simulator.__main__ import goal, main
+from benchmarks.simulator.cases import Case
+from benchmarks.simulator.measure import quantile, run
+
+
+def test_a_case_is_measured() -> None:
+    found = run(Case("lublin", "easy", 100, load=0.8))
+    assert (found.jobs, found.nodes) == (100, 100)
+    assert found.batches >= found.decisions >= 100
+    assert 0 < found.p50_us <= found.p99_us <= found.max_us
+
+
+def test_goals_are_judged() -> None:
+    figures = replace(run(Case("lublin", "easy", 20)), cpu_s=2.0, jobs=100, memory_mb=200.0)
+    case = Case("lublin", "easy", least_jobs_per_s=50, most_s=1.0)
+    assert goal(case, figures) == ">= 50 jobs/s met, <= 1 s MISSED"
+    assert goal(Case("lublin", "easy"), replace(figures, memory_mb=301.0)) == "<= 300 MB MISSED"
+    assert goal(Case("lublin", "easy"), figures) == ""
+
+
+def test_quantiles() -> None:
+    values = [float(value) for value in range(100)]
+    assert (quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1.0)) == (50.0, 99.0, 99.0)
+    assert quantile([], 0.5) == 0.0
+
+
+def test_an_unknown_suite_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["moon"])
+    assert "no suite 'moon'" in capsys.readouterr().err

@@ -288,7 +288,7 @@ def _end(this: _Job, error: BaseException | None) -> None:
         # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
         atexit.register(_wait_for_the_last, this, others)
         return
-    if _spawning():
+    if this.resizes is not None and _spawning():
         # a host has ceased to answer, say; an order that waited for it has been given up long ago
         if error is not None:
             _end_by_force(this, error)

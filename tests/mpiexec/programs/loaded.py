@@ -1,4 +1,4 @@
-"""Prints, as JSON, the modules that place 0 has loaded when ``main`` begins."""
+"""Prints, as JSON, the modules that place 0 has loaded when ``main`` begins, and when the program is over."""
 
 import sys
 
@@ -6,7 +6,10 @@ import apgas
 
 
 def main() -> None:
-    loaded = sorted(sys.modules)
+    show(sorted(sys.modules))
+
+
+def show(loaded: list[str]) -> None:
     import json
 
     print(json.dumps(loaded))
@@ -14,3 +17,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     apgas.run(main)
+    show(sorted(sys.modules))

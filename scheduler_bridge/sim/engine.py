@@ -236,6 +236,7 @@ class Engine:
                     self._go_on(run, len(run.nodes))
             case JobEnded():
                 run.over = True
+                self._runs.pop(run.sim.spec.job_id, None)
                 self._over += 1
                 record.end_s = self._now
                 self._arrived(run, record)
@@ -263,6 +264,8 @@ class Engine:
         """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
         run.left_s = run.left_at(self._now)
         run.rate, run.since_s = run.sim.rate(nodes) * self._share(run) if nodes else 0.0, self._now
+        if run.killed:
+            return  # its end is certain, whatever it computes until then
         run.version += 1
         if nodes:
             self._push(self._now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
@@ -292,6 +295,7 @@ class Engine:
             case KillJob():
                 run = self._runs[effect.job_id]
                 run.version += 1
+                run.killed = True
                 self._push(self._now + run.sim.kill_delay_s, JobEnded(effect.job_id, "failed", "killed"), run)
             case WakeAt():
                 self._push(effect.time_s, WakeUp())

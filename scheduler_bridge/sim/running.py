@@ -30,6 +30,7 @@ class Run:
     told_cores: tuple[int, ...] = ()
     growing: tuple[float, int] | None = None
     """Since when how many nodes are held for it that it does not use yet."""
+    killed: bool = False
     over: bool = False
 
     def left_at(self, now: float) -> float:

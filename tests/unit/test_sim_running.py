@@ -123,6 +123,14 @@ def test_failures_come_back_and_are_the_same_for_the_same_seed() -> None:
         random_failures(names, mtbf_s=0.0, repair_s=1.0, until_s=1.0, seed=1)
 
 
+def test_a_resize_that_ends_after_the_kill_does_not_save_the_job() -> None:
+    # 4 nodes. Job 0 starts on 2 beside job 1; told at 10 s to grow, which takes until 21 s; told to end at 20 s, it is
+    # gone at 25 s.
+    spec = JobSpec(0, "m", "u", "malleable", 1, 1, 4, 20.0, 0.0)
+    record = run(4, SimJob(spec, 100.0, grow_s=11.0, kill_delay_s=5.0), SimJob(rigid(1, 2), 10.0))[0]
+    assert (record.end_s, record.outcome) == (25.0, "timeout")
+
+
 def test_wrong_steps_and_wishes_are_refused() -> None:
     for wrong in ({"steps": -1}, {"wishes": ((1.0, 1),)}, {"wishes": ((0.5, 1), (0.2, 1))}):
         with pytest.raises(ValueError, match="job 7"):

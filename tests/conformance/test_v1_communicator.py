@@ -176,6 +176,14 @@ def test_other_machines_are_not_heard(listener: Listener) -> None:
     job.close()
 
 
+def test_a_scheduler_of_this_machine_is_heard_by_whatever_name_it_goes(listener: Listener) -> None:
+    job = V1Communicator("127.0.1.1:8081", "127.0.0.1:0")  # as Debian has it for the host's own name
+    job.start(listener)
+    say(job, b"grow 1 n3\n").close()
+    assert listener.next() == wire.Grow(order=0, count=1, nodes=("n3",))
+    job.close()
+
+
 def test_a_scheduler_that_comes_later_hears_that_the_job_is_ready(listener: Listener) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

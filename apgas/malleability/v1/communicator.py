@@ -19,7 +19,7 @@ from apgas.malleability.communicator import OrderListener
 from apgas.malleability.loss import OnLoss
 from apgas.malleability.v1 import lines
 from apgas.malleability.v1.jobside import AnswerSelf, Give, JobSide, Reply, Report
-from apgas.malleability.v1.ports import CONNECT_S, LinePort, address
+from apgas.malleability.v1.ports import CONNECT_S, LinePort, address, callers_of
 
 _logger = logging.getLogger(__name__)
 
@@ -73,8 +73,7 @@ class V1Communicator:
         host, port = self._scheduler
         try:
             # Nothing in v1 proves who speaks; so at least the machine has to be the scheduler's.
-            peers = {str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-            self._port = LinePort(self._listen, self._take, peers)
+            self._port = LinePort(self._listen, self._take, callers_of(host, port))
         except OSError as error:
             where = f"{self._listen[0]}:{self._listen[1]}"
             raise ApgasError(f"cannot take orders of the v1 scheduler {host}:{port} on {where}: {error}") from None

@@ -18,6 +18,7 @@ CONNECT_S = 5.0
 _LINE_S = 5.0
 _ACCEPT_AGAIN_S = 0.1
 _PEEK_BYTES = 4096
+_LOOPBACK = frozenset({"127.0.0.1", "::1"})
 _CALLERS = 16
 """Connections at a time; further ones are closed at once."""
 
@@ -33,6 +34,24 @@ def address(text: str, name: str, default_host: str = "") -> tuple[str, int]:
     if not (host and port.isascii() and port.isdigit() and int(port) < 65536):
         raise UsageError(f"{name} is {text!r}; it is to be HOST:PORT")
     return host, int(port)
+
+
+def callers_of(host: str, port: int) -> set[str]:
+    """The addresses that callers on the machine ``host`` may have: those of its name, and if it is this one, loopback.
+
+    Raises:
+        OSError: The name is unknown.
+    """
+    found = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    return found | _LOOPBACK if any(map(_is_ours, found)) else found
+
+
+def _is_ours(ip: str) -> bool:
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family) as probe:
+        probe.bind((ip, 0))
+        return True
+    return False
 
 
 def read_line(caller: socket.socket, until_s: float, longest: int = MAX_LINE_BYTES) -> bytes:

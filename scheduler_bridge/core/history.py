@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.core.lifecycle import JobState
@@ -16,6 +17,8 @@ Remembered: TypeAlias = frozenset[int] | Literal["all"]
 """The jobs whose histories are kept."""
 
 _MOMENTS: Final = 200
+_NEAR_JOBS: Final = 50
+"""So many waiting jobs, from the front of the queue, have it taken down why they wait if all jobs are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,9 @@ class Histories:
         free nodes, or not, as before: the text, in which the number of free nodes may change, is made only then.
         """
         view, claims = None, dict[int, tuple[Claim, ...]]()
-        for job_id in self._among(state.queue):
+        # Where all are remembered, those far back in a long queue would cost more than all else that is decided.
+        near = islice(state.queue, _NEAR_JOBS) if self.remembered == "all" else state.queue
+        for job_id in self._among(near):
             spec, reservation = state.jobs[job_id].spec, state.reservation_of(job_id)
             due = None if reservation is None else (reservation.job_id, reservation.start_s)
             why = (due, spec.min_nodes <= state.pool.free)

@@ -122,7 +122,8 @@ class JobServer:
         session = Session(self._links, self._limits, _now())
         try:
             if len(self._tasks) > self._limits.connections or self._strangers >= self._limits.strangers:
-                await self._perform(session, session.end("too many connections"), reader, connection)
+                # Without a word: a job takes a refusal for the last one, and it has only come with too many others.
+                _logger.warning("a connection is not taken: there are too many")
                 return
             _keep_alive(writer)
             if await self._greet(session, reader, connection):

@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from apgas.malleability import orders as wire
+from apgas.malleability.socket import SocketCommunicator
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest, Limits
 from scheduler_bridge.live.session import JobLink
 from scheduler_bridge.record import ResizeRecord
@@ -371,13 +373,38 @@ def test_a_crowd_of_strangers_does_not_keep_others_out_for_long(config: DaemonCo
     async def play(stage: Stage) -> None:
         job_id, _ = await stage.malleable(1, 1)
         crowd = [await stage.stranger() for _ in range(4)]
-        assert "too many" in await (await stage.stranger()).refusal()
+        assert await (await stage.stranger()).at_end()
         for stranger in crowd:
             await stranger.hang_up(rudely=True)
         async with asyncio.timeout(PATIENCE_S):
             while stage.daemon._serving().dialogue.server._strangers:
                 await asyncio.sleep(0)
         await stage.play(job_id)
+
+    perform(replace(config, limits=Limits(strangers=4)), play)
+
+
+def test_a_job_that_comes_with_too_many_others_comes_again(config: DaemonConfig) -> None:
+    """All jobs come back at once to a scheduler that was killed: a refusal would be the end of some."""
+
+    async def play(stage: Stage) -> None:
+        job_id = stage.submit(nodes=1)
+        await stage.until(lambda: stage.daemon.snapshot().job(job_id).state == "running")
+        server = stage.daemon._serving().dialogue.server
+        crowd = [await stage.stranger() for _ in range(4)]
+        async with asyncio.timeout(PATIENCE_S):
+            while server._strangers < 4:
+                await asyncio.sleep(0)
+        listener = Mock()
+        job = SocketCommunicator(stage.daemon.endpoint, job_id, stage.link(job_id).token, "reconnect:60")
+        await asyncio.to_thread(job.start, listener)
+        for stranger in crowd:
+            await stranger.hang_up(rudely=True)
+        async with asyncio.timeout(PATIENCE_S):
+            while not server.is_connected(job_id):
+                await asyncio.sleep(0.01)
+        await asyncio.to_thread(job.close)
+        listener.scheduler_lost.assert_not_called()
 
     perform(replace(config, limits=Limits(strangers=4)), play)
 

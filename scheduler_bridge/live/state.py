@@ -46,6 +46,7 @@ class StateFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.runs = self.path / RUNS
+        self._published = False
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_safe(self.path)
@@ -84,6 +85,7 @@ class StateFolder:
 
     def publish(self, **endpoint: Any) -> None:
         """Write where the daemon is reached."""
+        self._published = True
         _replace(self.path / ENDPOINT, json.dumps(endpoint, indent=1).encode())
 
     def write_history(self, record: RunRecord) -> None:
@@ -92,8 +94,9 @@ class StateFolder:
 
     def close(self) -> None:
         """Remove what only a running daemon needs and release the lock."""
-        for name in (CONTROL_SOCKET, ENDPOINT):
-            (self.path / name).unlink(missing_ok=True)
+        (self.path / CONTROL_SOCKET).unlink(missing_ok=True)
+        if self._published:  # Else it is a killed daemon's, whose jobs still look for the next one there.
+            (self.path / ENDPOINT).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # Not empty: a job's end could not be logged; the next daemon does it.
             self.runs.rmdir()
             (self.path / SECRET).unlink(missing_ok=True)

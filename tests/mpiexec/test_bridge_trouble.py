@@ -131,6 +131,18 @@ def test_a_missing_launcher_is_named(config: DaemonConfig, tmp_path: Path) -> No
     assert not (config.state_dir / "lock").exists()
 
 
+def test_a_daemon_that_cannot_start_leaves_where_jobs_look_for_one(config: DaemonConfig, tmp_path: Path) -> None:
+    with StateFolder(config.state_dir)._lock:  # Of a daemon that was killed.
+        (config.state_dir / "endpoint.json").write_text('{"jobs": "127.0.0.1:12345"}')
+    with pytest.raises(DaemonError, match="no MPI launcher"):
+        perform(replace(config, mpiexec=tmp_path / "missing"), lambda _: asyncio.sleep(0))
+    folder = StateFolder(config.state_dir)
+    assert folder.last_port() == 12345
+    folder.publish(jobs="127.0.0.1:12345")
+    folder.close()
+    assert not (config.state_dir / "endpoint.json").exists()
+
+
 def test_a_daemon_ends_jobs_that_the_log_does_not_know(config: DaemonConfig) -> None:
     folder = StateFolder(config.state_dir)
     mark = folder.mark("7.1")

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,8 @@ ENV_CORES: Final = "MALLEABLE_CORES"
 """Tells a job how many cores of each of its nodes it may use when it starts."""
 _CLAIM_S: Final = 60.0
 """Time for a runner to take its attempt; the attempt's claim outlives it by as long."""
+_INSIST_S: Final = 30.0
+"""Time for a runner to end its job, beyond the job's own; then it is killed, and its job is ended from here."""
 _LOOK_AGAIN_S: Final = 0.05
 _TAIL_BYTES: Final = 2000
 
@@ -68,7 +71,7 @@ class Executor:
         self._reach = reach
         self._runs: dict[int, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._retired: dict[str, asyncio.TimerHandle] = {}
+        self._retired: dict[str, asyncio.Task[None]] = {}
 
     def start(
         self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
@@ -93,7 +96,7 @@ class Executor:
             grace_s=self._grace_s if request.grace_s is None else request.grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
             limit_s=request.walltime_s * self._cores_per_node + _LIMIT_MARGIN_S,
-            until_s=time.monotonic() + _CLAIM_S,
+            until_s=0.0,  # Counted from when it is launched.
         )
         run = _Run(self._folder, launch, lambda: self._started(job_id))
         self._runs[job_id] = run
@@ -115,12 +118,16 @@ class Executor:
 
     def retire(self, key: str) -> None:
         """The end of an attempt is in the log: its notes are not needed any more, soon not even its claim."""
-        notes = self._folder.notes(key)
-        notes.retire()
-        self._retired[key] = asyncio.get_running_loop().call_later(_CLAIM_S, self._forget, key)
+        self._folder.notes(key).retire()
+        if key not in self._retired:
+            self._retired[key] = asyncio.get_running_loop().create_task(self._forget_later(key))
+
+    async def _forget_later(self, key: str) -> None:
+        await asyncio.sleep(_CLAIM_S)
+        self._forget(key)
 
     def _forget(self, key: str) -> None:
-        self._retired.pop(key).cancel()
+        del self._retired[key]
         self._folder.notes(key).forget()
 
     async def finish(self) -> None:
@@ -130,12 +137,14 @@ class Executor:
 
     def close(self) -> None:
         """Forget what is left of attempts that are over."""
-        for key in tuple(self._retired):
+        for key, forgetting in tuple(self._retired.items()):
+            forgetting.cancel()
             self._forget(key)
 
     async def _execute(self, job_id: int, run: _Run) -> None:
         try:
-            ending = await run.run()
+            # The log of a killed daemon may lack an attempt that ran, and was ended: then this one has the same name.
+            ending = await run.run(after=self._retired.get(run.key))
         except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
             _logger.exception("job %d could not be run", job_id)
             ending = Ending(None, f"{type(error).__name__}: {error}")
@@ -159,25 +168,49 @@ class _Run:
         self._notes = folder.notes(launch.key)
         self._started = started
         self._has_started = False
-        self._to_end = False
+        self._to_end = asyncio.Event()
+        self._insisting: asyncio.TimerHandle | None = None
+
+    @property
+    def key(self) -> str:
+        """``JOB.ATTEMPT``."""
+        return self._launch.key
 
     def end(self) -> None:
         """Have the processes ended; ``run`` returns when nothing of them is left."""
-        self._to_end = True
+        self._to_end.set()
         self.send(signal.SIGTERM)
+        if self._insisting is None:
+            loop = asyncio.get_running_loop()
+            self._insisting = loop.call_later(self._launch.grace_s + _INSIST_S, self.send, signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
         """Send the runner a signal, if there is one."""
         if who := self._notes.claimed:
             processes.send(who, number)
 
-    async def run(self) -> Ending:
-        """Start a runner unless there is one, call ``started``, and wait for the end."""
+    async def run(self, after: asyncio.Task[None] | None = None) -> Ending:
+        """Start a runner unless there is one, call ``started``, and wait for the end; all ``after`` that is done."""
+        try:
+            if after is not None and await self._ended_before(after):
+                return Ending(None, "ended before it was started")
+            return await self._run()
+        finally:
+            if self._insisting is not None:
+                self._insisting.cancel()
+
+    async def _ended_before(self, done: asyncio.Task[None]) -> bool:
+        ended = asyncio.get_running_loop().create_task(self._to_end.wait())
+        await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        return not done.done()
+
+    async def _run(self) -> Ending:
         failure = ""
         if not self._notes.claimed:
             failure = await self._launch_runner()
         if who := self._notes.claimed:
-            if self._to_end:
+            if self._to_end.is_set():
                 self.send(signal.SIGTERM)
             await self._follow(who)
         ending = self._notes.ended
@@ -198,20 +231,26 @@ class _Run:
         assert process.stdout is not None
         faults.point()
         failure = ""
-        with contextlib.suppress(OSError):  # It has ended; its status tells.
-            process.stdin.write(self._launch.encode())
-            await process.stdin.drain()
-            process.stdin.close()
-        while line := await process.stdout.readline():
-            word, _, rest = line.decode(errors="replace").strip().partition(" ")
-            faults.point()
-            if word == "claimed" and self._to_end:
-                self.send(signal.SIGTERM)
-            elif word == "started":
-                self._note_started()
-            elif word == "failed":
-                failure = rest
-        status = await process.wait()
+        overdue = asyncio.get_running_loop().call_later(_CLAIM_S, process.kill)
+        try:
+            with contextlib.suppress(OSError):  # It has ended; its status tells.
+                process.stdin.write(replace(self._launch, until_s=time.monotonic() + _CLAIM_S).encode())
+                await process.stdin.drain()
+                process.stdin.close()
+            while line := await process.stdout.readline():
+                word, _, rest = line.decode(errors="replace").strip().partition(" ")
+                faults.point()
+                if word == "claimed":
+                    overdue.cancel()
+                    if self._to_end.is_set():
+                        self.send(signal.SIGTERM)
+                elif word == "started":
+                    self._note_started()
+                elif word == "failed":
+                    failure = rest
+            status = await process.wait()
+        finally:
+            overdue.cancel()
         return failure or f"its runner ended with status {status}"
 
     async def _follow(self, who: str) -> None:

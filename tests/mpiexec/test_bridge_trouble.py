@@ -17,12 +17,13 @@ from support.daemons import (
     assert_nothing_left,
     perform,
     rigid,
+    until,
 )
 
-from scheduler_bridge.jobrunner import marks
+from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, executor
 from scheduler_bridge.live.restore import read_record
 from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.live.store import Store
@@ -160,6 +161,59 @@ def test_a_daemon_ends_jobs_that_the_log_does_not_know(config: DaemonConfig) -> 
         for process in (orphan, bystander):
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_an_attempt_that_the_log_lacks_does_not_end_the_next_one(
+    config: DaemonConfig, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    """A daemon whose disk was full started job 1 and was killed; the log, and so the next one, begins with job 1."""
+    folder = StateFolder(config.state_dir)
+    folder.notes("1.1").claim("1.1.another-boot")
+    folder._lock.close()
+    monkeypatch.setattr(executor, "_CLAIM_S", 1000.0 if cancelled else 0.5)
+
+    async def play(daemon: Daemon) -> None:
+        job_id = daemon.submit(rigid(1, "/bin/true"))
+        assert job_id == 1
+        if cancelled:
+            daemon.cancel(job_id)
+        monkeypatch.setattr(executor, "_CLAIM_S", PATIENCE_S)  # For the runner; the old claim's end is set.
+        job = (await daemon.ended(job_id)).job(job_id)
+        assert job.state == ("cancelled" if cancelled else "completed"), job.reason
+
+    perform(config, play)
+
+
+def test_a_runner_that_does_not_take_its_job_is_ended(
+    config: DaemonConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stuck = tmp_path / "python"
+    stuck.write_text("#!/bin/sh\nexec sleep 1000\n")
+    stuck.chmod(0o700)
+    monkeypatch.setattr(executor, "_CLAIM_S", 0.3)
+    monkeypatch.setattr(sys, "executable", str(stuck))
+
+    async def play(daemon: Daemon) -> None:
+        job_id = daemon.submit(rigid(1, "/bin/true"))
+        job = (await daemon.ended(job_id)).job(job_id)
+        assert (job.state, job.reason) == ("failed", "could not be started: its runner ended with status -9")
+
+    perform(config, play)
+
+
+def test_a_runner_that_does_not_end_its_job_is_ended(config: DaemonConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "_INSIST_S", 0.1)
+
+    async def play(daemon: Daemon) -> None:
+        job_id = daemon.submit(rigid(1, "/bin/sleep", "1000"))
+        await until(daemon, lambda: daemon.snapshot().job(job_id).state == "running")
+        (claim,) = config.state_dir.glob("runs/*.claim")
+        assert processes.send(str(claim.readlink()), signal.SIGSTOP)
+        daemon.cancel(job_id)
+        assert (await daemon.ended(job_id)).job(job_id).state == "cancelled"
+
+    perform(config, play)
 
 
 def test_job_numbers_go_on_in_a_used_folder(config: DaemonConfig) -> None:

@@ -53,12 +53,6 @@ class Tracer:
         thread = row or threading.current_thread().name
         self._events.append(Event(name, category, thread, began_ns, ended_ns, dict(arguments)))
 
-    def add_in_row(
-        self, row: str, name: str, category: str, began_ns: int, ended_ns: int, arguments: Arguments
-    ) -> None:
-        """Note an event in a row that is no thread's; any thread."""
-        self._events.append(Event(name, category, row, began_ns, ended_ns, dict(arguments)))
-
     def take(self) -> list[Event]:
         """Hand the events over and begin anew."""
         events, self._events = self._events, []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from apgas.malleability import orders as wire
 from apgas.malleability.v1.lines import BadLineError
-from apgas.malleability.v1.translator import Dial, Translator
+from apgas.malleability.v1.ports import CONNECT_S
+from apgas.malleability.v1.translator import GROW_REPORT_S, SHRINK_S, Dial, Translator
+from scheduler_bridge.live import DaemonConfig
 
 READY = b"APGAS-Ready:127.0.0.1"
 
@@ -24,6 +28,10 @@ def outcome(messages: list[wire.Message]) -> wire.Outcome:
     (message,) = messages
     assert isinstance(message, wire.Outcome)
     return message
+
+
+def test_every_order_has_an_outcome_before_the_scheduler_gives_it_up() -> None:
+    assert CONNECT_S + max(GROW_REPORT_S, SHRINK_S) < DaemonConfig(("n1",), Path("state")).resize_deadline_s
 
 
 def test_a_grow_is_done_when_its_time_is_reported() -> None:

@@ -16,11 +16,11 @@ from apgas.malleability import orders as wire
 from apgas.malleability.v1 import lines
 
 GROW_REPORT_S = 45.0
-"""How long a grow may take until it is reported; less than a scheduler waits for an outcome (60 s)."""
+"""How long a grow may take until it is reported; with the time to connect, less than a scheduler waits (60 s)."""
 SHRINK_LINE_S = 20.0
 """How long each host of a shrink may take to be named."""
-SHRINK_S = 55.0
-"""How long all of them together may."""
+SHRINK_S = 50.0
+"""How long all of them together may; likewise less than a scheduler waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,11 @@ def finding(sweep: Sweep, points: Mapping[Job, Point]) -> str:
     """Return what the picture says, in one line."""
     ends = {finish: _series(sweep, points, finish) for finish in _NAMES}
     alone = ends["none"][-1]
-    text = f"stealing is {100 * alone.efficiency:.0f} % efficient on {alone.job.places:,} places"
+    text = f"stealing costs {100 * (1 - alone.balance):.1f} % on {alone.job.places:,} places"
     if not ends["home"]:
         return text
     home = ends["home"][-1]
-    return f"{text}; {100 * home.efficiency:.0f} % on {home.job.places:,} if all report to place 0"
+    return f"{text}; reports of all to place 0 cost {100 * (1 - home.balance):.0f} % on {home.job.places:,}"
 
 
 def _series(sweep: Sweep, points: Mapping[Job, Point], finish: str) -> list[Point]:

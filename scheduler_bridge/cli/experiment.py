@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -10,15 +12,11 @@ import typer
 from rich import box
 from rich.table import Table
 
+from scheduler_bridge.cli import sweeps
 from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
 
 ENV_DATA: Final = "MALLEABLE_DATA"
-EXPERIMENTS: Final = {
-    "real-runs": "the 2024 paper's batches as real jobs, on 32 nodes that this machine emulates",
-    "real-runs-simulated": "the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator",
-}
-"""Names and what they do."""
 Scale: TypeAlias = Literal["tiny", "small", "full"]
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
@@ -41,7 +39,7 @@ def experiment(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; real runs go on from there."),
+        typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; what was interrupted goes on."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,14 +49,17 @@ def experiment(
     """
     if name is None:
         if as_json:
-            print_json(EXPERIMENTS)
+            print_json({known: entry.summary for known, entry in EXPERIMENTS.items()})
         else:
-            for known, what in EXPERIMENTS.items():
-                typer.echo(f"{known:24} {what}")
+            for known, entry in EXPERIMENTS.items():
+                typer.echo(f"{known:24} {entry.summary}")
         return
     if name not in EXPERIMENTS:
         raise CliError(f"unknown experiment {name!r}", f"there are {', '.join(EXPERIMENTS)}", "malleable experiment")
-    outcome = _real(scale, data, out) if name == "real-runs" else _replayed(name, scale, data)
+    chosen = EXPERIMENTS[name]
+    if scale == "tiny" and not chosen.tiny:
+        raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
+    outcome = chosen.run(scale, data, out)
     if as_json:
         print_json(_plain(outcome))
     else:
@@ -70,7 +71,7 @@ def experiment(
         for path in write_outcome(outcome, out, reproduce=f"{again}\n# {ENV_DATA}={os.environ.get(ENV_DATA, data)}"):
             if not as_json:
                 typer.echo(f"written: {path}")
-    if name == "real-runs" and not outcome.passed:
+    if chosen.must_pass and not outcome.passed:
         raise typer.Exit(1)
 
 
@@ -84,16 +85,18 @@ def _real(scale: Scale, data: Path | None, out: Path | None) -> Any:
     return run(out, scale, data)
 
 
-def _replayed(name: str, scale: Scale, data: Path | None) -> Any:
+def _replayed(scale: Scale, data: Path | None, _out: Path | None) -> Any:
     from scheduler_bridge.experiments.real_runs import BadReferenceError
     from scheduler_bridge.experiments.real_runs.experiment import run
 
-    if scale == "tiny":
-        raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
     if data is None:
-        raise CliError(f"{name} needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR")
+        raise CliError(
+            "real-runs-simulated needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR"
+        )
     try:
-        return run(data, scale, lambda what: typer.echo(f"simulating {what}", err=True))
+        return run(
+            data, "full" if scale == "full" else "small", lambda what: typer.echo(f"simulating {what}", err=True)
+        )
     except BadReferenceError as error:
         raise CliError(str(error), "the published data have this file", "give --data DIR") from None
 
@@ -137,3 +140,35 @@ def _unique(columns: tuple[str, ...]) -> list[str]:
             base = column.removesuffix(" measured")
             names.append(column)
     return names
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An experiment.
+
+    Attributes:
+        summary: What it does, in one line.
+        run: Runs it at a scale, with the folder of data and the one for what it keeps; either may be None.
+        tiny: Whether it has the scale tiny.
+        must_pass: Whether the command fails where its outcome has not passed.
+    """
+
+    summary: str
+    run: Callable[[Scale, Path | None, Path | None], Any]
+    tiny: bool = False
+    must_pass: bool = False
+
+
+EXPERIMENTS: Final[Mapping[str, Entry]] = {
+    "real-runs": Entry(
+        "the 2024 paper's batches as real jobs, on 32 nodes that this machine emulates",
+        _real,
+        tiny=True,
+        must_pass=True,
+    ),
+    "real-runs-simulated": Entry("the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator", _replayed),
+    "real-workloads": Entry(
+        "the 2025 paper's supercomputers, simulated with more and more malleable jobs", sweeps.real_workloads
+    ),
+}
+"""By name."""

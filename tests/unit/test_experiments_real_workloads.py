@@ -1,0 +1,129 @@
+"""The 2025 paper's experiment: figures of a simulation by hand, claims, and the whole at a tiny scale."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from scheduler_bridge.cli.app import run as malleable
+from scheduler_bridge.experiments.outcome import write_outcome
+from scheduler_bridge.experiments.real_workloads import cells, traces
+from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Plan, simulated, timeline
+from scheduler_bridge.experiments.real_workloads.claims import judge, read_claims
+from scheduler_bridge.experiments.real_workloads.experiment import run
+from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
+from scheduler_bridge.experiments.real_workloads.traces import Trace
+from scheduler_bridge.experiments.sweep import Cell, Row
+from scheduler_bridge.workloads import TraceJob, Workload
+
+JOBS = tuple(TraceJob(number, submit, 100.0, 125.0, 4) for number, submit in ((1, 0.0), (2, 10.0), (3, 20.0)))
+FOUR = Trace("four", "haswell", "Four nodes", lambda: Workload("four", 4, JOBS), 5.0)
+
+
+def test_figures_count_the_jobs_after_the_warm_up() -> None:
+    found = simulated(FOUR, Cell("four", "easy", 0, 0))
+    assert (found["jobs"], found["malleable_jobs"], found["killed"]) == (2, 0, 0)
+    assert (found["wait_s"], found["runtime_s"], found["turnaround_s"]) == pytest.approx((135, 100, 235))
+    assert (found["wait_s_q25"], found["wait_s_q75"]) == pytest.approx((112.5, 157.5))
+    assert found["utilization"] == pytest.approx(100)
+    assert found["expands"] is None
+    assert set(found) == set(COLUMNS)
+
+
+def test_nobody_is_killed_on_fewer_nodes_than_it_asked_for() -> None:
+    jobs = tuple(
+        TraceJob(n, 0.0, 100.0, 100.0, 64, min_nodes=1, max_nodes=64, job_class="malleable", speedup="amdahl:0.99")
+        for n in (1, 2)
+    )
+    trace = Trace("two", "haswell", "Two", lambda: Workload("two", 64, jobs), 0.0)
+    found = simulated(trace, Cell("two", "min", 0, 0))
+    assert found["killed"] == 0
+    assert (found["runtime_s"] or 0) > 100
+
+
+def test_the_machine_over_time() -> None:
+    points = timeline(FOUR, points=7)
+    assert [round(time_s) for time_s, *_ in points] == [0, 50, 100, 150, 200, 250, 300]
+    assert [queue for *_, queue in points] == [0, 2, 1, 1, 0, 0, 0]
+    assert [used for _, used, _ in points[:-1]] == [100] * 6
+
+
+def test_an_interrupted_plan_has_the_first_seed_first_and_rigid_jobs_once() -> None:
+    wanted = Plan((50, 100), (1, 2)).cells([FOUR])
+    assert wanted[0] == Cell("four", "easy", 0, 0)
+    assert len(wanted) == len(set(wanted)) == 1 + 2 * 2 * 5
+    assert [cell.seed for cell in wanted[1:]] == [1] * 10 + [2] * 10
+
+
+def _row(policy: str, share: int, seed: int = 1, **figures: float) -> Row:
+    return Row(Cell("four", policy, share, seed), {**dict.fromkeys(COLUMNS), **figures})
+
+
+def test_means_are_over_seeds_and_the_best_is_found() -> None:
+    means = MeanTable(
+        [
+            _row("easy", 0, wait_s=100.0),
+            _row("min", 60, 1, wait_s=40.0, utilization=70.0),
+            _row("min", 60, 2, wait_s=60.0, utilization=80.0),
+            _row("avg", 100, wait_s=80.0, utilization=90.0),
+        ]
+    )
+    assert means.choose("four", "best", "any", "wait_s") == ("min", 60, 50.0)
+    assert means.choose("four", "best", "any", "utilization") == ("avg", 100, 90.0)
+    assert means.choose("four", "best", "100", "wait_s") == ("avg", 100, 80.0)
+    assert means.choose("four", "pref", "any", "wait_s") is None
+    assert means.spread("four", "min", 60, "utilization") == (72.5, 77.5)
+    assert change(means.rigid("four", "wait_s"), 50.0) == -50
+    assert change(0.0, 50.0) is None
+
+
+def test_claims_are_of_all_workloads_and_judged_with_a_reason() -> None:
+    claims = [claim for kind in ("change", "limit", "order") for claim in read_claims()[kind]]
+    assert len(claims) >= 20
+    assert {claim["trace"] for claim in claims} == {"theta", "haswell", "knl", "eagle"}
+    waits = {"min": 4.0, "avg": 5.0, "pref": 6.0, "keep-pref": 7.0}
+    rows = [_row(name, 100, wait_s=wait, turnaround_s=1000.0, expands=1.0) for name, wait in waits.items()]
+    means = MeanTable([_row("easy", 0, wait_s=400.0, turnaround_s=1500.0), *rows])
+    verdicts = {verdict.text: verdict for verdict in judge(means, [FOUR])}
+    assert verdicts["wait falls by up to 99.71 %"].word == "holds"
+    assert verdicts["the best strategy waits less than 10 s from 40 % malleable on"].word == "holds"
+    far = verdicts["turnaround falls from 2,391 to 792 s"]
+    assert (far.word, far.reason) == ("same sign", "rigid turnaround is 1,500, printed 2,391")
+    assert verdicts["utilization rises from 72.33 to 98.73 %"].word == "not judged"
+    assert verdicts["keep-pref expands most often"].word == "not judged"  # all are equal
+
+
+def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "SMALL_JOBS", {"haswell": 60, "knl": 60, "eagle": 60})
+    plan = Plan((100,), (1,))
+    outcome = run(None, "small", tmp_path, plan=plan)
+    monkeypatch.setattr(
+        "scheduler_bridge.experiments.real_workloads.experiment.simulated", lambda *_: pytest.fail("simulated again")
+    )
+    again = run(None, "small", tmp_path, plan=plan)
+    assert again.tables == outcome.tables
+    assert {path.suffix for path in write_outcome(outcome, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
+    assert "(synthetic)" in (tmp_path / "report.html").read_text()
+    assert any("Theta is left out" in remark for remark in outcome.remarks)
+
+
+def test_the_command_goes_on_and_explains_mistakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(traces, "SMALL_JOBS", {"haswell": 40, "knl": 40, "eagle": 40})
+    monkeypatch.setitem(cells.PLANS, "small", Plan((100,), (1,)))
+    monkeypatch.delenv("MALLEABLE_DATA", raising=False)
+    out = tmp_path / "out"
+    assert malleable(["experiment", "real-workloads", "--out", str(out), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result["tables"]) == {"beside-the-paper", "claims", "workloads", "means"}
+    assert (out / "cells-small.csv").exists()
+    (out / "cells-small.csv").write_text("other,columns\n")
+    assert malleable(["experiment", "real-workloads", "--out", str(out)]) == 2
+    assert "another sweep" in capsys.readouterr().err
+    assert malleable(["experiment", "real-workloads", "--scale", "tiny"]) == 2
+    assert "no scale tiny" in capsys.readouterr().err

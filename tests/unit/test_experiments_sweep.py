@@ -1,0 +1,91 @@
+"""Sweeps: what is known is not simulated again, whatever an interruption left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.experiments.judging import counted, word_for
+from scheduler_bridge.experiments.sweep import Cell, Figures, Standing, SweepFileError, sweep
+
+CELLS = [Cell("a", "easy", 0, 1), Cell("a", "min", 60, 1), Cell("b", "easy", 0, 1)]
+COLUMNS = ("wait_s", "shrinks")
+
+
+class _Simulated:
+    def __init__(self) -> None:
+        self.cells: list[Cell] = []
+
+    def __call__(self, cell: Cell) -> Figures:
+        self.cells.append(cell)
+        return {"wait_s": 0.1 + cell.share, "shrinks": None if cell.share == 0 else 3.0}
+
+
+def _steps(*moments: float) -> Callable[[], float]:
+    left = iter(moments)
+    return lambda: next(left)
+
+
+def test_rows_are_kept_and_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "cells.csv"
+    first, again = _Simulated(), _Simulated()
+    rows = sweep(CELLS[:2], first, COLUMNS, file=file)
+    assert [row.figures for row in rows] == [{"wait_s": 0.1, "shrinks": None}, {"wait_s": 60.1, "shrinks": 3.0}]
+    assert sweep(CELLS, again, COLUMNS, file=file)[:2] == rows
+    assert again.cells == CELLS[2:]
+    assert file.read_text().splitlines()[0] == "trace,policy,share,seed,wait_s,shrinks"
+
+
+def test_a_line_that_was_being_written_is_simulated_again(tmp_path: Path) -> None:
+    file = tmp_path / "cells.csv"
+    rows = sweep(CELLS, _Simulated(), COLUMNS, file=file)
+    whole = file.read_text()
+    file.write_text(whole[: -len("1,0.1,\n")])
+    again = _Simulated()
+    assert sweep(CELLS, again, COLUMNS, file=file) == rows
+    assert again.cells == CELLS[2:]
+    assert file.read_text() == whole
+    assert [path.name for path in tmp_path.iterdir()] == ["cells.csv"]
+
+
+def test_what_was_done_before_an_interruption_is_kept(tmp_path: Path) -> None:
+    simulated = _Simulated()
+
+    def interrupted(cell: Cell) -> Figures:
+        if cell == CELLS[1]:
+            raise KeyboardInterrupt
+        return simulated(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(CELLS, interrupted, COLUMNS, file=tmp_path / "cells.csv")
+    sweep(CELLS, simulated, COLUMNS, file=tmp_path / "cells.csv")
+    assert simulated.cells == CELLS
+
+
+def test_another_sweep_is_not_overwritten(tmp_path: Path) -> None:
+    sweep(CELLS, _Simulated(), COLUMNS, file=tmp_path / "cells.csv")
+    with pytest.raises(SweepFileError, match="another sweep"):
+        sweep(CELLS, _Simulated(), ("wait_s",), file=tmp_path / "cells.csv")
+
+
+def test_the_time_left_follows_from_the_cells_of_the_same_trace() -> None:
+    told: list[Standing] = []
+    cells = [*CELLS, Cell("b", "min", 60, 1)]
+    sweep(cells, _Simulated(), COLUMNS, told=told.append, clock=_steps(0, 2, 2, 6, 6, 16, 16, 20))
+    assert [(standing.done, standing.cells, standing.left_s) for standing in told] == [
+        (0, 4, None),
+        (1, 4, 6.0),
+        (2, 4, 6.0),
+        (3, 4, 10.0),
+        (4, 4, 0.0),
+    ]
+
+
+def test_claims_are_judged_by_sign_and_distance() -> None:
+    words = [word_for(found, -60.0) for found in (-55.0, -71.0, 1.0)]
+    assert words == ["holds", "same sign", "differs"]
+    assert word_for(-1.0, 1.0) == "holds"
+    text = "1 of 3 claims of the paper hold, 1 more by their sign alone, 1 differ"
+    assert counted([*words, "not judged"]) == text

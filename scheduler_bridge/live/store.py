@@ -195,7 +195,7 @@ class Store:
         Raises:
             StoreError: It could not be added.
         """
-        number = int(self._base.execute("SELECT coalesce(max(era), 0) + 1 FROM eras").fetchone()[0])
+        number = max((stored.number for stored in self.eras()), default=0) + 1
         self._transact(("INSERT INTO eras (era, about) VALUES (?, ?)", [(number, msgspec.json.encode(era).decode())]))
         return number
 
@@ -280,8 +280,15 @@ class Store:
         return int(jobs), float(seconds)
 
     def last_seq(self) -> int:
-        """Return the number of the last row; 0 if there is none."""
-        return int(self._base.execute("SELECT coalesce(max(seq), 0) FROM entries").fetchone()[0])
+        """Return the number of the last row; 0 if there is none.
+
+        Raises:
+            DaemonError: The database is damaged.
+        """
+        try:
+            return int(self._base.execute("SELECT coalesce(max(seq), 0) FROM entries").fetchone()[0])
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
 
     def snapshot(self, era: int) -> Frozen | None:
         """Return the last snapshot of an era."""

@@ -136,6 +136,19 @@ def test_a_damaged_log_is_refused(config: DaemonConfig) -> None:
         Store(config.state_dir)
 
 
+def test_a_log_that_is_damaged_behind_an_era_that_ended_is_refused(config: DaemonConfig) -> None:
+    written(config, ENTRY)
+    store = Store(config.state_dir)
+    store.end_era(1, 2)
+    (page,) = store._base.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'").fetchone()
+    store.close()
+    with (config.state_dir / DATABASE).open("r+b") as file:
+        file.seek(4096 * (page - 1))
+        file.write(b"\xff" * 4096)
+    with pytest.raises(DaemonError, match="is damaged: "):
+        again(config)
+
+
 def test_what_finds_no_room_leaves_nothing_behind(config: DaemonConfig) -> None:
     written(config)
     store = Store(config.state_dir)

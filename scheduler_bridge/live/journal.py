@@ -90,7 +90,7 @@ class Journal:
     async def settled(self) -> None:
         """Wait until all entries so far are on disk, or known to find no room, and their effects are carried out."""
         while self._writing is not None:
-            await asyncio.shield(self._writing)
+            await asyncio.wait({self._writing})  # Whoever waits is not the one to hear what went wrong.
             await asyncio.sleep(0)  # The task may be done while its callback, which begins the next one, is not.
 
     async def close(self) -> None:

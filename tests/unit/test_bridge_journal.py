@@ -1,0 +1,37 @@
+"""The writing end of the log: what is carried out when, and what becomes of an action that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from scheduler_bridge.live import DaemonConfig
+from scheduler_bridge.live.entries import Entry
+from scheduler_bridge.live.journal import Journal
+from scheduler_bridge.live.restore import restore
+from scheduler_bridge.live.store import Store
+
+
+def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> None:
+    """Those who wait for the log are users, and the scheduler's own end, which has jobs to end."""
+    store = Store(tmp_path)
+    number = restore(store, DaemonConfig(("a",), tmp_path), 1).number
+    told: list[Exception] = []
+    done: list[str] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    async def play() -> None:
+        journal = Journal(store, number, 1, told.append)
+        journal.add(Entry(1.0), [], [fail])
+        await journal.settled()
+        journal.add(Entry(2.0), [], [lambda: done.append("acted")])
+        await journal.close()
+        assert journal.complete
+
+    asyncio.run(play())
+    assert [str(error) for error in told] == ["no"]
+    assert done == ["acted"]
+    assert store.last_seq() == 2
+    store.close()

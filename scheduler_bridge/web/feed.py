@@ -13,6 +13,7 @@ from scheduler_bridge.core import Explanation
 from scheduler_bridge.live import Snapshot
 from scheduler_bridge.record import ResizeRecord, RunRecord
 from scheduler_bridge.web.config import WebConfig
+from scheduler_bridge.web.pacing import LARGEST_SHARE, Paced
 from scheduler_bridge.web.state import Document, change, document
 
 _logger = logging.getLogger(__name__)
@@ -24,8 +25,6 @@ _BEHIND = 16
 """Events that a slow reader may be behind; then it is cut off, and told everything anew when it comes back."""
 _MOST_REASONS = 10_000
 _SAME_S = 1e-6
-_LARGEST_SHARE = 0.05
-"""Of the daemon's time that goes into pictures."""
 
 
 class Watched(Protocol):
@@ -59,6 +58,7 @@ class Feed:
         self._version = version
         self._watchers: set[asyncio.Queue[bytes | None]] = set()
         self._document: Document = {}
+        self._paced = Paced(self._made)
         self._reasons: dict[tuple[int, int], str] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -68,7 +68,10 @@ class Feed:
         return len(self._watchers)
 
     def document(self) -> Document:
-        """Return the cluster at this moment."""
+        """Return the cluster at this moment, or a little before."""
+        return self._paced.get()
+
+    def _made(self) -> Document:
         snapshot = self._daemon.snapshot()
         record = self._daemon.recent(snapshot.now_s - self._config.window_s)
         return {"version": self._version, **document(snapshot, record, self._config.window_s, self._why)}
@@ -135,11 +138,11 @@ class Feed:
             changed.cancel()
         begun_s = loop.time()
         self._renew()
-        return max(self._config.interval_s, (loop.time() - begun_s) / _LARGEST_SHARE)
+        return max(self._config.interval_s, (loop.time() - begun_s) / LARGEST_SHARE)
 
     def _renew(self) -> None:
         before, self._document = self._document, self.document()
-        if self._watchers:
+        if self._watchers and self._document is not before:
             self._tell(_event("change", change(before, self._document)))
 
     def _tell(self, event: bytes) -> None:

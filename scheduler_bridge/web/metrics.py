@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from scheduler_bridge.live import Snapshot
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.web.feed import Watched
+from scheduler_bridge.web.pacing import Paced
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -39,10 +40,11 @@ class Metrics:
     def __init__(self, daemon: Watched, watchers: Callable[[], int]) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Cluster(daemon, watchers))
+        self._paced = Paced(lambda: generate_latest(self._registry))
 
     def text(self) -> bytes:
-        """Return what a scrape gets now."""
-        return generate_latest(self._registry)
+        """Return what a scrape gets: as it is, or, where that takes long, was a little before."""
+        return self._paced.get()
 
 
 class _Cluster(Collector):

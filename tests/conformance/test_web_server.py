@@ -15,7 +15,7 @@ from support.clusters import Cluster
 from support.pages import Events, Served
 
 from scheduler_bridge.live import DaemonError
-from scheduler_bridge.web import WebConfig, WebServer
+from scheduler_bridge.web import WebConfig, WebServer, pacing
 
 CONFIG = WebConfig(port=0, interval_s=0.01, heartbeat_s=0.2, request_s=2.0, idle_s=1.0, connections=16, watchers=2)
 
@@ -118,6 +118,18 @@ def test_no_pictures_are_made_when_nobody_watches(served: Served, cluster: Clust
     for _ in range(3):
         served.do(lambda: cluster.grow(1, "node3"))
     assert asked <= 1
+
+
+@pytest.mark.parametrize("path", ["/state.json", "/metrics"])
+def test_readers_do_not_take_the_daemons_time(
+    served: Served, cluster: Cluster, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "_BURST_S", 0.0)  # As if it had taken too long already.
+    before = served.get(path)[2]
+    served.do(lambda: cluster.grow(1, "node3"))
+    assert served.get(path)[2] == before
+    monkeypatch.setattr(pacing, "_BURST_S", 1000.0)
+    assert served.get(path)[2] != before
 
 
 def test_watchers_are_sent_home_when_the_server_stops(cluster: Cluster) -> None:

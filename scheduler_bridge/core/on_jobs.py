@@ -64,9 +64,7 @@ def _submit(state: SchedulerState, event: JobSubmitted) -> list[Effect]:
     if spec.min_nodes > len(state.pool):
         reason = f"job {spec.job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {len(state.pool)}"
         return [Refuse(spec.job_id, reason)]
-    job = TrackedJob(spec)
-    state.jobs[spec.job_id] = state.queue[spec.job_id] = job
-    state.touch(job)
+    state.enqueue(TrackedJob(spec))
     return []
 
 

@@ -137,6 +137,16 @@ class SchedulerState:
         self.note(job)
         self.changed = True
 
+    def enqueue(self, job: TrackedJob) -> None:
+        """Put a job that was submitted at the end of the queue."""
+        job_id = job.spec.job_id
+        if (before := self.jobs.get(job_id)) is not None:
+            job.counted = before.counted  # What it held until this very batch is yet to be taken off the sum.
+        self.jobs[job_id] = self.queue[job_id] = job
+        if job_id in self.stale:  # It left the queue in this very batch: indices still have it in its old place.
+            self._view.reorder()
+        self.touch(job)
+
     def requeue(self, job: TrackedJob) -> None:
         """Put a job back into its place in the queue."""
         place = {job_id: place for place, job_id in enumerate(self.jobs)}
@@ -146,7 +156,7 @@ class SchedulerState:
             del self.queue[job_id]
         self.queue[job.spec.job_id] = job
         self.queue.update(behind)
-        self._view.come_back(job.spec.job_id)
+        self._view.reorder()
         self.touch(job)
 
     def expect(self, job: TrackedJob) -> None:
@@ -174,7 +184,7 @@ class SchedulerState:
                 self.queue[job.spec.job_id] = job
             self.queue[job_id] = other
         self.queue.setdefault(job.spec.job_id, job)
-        self._view.come_back(job.spec.job_id)
+        self._view.reorder()
         self.touch(job)
 
     def withdraw(self, job: TrackedJob) -> None:

@@ -64,9 +64,9 @@ class LiveView(ClusterView):
             if job_id in queue:
                 for line in lines.values():
                     line.add(job.spec)
-                continue
-            for line in lines.values():
-                line.remove(job_id)
+            else:
+                for line in lines.values():
+                    line.remove(job_id)
             running = job.view() if job_id in active else None
             for index in self._indices:
                 index.put(job_id, running)
@@ -149,11 +149,9 @@ class LiveView(ClusterView):
             scaled=self._scaled,
         )
 
-    def come_back(self, job_id: int) -> None:
-        """A job that held nodes is back in its place in the queue, whose indices are made anew."""
+    def reorder(self) -> None:
+        """Jobs of the queue have changed places: its indices are made anew when they are asked for."""
         self._lines.clear()
-        for index in self._indices:
-            index.put(job_id, None)
 
     def _order(self, key: Key) -> _Order:
         if (order := self._orders.get(key)) is None:

@@ -177,7 +177,7 @@ class Engine:
         heap, submissions = self._heap, self._submissions
         now = min(heap[0][0] if heap else math.inf, submissions[0].submit_s if submissions else math.inf)
         if self._tick_s:
-            now = math.ceil(now / self._tick_s) * self._tick_s
+            now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
         while submissions and submissions[0].submit_s <= now:
             events.append(JobSubmitted(submissions.popleft()))
         while heap and heap[0][0] <= now:

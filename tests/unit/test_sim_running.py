@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -84,6 +85,13 @@ def test_the_scheduler_sees_and_decides_at_ticks_only() -> None:
     engine = Engine(1, policies.get("fcfs"), tick_s=10.0)
     records = engine.run([SimJob(rigid(0, 1, 1.0), 3.0), SimJob(rigid(1, 1, 2.0), 3.0)]).records
     assert [(record.start_s, record.end_s) for record in records.values()] == [(10.0, 13.0), (20.0, 23.0)]
+
+
+def test_what_happens_just_after_a_tick_by_rounding_is_seen() -> None:
+    # 9 ticks of 0.1 s are 0.9 s, and so are, rounded, the 0.9000000000000001 s at which the job comes.
+    submit_s = math.nextafter(9 * 0.1, 1.0)
+    record = Engine(1, policies.get("fcfs"), tick_s=0.1).run([SimJob(rigid(0, 1, submit_s), 3.0)]).records[0]
+    assert record.start_s == submit_s
 
 
 def test_a_resize_between_ticks_takes_effect_when_it_is_done() -> None:

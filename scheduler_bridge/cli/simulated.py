@@ -120,5 +120,5 @@ def _lines(measures: Measures, done: Replay) -> Iterator[str]:
         yield f"fairness of bounded slowdowns (Jain) {measures.fairness:.3f}{beside}"
     if measures.refused or measures.unfinished:
         yield f"{measures.refused} jobs were refused, {measures.unfinished} never ended"
-    jobs = measures.every.jobs + measures.refused + measures.unfinished
+    jobs = len(done.result.records)  # also those that the figures leave out
     yield f"simulated in {done.seconds:.2f} s: {jobs / max(done.seconds, 1e-9):,.0f} jobs/s"

@@ -19,7 +19,7 @@ UTILIZATION_DENOMINATOR: Final = "nodes x length of the window"
 
 
 class Means(msgspec.Struct, frozen=True):
-    """Means over the ended jobs that count; None where there are none.
+    """Means over the jobs that count, have started and have ended; None where there are none.
 
     Attributes:
         jobs: How many they are.
@@ -143,7 +143,7 @@ def measure(
         malleable_to_rigid=ratio,
         energy_kwh=joules / 3.6e6,
         refused=len(everybody) - len(jobs),
-        unfinished=len(jobs) - len(ended),
+        unfinished=sum([record.end_s is None for record in jobs]),
     )
 
 

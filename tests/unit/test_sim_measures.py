@@ -91,6 +91,11 @@ def test_refused_and_unfinished_jobs_are_counted_apart_and_kills_within() -> Non
     assert (found.refused, found.unfinished, found.every.jobs, found.every.killed) == (1, 1, 1, 1)
 
 
+def test_a_job_that_was_cancelled_while_it_waited_is_over_and_in_no_mean() -> None:
+    found = measure([record(0, 0.0, None, 10.0, [], outcome="cancelled"), record(1, 0.0, 5.0, 10.0, [(5.0, 1)])], 4)
+    assert (found.unfinished, found.every.jobs, found.every.mean_wait_s) == (0, 1, 5.0)
+
+
 def test_no_jobs_have_no_figures() -> None:
     found = measure([], 4)
     assert (found.every.jobs, found.every.mean_wait_s, found.utilization, found.fairness) == (0, None, 0.0, None)

@@ -12,7 +12,7 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.dialogue import Handle
-from scheduler_bridge.live.gate import JobFacts, ahead_of, blocked, crowded
+from scheduler_bridge.live.gate import JobFacts, Verdict, ahead_of, blocked, crowded
 from scheduler_bridge.live.ledger import Ledger, spec_of
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 from scheduler_bridge.live.template import check_command
@@ -39,6 +39,7 @@ class Desk:
         self._handle = handle
         self._user_jobs = user_jobs
         self._closing = False
+        self._judging = False
 
     def close(self) -> None:
         """Take no further jobs."""
@@ -95,14 +96,22 @@ class Desk:
 
     def judge(self) -> None:
         """Let jobs that were kept back into the queue, or end them, where that is due."""
-        if self._closing:
+        if self._closing or self._judging:  # What a verdict leads to is judged when all of its time are carried out.
             return
-        for verdict in self._ledger.verdicts(self._user_jobs):
-            submitted = ev.JobSubmitted(verdict.job.spec)
-            if verdict.admitted:
-                self._handle(submitted, *self._placed(verdict.job))
-            else:
-                self._handle(submitted, ev.CancelJob(verdict.job.spec.job_id, verdict.reason))
+        self._judging = True
+        try:
+            while verdicts := self._ledger.verdicts(self._user_jobs):
+                for verdict in verdicts:
+                    self._carry_out(verdict)
+        finally:
+            self._judging = False
+
+    def _carry_out(self, verdict: Verdict) -> None:
+        submitted = ev.JobSubmitted(verdict.job.spec)
+        if verdict.admitted:
+            self._handle(submitted, *self._placed(verdict.job))
+        else:
+            self._handle(submitted, ev.CancelJob(verdict.job.spec.job_id, verdict.reason))
 
     def hold(self, job_id: int, held: bool) -> None:
         """Keep a waiting job back, or release it.

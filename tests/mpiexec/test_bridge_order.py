@@ -13,6 +13,7 @@ from support.daemons import PATIENCE_S, perform, replace_request, rigid, until
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.live import Daemon, DaemonConfig, SubmitError
 from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, Prioritise
+from scheduler_bridge.live.store import Store
 
 
 def logs(file: Path, word: str, nodes: int = 3, **fields: object) -> JobRequest:
@@ -68,6 +69,23 @@ def test_jobs_come_after_others(config: DaemonConfig, tmp_path: Path) -> None:
 
     perform(config, play)
     assert file.read_text().split() == ["good", "anyway", "then"]
+
+
+def test_every_job_that_can_never_run_is_ended_once(config: DaemonConfig) -> None:
+    async def play(daemon: Daemon) -> None:
+        fails = daemon.submit(rigid(1, "/bin/false"))
+        never = [daemon.submit(replace_request(rigid(1, "/bin/true"), after_ok=(fails,))) for _ in range(3)]
+        anyway = [daemon.submit(replace_request(rigid(1, "/bin/true"), after_any=(job_id,))) for job_id in never]
+        await daemon.idle()
+        ends = {job.job_id: job.state for job in daemon.record().jobs}
+        assert ends == {fails: "failed", **dict.fromkeys(never, "cancelled"), **dict.fromkeys(anyway, "completed")}
+
+    perform(config, play)
+    store = Store(config.state_dir, read_only=True)
+    submitted = "SELECT value->>'$.job.job_id' FROM entries, json_each(events) WHERE value->>'type' = 'JobSubmitted'"
+    found = [value for (value,) in store._base.execute(submitted)]
+    store.close()
+    assert sorted(found) == list(range(1, 8))
 
 
 def test_a_job_is_run_again_when_its_node_is_lost(config: DaemonConfig, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ gives for KNL.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,19 +125,41 @@ def _joined(group: list[RawRecord], findings: Findings) -> Iterator[RawRecord]:
 
 
 def _numbered(records: list[RawRecord], findings: Findings) -> list[RawRecord]:
-    """Give the further tasks of arrays, which all have the id of the first one, ids beyond the largest one."""
+    """Give the further tasks of arrays, which all have the id of the first one, ids beyond the largest one.
+
+    The first task is the one that was submitted first, then started first, and so on, wherever it stands in the file.
+    """
     largest = max((int(record.job) for record in records if _is_number(record.job)), default=0)
+    times = Counter(record.job for record in records)
+    tasks = [index for index, record in enumerate(records) if times[record.job] > 1]
     seen: set[str] = set()
-    numbered = []
-    for record in records:
+    numbered = list(records)
+    for index in sorted(tasks, key=lambda index: _content(records[index])):
+        record = records[index]
         if record.job in seen:
             largest += 1
             findings.note("task of an array: a new id", record.line, record.nodes * record.runtime_s / 3600)
-            numbered.append(replace(record, job=str(largest)))
+            numbered[index] = replace(record, job=str(largest))
         else:
             seen.add(record.job)
-            numbered.append(record)
     return numbered
+
+
+def _content(record: RawRecord) -> tuple[float, float, float, int, str, float, str]:
+    """Sorts records by what they say; those that say the same can stand for each other."""
+    start_s = math.inf if record.start_s is None else record.start_s
+    walltime_s = record.walltime_s or 0.0
+    return record.submit_s, start_s, record.runtime_s, record.nodes, record.job, walltime_s, record.status
+
+
+def _ids(records: Iterable[RawRecord]) -> dict[str, int]:
+    """A number for every id: itself, or, if not all are numbers, by submission, wherever it stands in the file."""
+    records = list(records)
+    if all(_is_number(record.job) for record in records):
+        return {record.job: int(record.job) for record in records}
+    ordered = sorted((record.submit_s, record.job) for record in records)
+    names = dict.fromkeys(job for _, job in ordered)
+    return {job: number for number, job in enumerate(names)}
 
 
 def _is_number(text: str) -> bool:
@@ -145,16 +169,18 @@ def _is_number(text: str) -> bool:
 def _jobs(
     records: Iterable[RawRecord], start_unix_s: float, nodes: int, cleaning: Cleaning, findings: Findings
 ) -> Iterator[TraceJob]:
-    ids: dict[str, int] = {}
     records = list(records)
-    numeric = all(_is_number(record.job) for record in records)
+    ids = _ids(records)
+    seen: set[int] = set()
     last_s = start_unix_s
     for record in records:
         hours = record.nodes * record.runtime_s / 3600
-        if reason := _why_not(record, nodes, ids, cleaning):
+        job_id = ids[record.job]
+        reason = _why_not(record, nodes, cleaning) or ("an id that an earlier record has" if job_id in seen else None)
+        if reason is not None:
             findings.skip(reason, record.line, hours)
             continue
-        job_id = ids[record.job] = int(record.job) if numeric else len(ids)
+        seen.add(job_id)
         if record.submit_s < last_s:
             findings.note("out of order", record.line, hours)
         last_s = max(last_s, record.submit_s)
@@ -166,7 +192,7 @@ def _jobs(
             findings.note("ran longer than its estimate", record.line, hours)
         yield TraceJob(
             job_id=job_id,
-            name="" if numeric else record.job,
+            name="" if record.job == str(job_id) else record.job,
             submit_s=record.submit_s - start_unix_s,
             runtime_s=record.runtime_s,
             walltime_s=walltime_s,
@@ -181,7 +207,7 @@ def _jobs(
         )
 
 
-def _why_not(record: RawRecord, nodes: int, ids: dict[str, int], cleaning: Cleaning) -> str | None:
+def _why_not(record: RawRecord, nodes: int, cleaning: Cleaning) -> str | None:
     if cleaning.drop_gpus and record.gpus:
         return "on nodes with GPUs"
     if cleaning.drop_shared and record.shared:
@@ -190,4 +216,4 @@ def _why_not(record: RawRecord, nodes: int, ids: dict[str, int], cleaning: Clean
         return "runtime zero: it never ran"
     if record.nodes > nodes:
         return f"larger than the machine ({nodes} nodes)"
-    return "an id that an earlier record has" if record.job in ids else None
+    return None

@@ -16,6 +16,7 @@ from scheduler_bridge.workloads import (
     convert,
     in_order,
     mebf_rule,
+    read_clean_csv,
     read_swf,
     write_swf,
 )
@@ -77,6 +78,29 @@ def test_the_order_of_the_records_does_not_matter(tmp_path: Path, workload: Work
     order.shuffle(lines)
     (tmp_path / "other.swf").write_text("".join(lines))
     assert read_swf(tmp_path / "one.swf").jobs == read_swf(tmp_path / "other.swf").jobs
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@given(
+    tasks=st.lists(st.tuples(st.sampled_from("123"), st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=8),
+    letters=st.booleans(),
+    order=st.randoms(use_true_random=False),
+)
+def test_nor_does_it_where_ids_are_words_or_shared_by_the_tasks_of_an_array(
+    tmp_path: Path, tasks: list[tuple[str, int, int]], letters: bool, order: random.Random
+) -> None:
+    lines = [f"{'j' if letters else ''}{job},{submit_s},{run_s},1\n" for job, submit_s, run_s in tasks]
+    head = "job_id,submit_time,run_time,nodes_req\n"
+    (tmp_path / "one.csv").write_text(head + "".join(lines))
+    order.shuffle(lines)
+    (tmp_path / "other.csv").write_text(head + "".join(lines))
+    assert read_clean_csv([tmp_path / "one.csv"]).jobs == read_clean_csv([tmp_path / "other.csv"]).jobs
+
+
+def test_one_number_written_in_two_ways_is_one_id(tmp_path: Path) -> None:
+    path = tmp_path / "any.csv"
+    path.write_text("job,submit_time,run_time,wall_time,node_num\n7,0,5,9,1\n007,1,5,9,1\n")
+    assert [job.job_id for job in read_clean_csv([path]).jobs] == [7]
 
 
 @settings(max_examples=100, deadline=None)

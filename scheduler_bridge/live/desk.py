@@ -12,7 +12,7 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.dialogue import Handle
-from scheduler_bridge.live.gate import JobFacts, Verdict, ahead_of, blocked, crowded
+from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.live.ledger import Ledger, spec_of
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 from scheduler_bridge.live.template import check_command
@@ -79,7 +79,7 @@ class Desk:
                 if other not in self._ledger.jobs and self._ledger.ended(other) is None:
                     raise SubmitError(f"there is no job {other} to come after", field=field)
         waits = request.hold or request.after_ok or request.after_any
-        crowd = crowded(request, self._ledger.jobs.values(), self._user_jobs)
+        crowd = crowded(request, self._admitted(), self._user_jobs)
         nodes = self._ledger.core.size
         if (waits or crowd) and (least := request.bounds()[0]) > nodes:
             raise SubmitError(
@@ -184,9 +184,18 @@ class Desk:
         if job_id not in self._ledger.jobs and (ended := self._ledger.core.ended(job_id)) is not None:
             raise ValueError(f"job {job_id} has ended already ({ended[0]})")
 
-    def why_kept(self, job: JobFacts) -> str:
-        """Say why a job does not reach the core yet."""
-        return blocked(job, self._ledger.ended) or crowded(job.request, self._ledger.jobs.values(), self._user_jobs)
+    def why_kept(self) -> dict[int, str]:
+        """Say of each job that does not reach the core yet why that is."""
+        counts = self._admitted()
+        kept = [self._ledger.jobs[job_id] for job_id in self._ledger.kept]
+        return {
+            job.spec.job_id: blocked(job, self._ledger.ended) or crowded(job.request, counts, self._user_jobs)
+            for job in kept
+        }
+
+    def _admitted(self) -> Mapping[str, int]:
+        """How many jobs each user has in the queue and running, if that counts: counting takes a look at every job."""
+        return {} if self._user_jobs is None else admitted(self._ledger.jobs.values())
 
     def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
         """Let another policy decide from now on.

@@ -120,7 +120,7 @@ class Driver:
         picture = ledger.core.snapshot()
         busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
         utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
-        kept = {job_id: self.desk.why_kept(ledger.jobs[job_id]) for job_id in ledger.kept}
+        kept = self.desk.why_kept()
         return snapshot(picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept, ledger.core.waiting)
 
     async def durable(self) -> None:

@@ -5,6 +5,7 @@ What is said here becomes an entry of the log (``JobSubmitted``), so a replayed 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -75,27 +76,29 @@ def hopeless(job: JobFacts, ended: Ended) -> str:
     return f"{_jobs(failed)} did not complete" if failed else ""
 
 
-def crowded(request: JobRequest, jobs: Iterable[JobFacts], user_jobs: int | None) -> str:
+def admitted(jobs: Iterable[JobFacts]) -> Counter[str]:
+    """Return how many jobs each user has in the queue and running."""
+    return Counter(job.request.user for job in jobs if job.admitted)
+
+
+def crowded(request: JobRequest, counts: Mapping[str, int], user_jobs: int | None) -> str:
     """Say that the job's user has as many jobs in the queue and running as one may; empty if not."""
-    if user_jobs is None:
+    count = counts.get(request.user, 0)
+    if user_jobs is None or count < user_jobs:
         return ""
-    count = sum(1 for other in jobs if other.admitted and other.request.user == request.user)
-    return f"its user has {count} jobs waiting or running, the most allowed" if count >= user_jobs else ""
+    return f"its user has {count} jobs waiting or running, the most allowed"
 
 
 def verdicts(kept: Iterable[int], jobs: Mapping[int, JobFacts], ended: Ended, user_jobs: int | None) -> list[Verdict]:
     """Judge the ``kept`` jobs; those that stay so are left out."""
     found = []
     waiting = sorted((jobs[job_id] for job_id in kept), key=lambda job: (-job.priority, job.spec.job_id))
-    admitted: dict[str, int] = {}
-    for job in jobs.values() if waiting and user_jobs is not None else ():
-        if job.admitted:
-            admitted[job.request.user] = admitted.get(job.request.user, 0) + 1
+    counts = admitted(jobs.values() if waiting and user_jobs is not None else ())
     for job in waiting:
         if reason := hopeless(job, ended):
             found.append(Verdict(job, admitted=False, reason=reason))
-        elif not blocked(job, ended) and (user_jobs is None or admitted.get(job.request.user, 0) < user_jobs):
-            admitted[job.request.user] = admitted.get(job.request.user, 0) + 1
+        elif not blocked(job, ended) and not crowded(job.request, counts, user_jobs):
+            counts[job.request.user] += 1
             found.append(Verdict(job, admitted=True))
     return found
 

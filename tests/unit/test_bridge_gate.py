@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import Mock
+
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.live import JobRequest
-from scheduler_bridge.live.gate import JobFacts, Verdict, ahead_of, blocked, crowded, hopeless, verdicts
-from scheduler_bridge.live.ledger import spec_of
+from scheduler_bridge.live.desk import Desk
+from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded, hopeless, verdicts
+from scheduler_bridge.live.ledger import Ledger, spec_of
+from scheduler_bridge.live.store import Era
 
 
 def job(
@@ -36,9 +41,30 @@ def test_users_have_so_many_jobs_at_most() -> None:
     jobs = {1: job(1, admitted=True), 2: job(2), 3: job(3, priority=5), 4: job(4, user="v")}
     found = [verdict.job.spec.job_id for verdict in verdicts([2, 3, 4], jobs, ENDED.get, 2)]
     assert found == [3, 4]
-    assert crowded(jobs[2].request, jobs.values(), 1).startswith("its user has 1 jobs")
-    assert crowded(jobs[4].request, jobs.values(), 1) == ""
-    assert crowded(jobs[2].request, jobs.values(), None) == ""
+    counts = admitted(jobs.values())
+    assert crowded(jobs[2].request, counts, 1).startswith("its user has 1 jobs")
+    assert crowded(jobs[4].request, counts, 1) == ""
+    assert crowded(jobs[2].request, counts, None) == ""
+
+
+def test_the_users_jobs_are_counted_once_for_all_that_are_kept() -> None:
+    """Not once for each: ten thousand times ten thousand jobs keep a scheduler from everything else."""
+    ledger = Ledger(Era(
+        nodes=("a",), policy="easy", parameters={}, first_job=1, started_at="", wall_s=0.0, boot="", monotonic_s=0.0
+    ))  # fmt: skip
+    looked = 0
+
+    class Counted(dict[int, JobFacts]):
+        def values(self) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().values()
+
+    ledger.jobs = Counted({number: job(number, admitted=number == 1) for number in range(1, 100)})
+    ledger.kept = set(range(2, 100))
+    desk = Desk(ledger, Mock(), lambda: 0.0, 1000, 1)
+    assert desk.why_kept() == dict.fromkeys(range(2, 100), "its user has 1 jobs waiting or running, the most allowed")
+    assert looked == 1
 
 
 def test_priority_counts_and_then_age() -> None:

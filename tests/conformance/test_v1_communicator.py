@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import contextlib
 import socket
 import time
 from collections.abc import Iterator
@@ -199,7 +200,8 @@ def test_a_scheduler_that_comes_later_hears_that_the_job_is_ready(listener: List
 def test_an_order_after_the_end_is_refused_at_once(job: V1Communicator) -> None:
     waiting = say(job, b"shrink 1\n")
     job.close()
-    assert heard(waiting) == []
+    with contextlib.suppress(ConnectionResetError):  # if the order had not been read yet
+        assert heard(waiting) == []
     with pytest.raises(ConnectionRefusedError):
         say(job, b"shrink 1\n")
 

@@ -71,7 +71,7 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
         jobs,
         policies.get(cell.policy),
         options=ReplayOptions(
-            settings=replace(settings_for(cell.policy), walltime_grace_s=_NEVER_S), warmup_s=warmup_s
+            settings=replace(settings_for(cell.policy), walltime="scaled", walltime_grace_s=_NEVER_S), warmup_s=warmup_s
         ),
     )
     measures = done.measures

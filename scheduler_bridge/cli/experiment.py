@@ -20,8 +20,6 @@ ENV_DATA: Final = "MALLEABLE_DATA"
 Scale: TypeAlias = Literal["tiny", "small", "full"]
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
-_TABLES: Final = 3
-"""So many tables are shown."""
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +61,7 @@ def experiment(
     if as_json:
         print_json(_plain(outcome))
     else:
-        _show(outcome)
+        _show(outcome, chosen.tables)
     if out is not None:
         from scheduler_bridge.experiments.outcome import write_outcome
 
@@ -101,10 +99,10 @@ def _replayed(scale: Scale, data: Path | None, _out: Path | None) -> Any:
         raise CliError(str(error), "the published data have this file", "give --data DIR") from None
 
 
-def _show(outcome: Any) -> None:
+def _show(outcome: Any, tables: int) -> None:
     from scheduler_bridge.experiments.outcome import shown
 
-    for data in outcome.tables[:_TABLES]:
+    for data in outcome.tables[:tables]:
         table = Table(title=data.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
         for index, column in enumerate(data.columns[:_COLUMNS]):
             table.add_column(column, justify="right" if index else "left", min_width=5)
@@ -151,12 +149,14 @@ class Entry:
         run: Runs it at a scale, with the folder of data and the one for what it keeps; either may be None.
         tiny: Whether it has the scale tiny.
         must_pass: Whether the command fails where its outcome has not passed.
+        tables: So many of its tables are shown.
     """
 
     summary: str
     run: Callable[[Scale, Path | None, Path | None], Any]
     tiny: bool = False
     must_pass: bool = False
+    tables: int = 3
 
 
 EXPERIMENTS: Final[Mapping[str, Entry]] = {
@@ -170,5 +170,6 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     "real-workloads": Entry(
         "the 2025 paper's supercomputers, simulated with more and more malleable jobs", sweeps.real_workloads
     ),
+    "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", sweeps.penalty, tables=2),
 }
 """By name."""

@@ -30,6 +30,14 @@ def real_workloads(scale: str, data: Path | None, out: Path | None) -> Outcome:
         return run(data, "full" if scale == "full" else "small", out, told)
 
 
+def penalty(scale: str, _data: Path | None, out: Path | None) -> Outcome:
+    """Run the experiment of the 2016 paper."""
+    from scheduler_bridge.experiments.penalty.experiment import run
+
+    with _told(out) as told:
+        return run("full" if scale == "full" else "small", out, told)
+
+
 @contextmanager
 def _told(out: Path | None) -> Iterator[Told]:
     """Show how far a sweep is, and say what went wrong.

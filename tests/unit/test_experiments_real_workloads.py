@@ -95,6 +95,9 @@ def test_claims_are_of_all_workloads_and_judged_with_a_reason() -> None:
     assert (far.word, far.reason) == ("same sign", "rigid turnaround is 1,500, printed 2,391")
     assert verdicts["utilization rises from 72.33 to 98.73 %"].word == "not judged"
     assert verdicts["keep-pref expands most often"].word == "not judged"  # all are equal
+    nobody = MeanTable([_row("easy", 0, wait_s=4.0), *rows])
+    text = "the best strategy waits less than 10 s from 40 % malleable on"
+    assert {verdict.text: verdict for verdict in judge(nobody, [FOUR])}[text].word == "not judged"
 
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def _table_3(waits: Waits) -> DataTable:
 
 
 def _claims(verdicts: Sequence[Verdict]) -> DataTable:
-    columns = ("claim", "printed", "found", "without PSP", "verdict", "reason")
+    columns = ("claim", "printed", "found", "without PSP", "verdict", "what is known of the reason")
     rows = tuple((v.text, v.printed, v.found, v.plain, v.word, v.reason) for v in verdicts)
     return DataTable("claims", "The paper's claims", columns, rows)
 

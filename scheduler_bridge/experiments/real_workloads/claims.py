@@ -84,6 +84,8 @@ def _limit(claim: dict[str, Any], trace: str, means: MeanTable) -> tuple[str, st
     text = f"< {claim['below']:g} s"
     if not values:
         return text, "-", "not judged"
+    if (rigid := means.rigid(trace, claim["measure"])) is not None and rigid < claim["below"]:
+        return text, f"rigid jobs wait {rigid:.1f} s", "not judged"
     return text, f"{max(values):.1f} s", "holds" if max(values) < claim["below"] else "differs"
 
 

@@ -116,7 +116,7 @@ def _beside(means: MeanTable, found: Sequence[Trace]) -> DataTable:
 
 
 def _claims(verdicts: Sequence[Verdict]) -> DataTable:
-    columns = ("claim", "where", "workload", "printed", "found", "verdict", "reason")
+    columns = ("claim", "where", "workload", "printed", "found", "verdict", "what is known of the reason")
     rows = tuple((v.text, v.where, v.trace, v.printed, v.found, v.word, v.reason) for v in verdicts)
     return DataTable("claims", "The paper's claims", columns, rows)
 

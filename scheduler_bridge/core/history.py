@@ -145,8 +145,9 @@ def counts_on(state: SchedulerState, reservation: Reservation) -> tuple[Claim, .
     for job in [job.view() for job in state.active.values()]:
         if job.releasing_nodes:
             found.append(Claim(job.spec.job_id, job.releasing_nodes, None))
-        if job.expected_end_s <= reservation.start_s and job.nodes > job.releasing_nodes:
-            found.append(Claim(job.spec.job_id, job.nodes - job.releasing_nodes, job.expected_end_s))
+        left = job.nodes - job.releasing_nodes - job.kept_nodes  # others stay on nodes that it shares
+        if job.expected_end_s <= reservation.start_s and left > 0:
+            found.append(Claim(job.spec.job_id, left, job.expected_end_s))
     return tuple(sorted(found, key=lambda claim: (claim.until_s is not None, claim.until_s or 0.0, claim.job_id)))
 
 

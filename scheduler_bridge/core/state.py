@@ -68,12 +68,13 @@ class SchedulerState:
         settings: The parameters.
         pool: The nodes.
         jobs: Every job ever accepted.
-        queue: The waiting ones, in the order of their submission.
+        queue: The waiting ones, in the order of their places: as submitted, unless they were moved.
         active: Those that hold nodes, in the order of their starts.
         reservations: Made in the last pass, by job, in the order in which the policy named them.
         past_use: Per user, the used parts of the walltimes of the last jobs.
         accuracy: Per user, their mean.
         next_order: Number of the next order.
+        next_place: Place in the queue of the next job that is submitted.
         changed: Something happened since the last pass that may allow a decision.
         touched: Jobs changed by the present batch, by id.
         stale: Jobs changed since the view was last brought up to date, by id.
@@ -95,6 +96,7 @@ class SchedulerState:
     past_use: dict[str, deque[float]] = field(default_factory=dict)
     accuracy: dict[str, float] = field(default_factory=dict)
     next_order: int = 1
+    next_place: int = 0
     changed: bool = False
     touched: dict[int, TrackedJob] = field(default_factory=dict)
     stale: dict[int, TrackedJob] = field(default_factory=dict)
@@ -142,6 +144,7 @@ class SchedulerState:
         job_id = job.spec.job_id
         if (before := self.jobs.get(job_id)) is not None:
             job.counted = before.counted  # What it held until this very batch is yet to be taken off the sum.
+        job.place, self.next_place = self.next_place, self.next_place + 1
         self.jobs[job_id] = self.queue[job_id] = job
         if job_id in self.stale:  # It left the queue in this very batch: indices still have it in its old place.
             self._view.reorder()
@@ -149,9 +152,7 @@ class SchedulerState:
 
     def requeue(self, job: TrackedJob) -> None:
         """Put a job back into its place in the queue."""
-        place = {job_id: place for place, job_id in enumerate(self.jobs)}
-        mine = place[job.spec.job_id]
-        behind = {job_id: other for job_id, other in self.queue.items() if place[job_id] > mine}
+        behind = {job_id: other for job_id, other in self.queue.items() if other.place > job.place}
         for job_id in behind:
             del self.queue[job_id]
         self.queue[job.spec.job_id] = job
@@ -184,6 +185,10 @@ class SchedulerState:
                 self.queue[job.spec.job_id] = job
             self.queue[job_id] = other
         self.queue.setdefault(job.spec.job_id, job)
+        for place, other in zip(
+            sorted([other.place for other in self.queue.values()]), self.queue.values(), strict=True
+        ):
+            other.place = place
         self._view.reorder()
         self.touch(job)
 

@@ -75,6 +75,8 @@ class TrackedJob:
     last_resize: Literal["grow", "shrink"] | None = None
     losses: int = 0
     """Nodes that it went on without; it may hold less than its minimum then."""
+    place: int = 0
+    """Where it waits, or would if it had to wait again, among the places of the other jobs."""
     counted: int = 0
     """Nodes that the invariants have counted it with."""
     shares: Shares | None = None

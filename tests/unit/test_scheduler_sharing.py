@@ -11,6 +11,7 @@ from scheduler_bridge.core.events import (
     CancelJob,
     EvolvingRequest,
     JobEnded,
+    JobMoved,
     JobStarted,
     JobSubmitted,
     MalleableReady,
@@ -20,6 +21,7 @@ from scheduler_bridge.core.events import (
     WakeUp,
     WorkersChanged,
 )
+from scheduler_bridge.core.history import Claim, counts_on
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Share, Start
 from scheduler_bridge.policies.plan import by_expected_end
@@ -86,6 +88,33 @@ def test_the_newcomer_starts_when_all_mates_have_made_room() -> None:
     assert core.handle(WorkersChanged(0, 1), 12.0) == [StartJob(9, ("a", "b", "c"), (2, 2, 2))]
     core.check()
     assert core.explain(9) == "job 9 is starting: started on 3 nodes with job 0 and job 1: they share"
+
+
+@pytest.mark.parametrize(("moved", "ahead_of", "waiting"), [(11, 10, [11, 10, 9]), (9, 10, [9, 10, 11])])
+def test_a_newcomer_that_waits_again_is_where_it_was_and_so_are_those_that_were_moved(
+    moved: int, ahead_of: int, waiting: list[int]
+) -> None:
+    core, policy = make(2, 1, shares=[])
+    for job_id in (10, 9, 11):
+        core.handle(JobSubmitted(malleable(job_id, 3)), 10.0)
+    core.handle(JobMoved(moved, ahead_of), 11.0)
+    policy.shares.append(both())
+    core.handle(JobSubmitted(malleable(12, 3)), 12.0)
+    assert state_of(core, 9) is JobState.CLAIMING
+    policy.shares.clear()
+    core.handle(ResizeFailed(0, 1, "no"), 13.0)
+    assert list(core.waiting) == [*waiting, 12]
+    core.check()
+
+
+def test_nobody_counts_on_nodes_on_which_others_stay() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3, 100.0)), 10.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
+    core.handle(JobStarted(9), 10.0)
+    core.handle(WakeUp(), 11.0)  # its end is predicted
+    found = counts_on(core._state, Reservation(10, 5000.0, 3, 0))
+    assert found == (Claim(0, 2, 1100.0), Claim(1, 1, 1100.0))
 
 
 def test_the_mates_get_their_cores_back_at_the_end_and_the_nodes_stay_theirs() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import contextlib
 import socket
 import time
 from collections.abc import Iterator
@@ -200,7 +199,7 @@ def test_a_scheduler_that_comes_later_hears_that_the_job_is_ready(listener: List
 def test_an_order_after_the_end_is_refused_at_once(job: V1Communicator) -> None:
     waiting = say(job, b"shrink 1\n")
     job.close()
-    with contextlib.suppress(ConnectionResetError):  # if the order had not been read yet
+    with suppress(ConnectionResetError):  # if the order had not been read yet
         assert heard(waiting) == []
     with pytest.raises(ConnectionRefusedError):
         say(job, b"shrink 1\n")

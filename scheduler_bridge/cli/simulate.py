@@ -109,7 +109,12 @@ def simulate(
     moldable: Annotated[bool, typer.Option(help="Malleable jobs choose their size at the start and keep it.")] = False,
     mtbf: Annotated[
         float | None,
-        typer.Option(min=0, metavar="HOURS", help="Mean time between failures of a node.", show_default=False),
+        typer.Option(
+            min=0,
+            metavar="HOURS",
+            help="Mean time between failures of a node, until the last submission.",
+            show_default=False,
+        ),
     ] = None,
     repair: Annotated[float, typer.Option(min=0, metavar="HOURS", help="How long a failed node is away.")] = 4.0,
     cores: Annotated[
@@ -199,14 +204,11 @@ def _start_s(start: str | None, jobs: Workload) -> float:
 
 
 def _rule(name: str) -> Rule:
-    from scheduler_bridge.workloads import amdahl_rule, mebf_rule
+    from scheduler_bridge.workloads import RULES
 
-    kind, _, scalability = name.partition("-")
-    if name == "amdahl":
-        return amdahl_rule
-    if kind == "mebf" and scalability in ("high", "medium", "low"):
-        return mebf_rule(scalability)
-    raise CliError(f"--rule {name}: no such rule", "there are amdahl, mebf-high, mebf-medium, mebf-low")
+    if name not in RULES:
+        raise CliError(f"--rule {name}: no such rule", f"there are {', '.join(RULES)}")
+    return RULES[name]
 
 
 def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None, progress: simulated.Told) -> Replay:

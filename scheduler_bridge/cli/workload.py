@@ -118,14 +118,13 @@ def convert(
 
     Example: malleable workload convert theta.swf.gz --malleable 0.6 --seed 1 -o theta-60.swf
     """
-    from scheduler_bridge.workloads import amdahl_rule, mebf_rule
+    from scheduler_bridge.workloads import RULES
     from scheduler_bridge.workloads import convert as make_malleable
 
-    rules = {"amdahl": amdahl_rule, **{f"mebf-{name}": mebf_rule(name) for name in ("high", "medium", "low")}}
-    if rule not in rules:
-        raise CliError(f"--rule {rule}: unknown", f"rules are {', '.join(rules)}", "choose one of them")
+    if rule not in RULES:
+        raise CliError(f"--rule {rule}: unknown", f"rules are {', '.join(RULES)}", "choose one of them")
     workload = window(read(file, nodes, processors_per_node, partition, status, keep_cut_off), begin, days)
-    _show(make_malleable(workload, malleable, seed, rules[rule]), None, output, as_json=as_json)
+    _show(make_malleable(workload, malleable, seed, RULES[rule]), None, output, as_json=as_json)
 
 
 def generate(

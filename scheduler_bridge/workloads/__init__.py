@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
-from scheduler_bridge.workloads.conversion import amdahl_rule, convert, mebf_rule
+from scheduler_bridge.workloads.conversion import RULES, amdahl_rule, convert, mebf_rule
 from scheduler_bridge.workloads.elastisim import read_elastisim
 from scheduler_bridge.workloads.findings import Finding, Findings, TraceError
 from scheduler_bridge.workloads.history import workload_of
@@ -14,6 +14,7 @@ from scheduler_bridge.workloads.swf import SwfOptions, read_swf
 from scheduler_bridge.workloads.swf_writer import write_swf
 
 __all__ = [
+    "RULES",
     "Cleaning",
     "Finding",
     "Findings",

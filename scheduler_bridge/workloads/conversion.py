@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -56,6 +56,13 @@ def mebf_rule(scalability: str = "high") -> Rule:
         return replace(job, job_class="malleable", min_nodes=low, max_nodes=high, rho=rho, speedup=f"power:{rho!r}")
 
     return rule
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "amdahl": amdahl_rule,
+    **{f"mebf-{scalability}": mebf_rule(scalability) for scalability in SCALABILITY},
+}
+"""The rules by the names that users give."""
 
 
 def parallel_share(nodes: int) -> float:

@@ -155,10 +155,6 @@ class Workload:
         """The name, marked where the workload is synthetic."""
         return f"{self.name} (synthetic)" if self.synthetic else self.name
 
-    def with_jobs(self, jobs: Iterable[TraceJob]) -> Workload:
-        """The workload with other jobs, put in order."""
-        return replace(self, jobs=in_order(jobs))
-
     def window(self, from_s: float, to_s: float) -> Workload:
         """The jobs that are submitted from ``from_s`` on, before ``to_s``; times count from ``from_s``."""
         start = None if self.start_unix_s is None else self.start_unix_s + from_s

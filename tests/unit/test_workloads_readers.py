@@ -192,7 +192,7 @@ def small(jobs: int = 20) -> Workload:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     workload = convert(small(), 0.5, 3, mebf_rule("low"))
     first = replace(workload.jobs[0], allotments=((0.0, 1), (5.25, 2)), name="a job", wait_s=2.5, queue="long queue")
-    workload = workload.with_jobs([first, *workload.jobs[1:]])
+    workload = replace(workload, jobs=(first, *workload.jobs[1:]))
     for name in ("w.swf", "w.swf.gz"):
         write_swf(replace(workload, synthetic=True), tmp_path / name)
         again = read_swf(tmp_path / name)

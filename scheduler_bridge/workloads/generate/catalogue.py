@@ -11,7 +11,7 @@ from scheduler_bridge.workloads.generate.batches import batch
 from scheduler_bridge.workloads.generate.cirne import cirne
 from scheduler_bridge.workloads.generate.lublin import lublin
 from scheduler_bridge.workloads.generate.penalty import penalty
-from scheduler_bridge.workloads.generate.twins import EAGLE, HASWELL, KIT, KNL, RICC, twin
+from scheduler_bridge.workloads.generate.twins import EAGLE, HASWELL, KIT, KNL, PORTRAITS, RICC, twin
 from scheduler_bridge.workloads.record import Workload
 
 
@@ -36,8 +36,7 @@ _TWIN: Final[Mapping[str, Any]] = {"jobs": 0, "arrival_factor": 1.0}
 
 
 def _twin(name: str, **options: Any) -> Workload:
-    portraits = {item.name: item for item in (HASWELL, KNL, EAGLE, KIT, RICC)}
-    return twin(portraits[name], **{**options, "jobs": options.get("jobs") or None})
+    return twin(PORTRAITS[name], **{**options, "jobs": options.get("jobs") or None})
 
 
 RECIPES: Final[Mapping[str, Recipe]] = {

@@ -43,7 +43,10 @@ SharingModel: TypeAlias = Literal["ideal", "worst"]
 
 @dataclass(frozen=True, slots=True)
 class SimResult:
-    """What a simulation yields: the jobs' records by id, when the last thing happened, and the core as it was then."""
+    """What a simulation yields: the records, when the last thing happened, and the core as it was then.
+
+    Records are by id, in the order of submission, so that sums over them are the same whatever order the jobs came in.
+    """
 
     records: dict[int, JobRecord]
     end_s: float
@@ -125,9 +128,9 @@ class Engine:
             if spec.job_id in self._sims:
                 raise ValueError(f"two jobs have the id {spec.job_id}")
             self._sims[spec.job_id] = sim
-            self._records[spec.job_id] = JobRecord(spec)
         specs = [sim.spec for sim in self._sims.values()]
         self._submissions.extend(sorted(specs, key=lambda spec: (spec.submit_s, spec.job_id)))
+        self._records = {spec.job_id: JobRecord(spec) for spec in self._submissions}
         for time_s, event in disturbances:
             self._push(time_s, event)
         while self._at_once or self._heap or self._submissions:

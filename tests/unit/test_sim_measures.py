@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler_bridge import policies
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobClass, JobSpec
-from scheduler_bridge.sim import JobRecord, Power, measure
+from scheduler_bridge.sim import JobRecord, Power, SimJob, measure, simulate
 from scheduler_bridge.sim.measures import jain
 
 
@@ -94,6 +95,12 @@ def test_refused_and_unfinished_jobs_are_counted_apart_and_kills_within() -> Non
 def test_a_job_that_was_cancelled_while_it_waited_is_over_and_in_no_mean() -> None:
     found = measure([record(0, 0.0, None, 10.0, [], outcome="cancelled"), record(1, 0.0, 5.0, 10.0, [(5.0, 1)])], 4)
     assert (found.unfinished, found.every.jobs, found.every.mean_wait_s) == (0, 1, 5.0)
+
+
+def test_the_order_in_which_jobs_are_given_changes_no_figure() -> None:
+    jobs = [SimJob(record(number, number / 7, None, None, []).spec, 10 / 3 + number / 11) for number in range(20)]
+    found = {measure(simulate(3, policies.get("easy"), given).records.values(), 3) for given in (jobs, jobs[::-1])}
+    assert len(found) == 1
 
 
 def test_no_jobs_have_no_figures() -> None:

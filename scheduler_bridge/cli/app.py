@@ -12,6 +12,7 @@ from scheduler_bridge.cli import (
     explain,
     history,
     hold,
+    load,
     nodes,
     policies,
     policy,
@@ -55,6 +56,7 @@ _COMMANDS = (
     workload,
     experiment,
     doctor,
+    load,
     slurm,
     shutdown,
 )

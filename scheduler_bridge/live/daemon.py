@@ -17,12 +17,14 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
-from scheduler_bridge.live.driver import Driver
+from scheduler_bridge.live.driver import Driver, ExecutorMaker
+from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, Manage, Prioritise, Snapshot, SubmitError, Use
 from scheduler_bridge.live.restore import Restored, restore
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.store import Store, StoreError
+from scheduler_bridge.live.timing import Timed, untimed
 from scheduler_bridge.record import RunRecord
 
 if TYPE_CHECKING:
@@ -36,14 +38,18 @@ class Daemon:
 
     Args:
         config: Settings.
+        executor: Makes what runs the jobs' processes; a stand-in, where only the daemon is to be measured.
+        timed: Told how long steps took.
 
     Raises:
         DaemonError: On entering: the folder is served by another daemon, or the MPI launcher is missing.
         UnknownPolicyError: On entering: there is no such policy.
     """
 
-    def __init__(self, config: DaemonConfig) -> None:
+    def __init__(self, config: DaemonConfig, *, executor: ExecutorMaker = Executor, timed: Timed = untimed) -> None:
         self.config = config
+        self._make_executor = executor
+        self._timed = timed
         self._stop_requested = asyncio.Event()
         self._error: Exception | None = None
         self._folder: StateFolder | None = None
@@ -87,8 +93,17 @@ class Daemon:
 
     async def _start(self, folder: StateFolder, store: Store) -> None:
         self._restored = restored = restore(store, self.config, folder.next_job_id())
-        journal = Journal(store, restored.number, restored.next_seq, self._broke)
-        self._driver = Driver(self.config, restored.ledger, journal, folder, restored.origin_s, self._broke)
+        journal = Journal(store, restored.number, restored.next_seq, self._broke, self._timed)
+        self._driver = Driver(
+            self.config,
+            restored.ledger,
+            journal,
+            folder,
+            restored.origin_s,
+            self._broke,
+            self._make_executor,
+            self._timed,
+        )
         await self._driver.dialogue.server.start(self.config.host, folder.last_port())
         if restored.rows is None:
             self._driver.end_strangers(())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Protocol, assert_never
 
 from apgas.malleability import orders as wire
@@ -16,6 +17,7 @@ from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.job_server import JobServer
 from scheduler_bridge.live.ledger import Held
 from scheduler_bridge.live.session import Heard, JobLink, OpenOrder, Trespassed
+from scheduler_bridge.live.timing import Timed, untimed
 
 _logger = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class Dialogue:
         handle: Reports events.
         up: Called when a job says that it is ready or has grown: its processes are up.
         doom: Called with a job that runs on nodes that it does not have, and the story.
+        timed: Told how long steps took.
     """
 
     def __init__(
@@ -47,7 +50,9 @@ class Dialogue:
         handle: Handle,
         up: Callable[[int], None],
         doom: Callable[[int, str], None],
+        timed: Timed = untimed,
     ) -> None:
+        self._timed = timed
         self._config = config
         self._jobs = jobs
         self._handle = handle
@@ -55,7 +60,7 @@ class Dialogue:
         self._doom = doom
         self._deadlines: dict[int, asyncio.TimerHandle] = {}
         self._malleable: set[int] = set()
-        self.server = JobServer(self._heard, config.limits)
+        self.server = JobServer(self._hear, config.limits)
         self.progress: dict[int, wire.Progress] = {}
 
     def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
@@ -84,6 +89,8 @@ class Dialogue:
 
     def order(self, effect: fx.SendOrder) -> None:
         """Give an order, and see to it that it is answered in time."""
+        if self.server.link(effect.job_id) is None:  # The job ended while the order was being logged.
+            return
         self.server.order(effect.job_id, OpenOrder(effect.order, effect.kind, effect.count, effect.nodes))
         self._after(self._config.resize_deadline_s, effect, self._overdue)
 
@@ -123,6 +130,11 @@ class Dialogue:
         )
 
     # messages -------------------------------------------------------------------------------------------------------
+
+    def _hear(self, heard: Heard | Trespassed) -> None:
+        began_s = perf_counter()
+        self._heard(heard)
+        self._timed("message", perf_counter() - began_s)
 
     def _heard(self, heard: Heard | Trespassed) -> None:
         job_id = heard.job_id

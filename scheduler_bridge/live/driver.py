@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, assert_never
+from pathlib import Path
+from time import perf_counter
+from typing import Final, TypeAlias, assert_never
 
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
@@ -30,9 +32,24 @@ from scheduler_bridge.live.requests import Snapshot
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import snapshot
 from scheduler_bridge.live.template import find_mpiexec
+from scheduler_bridge.live.timing import Timed, untimed
 from scheduler_bridge.model import wording
 
 _logger = logging.getLogger(__name__)
+
+ExecutorMaker: TypeAlias = Callable[
+    [
+        StateFolder,
+        Path,
+        float,
+        Callable[[int], None],
+        Callable[[int, Ending], None],
+        tuple[str, ...],
+        int,
+    ],
+    Executor,
+]
+"""Makes an ``Executor`` from its arguments."""
 
 _FREEZE_EVERY_ROWS: Final = 5000
 """How many rows a restarted daemon reads at most, while states are small."""
@@ -50,6 +67,8 @@ class Driver:
         folder: Where notes and output go.
         origin_s: Where the scheduler's clock began, on the event loop's.
         broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
+        executor: Makes what runs the jobs' processes.
+        timed: Told how long steps took.
     """
 
     def __init__(
@@ -60,7 +79,10 @@ class Driver:
         folder: StateFolder,
         origin_s: float,
         broke: Callable[[Exception], None],
+        executor: ExecutorMaker = Executor,
+        timed: Timed = untimed,
     ) -> None:
+        self._timed = timed
         self._ledger = ledger
         self._journal = journal
         self._folder = folder
@@ -75,10 +97,10 @@ class Driver:
         self._broken = False
         self._change = asyncio.Event()
         self.desk = Desk(ledger, self.handle, self.now_s, config.limits.open_jobs, config.user_jobs)
-        self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom)
+        self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
-        self.executor = Executor(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores)
+        self.executor = executor(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores)
 
     # what users ask for ---------------------------------------------------------------------------------------------
 
@@ -115,13 +137,16 @@ class Driver:
 
     def snapshot(self) -> Snapshot:
         """Say what runs and waits."""
+        began_s = perf_counter()
         now_s = self.now_s()
         ledger = self._ledger
         picture = ledger.core.snapshot()
         busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
         utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
         kept = self.desk.why_kept()
-        return snapshot(picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept, ledger.core.waiting)
+        told = snapshot(picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept, ledger.core.waiting)
+        self._timed("picture", perf_counter() - began_s)
+        return told
 
     async def durable(self) -> None:
         """Wait until the log has everything so far on disk (or the disk is known to take nothing)."""
@@ -229,12 +254,14 @@ class Driver:
         if self._broken:
             return []
         entry = Entry(max(self.now_s(), not_before_s), events, tuple(facts))
+        began_s = perf_counter()
         try:
             effects = self._ledger.take(entry)
         except Exception as error:
             self._broken = True
             self._broke(error)
             raise
+        self._timed("decision", perf_counter() - began_s)
         actions = [partial(self._carry_out, effect) for effect in effects]
         self._journal.add(entry, effects, actions if then is None else [*actions, then], after)
         self._freeze()

@@ -12,12 +12,14 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Final
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.live import entries, faults
 from scheduler_bridge.live.entries import Entry, Row
 from scheduler_bridge.live.store import Frozen, Store, StoreError
+from scheduler_bridge.live.timing import Timed, untimed
 
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +44,7 @@ class Journal:
         era: The era's number.
         next_seq: Number of the next row.
         broke: Told if an action fails.
+        timed: Told how long writes took.
     """
 
     def __init__(
@@ -50,7 +53,9 @@ class Journal:
         era: int,
         next_seq: int,
         broke: Callable[[Exception], None],
+        timed: Timed = untimed,
     ) -> None:
+        self._timed = timed
         self._store = store
         self._era = era
         self._next_seq = next_seq
@@ -123,11 +128,13 @@ class Journal:
         faults.point()
         rows = [waiting.row for waiting in batch]
         loop = asyncio.get_running_loop()
+        began_s = perf_counter()
         try:
             await loop.run_in_executor(self._thread, self._store.append, self._era, self._next_seq, rows, frozen)
         except StoreError as error:
             self._lag(error)
         else:
+            self._timed("commit", perf_counter() - began_s)
             self._caught_up()
             del self._waiting[: len(batch)]
             self._next_seq += len(batch)

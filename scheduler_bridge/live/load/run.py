@@ -1,0 +1,139 @@
+"""The course of a measurement: fill the queue, have the jobs connect, let them speak, and ask what it took."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+from typing import Final
+
+from scheduler_bridge.live.client import ControlClient
+from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.live.load.figures import allow_files, spread
+from scheduler_bridge.live.load.plan import WALLTIME_S, Plan
+from scheduler_bridge.live.load.report import Report
+from scheduler_bridge.live.load.stage import Stage, open_stage
+from scheduler_bridge.live.requests import JobRequest, Snapshot
+
+_TICK_S: Final = 0.01
+_PATIENCE_S: Final = 300.0
+
+
+def measure(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Put a daemon under a load; ``tell`` is called with what is being done.
+
+    Raises:
+        DaemonError: The daemon cannot be started, or so many connections are not allowed.
+        RuntimeError: It ended, or refused something that was right.
+        TimeoutError: It did not get done with the beginning.
+    """
+    if not allow_files(plan.connected):
+        raise DaemonError(f"{plan.connected} connections are more than a process may have", "raise it: ulimit -Hn")
+    with tempfile.TemporaryDirectory(prefix="malleable-load-") as folder:
+        return asyncio.run(_measure(plan, Path(folder) / "state", tell))
+
+
+async def _measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:
+    busy = os.getloadavg()[0]
+    async with open_stage(plan, folder) as stage:
+        async with asyncio.timeout(_PATIENCE_S):
+            tell(f"connecting {plan.connected} jobs")
+            await stage.submit([_running(index) for index in range(plan.connected)])
+            await stage.fleet.connected(plan.connected)
+            tell(f"queueing {plan.queued} jobs")
+            began_s = time.perf_counter()
+            await stage.submit([_waiting(plan, index) for index in range(plan.queued)])
+            submits_per_s = plan.queued / (time.perf_counter() - began_s)
+        snapshot = await _settled(plan, stage, folder)
+        tell(f"{plan.rate:.0f} messages a second for {plan.seconds:g} s")
+        queue_s = await _play(plan, stage, folder)
+        daemon = await stage.figures()
+        return Report(
+            queued=sum(job.state == "waiting" for job in snapshot.jobs),
+            connected=_connected(snapshot),
+            nodes=plan.nodes, policy=plan.policy, offered_per_s=plan.rate,
+            messages_per_s=daemon.message.count / daemon.wall_s, decisions_per_s=daemon.decision.count / daemon.wall_s,
+            submits_per_s=submits_per_s,
+            resizes_per_s=stage.fleet.heard.resizes / daemon.wall_s,
+            daemon=daemon, answer=spread(stage.fleet.heard.answer_s), queue=spread(queue_s),
+            cores=os.cpu_count() or 1, busy_before=busy,
+        )  # fmt: skip
+
+
+def _running(index: int, walltime_s: float = WALLTIME_S) -> JobRequest:
+    return JobRequest(
+        name=f"connected-{index}", command=("true",), job_class="malleable", min_nodes=1, max_nodes=4,
+        walltime_s=walltime_s,
+    )  # fmt: skip
+
+
+def _waiting(plan: Plan, index: int) -> JobRequest:
+    """A job that waits: with all running ones at one node each, half of the nodes come free, and it needs more."""
+    more = 1 + index % max(1, plan.nodes - plan.connected - 1)
+    nodes = min(plan.nodes, plan.connected + more)
+    return JobRequest(name=f"waiting-{index}", command=("true",), nodes=nodes, walltime_s=WALLTIME_S)
+
+
+async def _settled(plan: Plan, stage: Stage, folder: Path) -> Snapshot:
+    """Return the cluster when the daemon has taken in what all jobs said when they connected."""
+    client = ControlClient(folder, _PATIENCE_S)
+    async with asyncio.timeout(_PATIENCE_S):
+        while _connected(snapshot := await asyncio.to_thread(client.snapshot)) < plan.connected:
+            stage.check()
+            await asyncio.sleep(_TICK_S)
+    return snapshot
+
+
+def _connected(snapshot: Snapshot) -> int:
+    return sum(job.state == "running" and job.ready for job in snapshot.jobs)
+
+
+async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
+    """Let the jobs speak; return the seconds that the queue took each time somebody asked for it."""
+    loop = asyncio.get_running_loop()
+    stage.fleet.heard.clear()
+    queue_s: list[float] = []
+    asking = loop.create_task(_ask_for_queue(folder, queue_s))
+    replacing: set[asyncio.Task[None]] = set()
+    stage.say({"begin": True})
+    began_s, sent, requested, ended = loop.time(), 0, 0, 0
+    turn = cycle(tuple(stage.fleet.jobs))
+    try:
+        while (elapsed_s := loop.time() - began_s) < plan.seconds:
+            stage.check()
+            while sent < plan.rate * elapsed_s:
+                job = stage.fleet.jobs.get(next(turn))
+                if job is None or not job.ready.is_set():  # It has ended, its successor speaks for it.
+                    turn = cycle(tuple(stage.fleet.jobs))
+                    continue
+                sent += 1
+                if requested < plan.requests * sent:
+                    requested += 1
+                    job.request()
+                else:
+                    job.progress()
+                if ended < plan.ends * sent:
+                    ended += 1
+                    task = loop.create_task(
+                        stage.replace(next(iter(stage.fleet.jobs)), _running(ended, WALLTIME_S / 2))
+                    )
+                    replacing.add(task)
+            await asyncio.sleep(_TICK_S)
+        await asyncio.gather(*replacing)
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, *replacing, return_exceptions=True)
+    return queue_s
+
+
+async def _ask_for_queue(folder: Path, seconds: list[float]) -> None:
+    client = ControlClient(folder, _PATIENCE_S)
+    while True:
+        began_s = time.perf_counter()
+        await asyncio.to_thread(client.snapshot)
+        seconds.append(time.perf_counter() - began_s)
+        await asyncio.sleep(1.0)

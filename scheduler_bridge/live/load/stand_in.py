@@ -1,0 +1,134 @@
+"""The measured process: a daemon, with lines on its standard input and output where jobs' processes would be.
+
+Out: ``{"start": JOB, "token": ..., "nodes": [...]}`` and ``{"ended": JOB}``; in: ``{"end": JOB}`` when a job is over.
+Beside that, ``{"begin": true}`` begins the time measured and ``{"figures": true}`` is answered by the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.live.config import DaemonConfig, numbered_nodes
+from scheduler_bridge.live.daemon import Daemon
+from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.load.figures import Gauge, allow_files
+from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.live.state import StateFolder
+
+LINE_BYTES: Final = 1 << 20
+
+Say = Callable[[dict[str, Any]], None]
+
+
+class StandIn(Executor):
+    """Says which jobs would start, and takes it that they have.
+
+    Args:
+        say: Tells whoever plays the jobs.
+        playing: The jobs that run, by id, with what reports their ends; shared with whoever is told of these.
+        folder: The state folder.
+        started: Called with a job's id when it runs.
+        ended: Called with a job's id when it is over.
+    """
+
+    def __init__(
+        self,
+        say: Say,
+        playing: dict[int, Callable[[], None]],
+        folder: StateFolder,
+        mpiexec: Path,
+        grace_s: float,
+        started: Callable[[int], None],
+        ended: Callable[[int, Ending], None],
+        reach: tuple[str, ...] = (),
+        cores_per_node: int = 1,
+    ) -> None:
+        super().__init__(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
+        self._say = say
+        self._playing = playing
+        self._tokens = folder.token
+        self._report_start, self._report_end = started, ended
+
+    def start(
+        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+    ) -> None:
+        """Say that a job starts."""
+        del request, endpoint, cores  # Whoever plays the job knows them.
+        loop = asyncio.get_running_loop()
+
+        def over() -> None:
+            loop.call_soon(self._report_end, job_id, Ending(0))
+
+        self._playing[job_id] = over
+        self._say({"start": job_id, "token": self._tokens(f"{job_id}.{attempt}"), "nodes": nodes})
+        loop.call_soon(self._report_start, job_id)
+
+    def end(self, job_id: int) -> None:
+        """The scheduler ends a job."""
+        if (over := self._playing.pop(job_id, None)) is not None:
+            self._say({"ended": job_id})
+            over()
+
+    def note_segments(self, job_id: int) -> None:
+        """There are none."""
+
+    def retire(self, key: str) -> None:
+        """There are no notes."""
+
+    async def finish(self) -> None:
+        """Wait until all have ended: each was told to, which is all it takes."""
+        while self._playing:
+            self.end(next(iter(self._playing)))
+        await asyncio.sleep(0)
+
+
+async def _serve(config: DaemonConfig, connected: int) -> None:
+    if not allow_files(connected):
+        raise SystemExit(f"{connected} connections are more than this process may have (ulimit -Hn)")
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader(LINE_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    transport, _ = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
+    gauge, playing = Gauge(), dict[int, Callable[[], None]]()
+
+    def say(what: dict[str, Any]) -> None:
+        transport.write(msgspec.json.encode(what) + b"\n")
+
+    async with Daemon(config, executor=partial(StandIn, say, playing), timed=gauge.note) as daemon:
+        say({"endpoint": daemon.endpoint})
+        beat = loop.create_task(gauge.beat())
+        try:
+            while line := await lines.readline():
+                match msgspec.json.decode(line):
+                    case {"end": int(job_id)}:
+                        if (over := playing.pop(job_id, None)) is not None:
+                            over()
+                    case {"begin": True}:
+                        gauge.begin()
+                    case {"figures": True}:
+                        say({"figures": msgspec.to_builtins(gauge.figures())})
+                    case line:
+                        raise ValueError(f"{line!r} is nothing that is told to a daemon")
+        finally:
+            beat.cancel()
+            await asyncio.gather(beat, return_exceptions=True)
+    transport.close()
+
+
+def main() -> None:
+    """Serve until standard input ends: STATE-FOLDER NODES CONNECTED POLICY."""
+    folder, nodes, connected, policy = sys.argv[1:]
+    config = DaemonConfig(
+        nodes=numbered_nodes(int(nodes)), state_dir=Path(folder), policy=policy, mpiexec=Path(sys.executable)
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(config, int(connected)))

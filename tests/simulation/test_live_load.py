@@ -1,0 +1,48 @@
+"""``malleable load`` in a very small way: the figures belong to a daemon that did what was asked of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from scheduler_bridge.cli.app import app
+from scheduler_bridge.live.load import Plan, measure
+from scheduler_bridge.live.load.figures import spread
+
+
+def test_a_small_load_is_carried_and_told() -> None:
+    said: list[str] = []
+    report = measure(Plan(queued=40, connected=10, rate=200.0, requests=0.5, ends=0.02, seconds=1.0), said.append)
+    assert said[0] == "connecting 10 jobs"
+    assert (report.queued, report.connected, report.nodes) == (40, 10, 20)
+    daemon = report.daemon
+    assert daemon.message.count > 100
+    assert daemon.decision.count >= 50  # Half of the messages ask for nodes.
+    assert daemon.commit.count > 0
+    assert report.answer.count > 0
+    assert report.answer.p50_s >= daemon.decision.p50_s  # An answer waits for a decision, and for the log.
+    assert report.resizes_per_s > 0
+    assert daemon.open_files > 10
+
+
+def test_the_command_prints_json() -> None:
+    words = ["load", "--queued", "5", "--connected", "3", "--rate", "50", "--seconds", "0.5", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["queued"], report["connected"]) == (5, 3)
+    assert report["goals"][0]["what"] == "queued jobs"
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(0.0, 1.0), (1.0, 0.0)])
+def test_a_load_that_is_none_is_refused(rate: float, seconds: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Plan(rate=rate, seconds=seconds)
+
+
+def test_percentiles_are_values_that_occurred() -> None:
+    told = spread([index / 100 for index in range(200, 0, -1)])
+    assert (told.count, told.p50_s, told.p99_s, told.max_s) == (200, 1.0, 1.98, 2.0)
+    assert spread([]).count == 0

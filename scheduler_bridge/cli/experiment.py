@@ -170,6 +170,7 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     "real-workloads": Entry(
         "the 2025 paper's supercomputers, simulated with more and more malleable jobs", sweeps.real_workloads
     ),
+    "mebf": Entry("the MEBF paper's workloads: resizing by scalability, with overheads", sweeps.mebf, tables=1),
     "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", sweeps.penalty, tables=2),
 }
 """By name."""

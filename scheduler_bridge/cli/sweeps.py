@@ -38,6 +38,14 @@ def penalty(scale: str, _data: Path | None, out: Path | None) -> Outcome:
         return run("full" if scale == "full" else "small", out, told)
 
 
+def mebf(scale: str, _data: Path | None, out: Path | None) -> Outcome:
+    """Run the experiment of the MEBF paper."""
+    from scheduler_bridge.experiments.mebf.experiment import run
+
+    with _told(out) as told:
+        return run("full" if scale == "full" else "small", out, told)
+
+
 @contextmanager
 def _told(out: Path | None) -> Iterator[Told]:
     """Show how far a sweep is, and say what went wrong.

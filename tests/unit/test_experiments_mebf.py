@@ -1,0 +1,97 @@
+"""The MEBF paper's experiment: which simulations there are, figures by hand, claims, and the whole at a tiny scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from scheduler_bridge.cli.app import run as malleable
+from scheduler_bridge.experiments.mebf import cells
+from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, simulated, variant
+from scheduler_bridge.experiments.mebf.claims import Means, judge, read_claims
+from scheduler_bridge.experiments.mebf.experiment import run
+from scheduler_bridge.experiments.sweep import Cell, Row
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim import JobRecord
+
+MS = variant("1k", "intensive", "medium")
+
+
+def _row(trace: str, policy: str, turnaround_s: float, share: int = 100) -> Row:
+    return Row(Cell(trace, policy, share, 1), {**dict.fromkeys(COLUMNS), "turnaround_s": turnaround_s})
+
+
+def test_every_claim_is_of_workloads_that_are_simulated() -> None:
+    known = {(cell.trace, cell.policy, cell.share) for cell in cells.cells((1,))}
+    assert len(known) == len(cells.cells((1,)))
+    claims = read_claims()
+    assert sum(len(of) for of in claims.values()) >= 20
+    for claim in (*claims["gain"], *claims["best"]):
+        assert (claim["variant"], claim["policy"], claim.get("share", 100)) in known
+    for claim in (*claims["same"], *claims["worse"]):
+        others = (claim["policy"], claim.get("as", claim.get("than")))
+        assert all((name, policy, 100) in known for name in claim["variants"] for policy in others)
+
+
+def test_who_starts_before_an_earlier_one_is_backfilled() -> None:
+    def record(job_id: int, submit_s: float, start_s: float) -> JobRecord:
+        spec = JobSpec(
+            job_id=job_id, name="job", user="ann", job_class="rigid", nodes=1, min_nodes=1, max_nodes=1,
+            walltime_s=10.0, submit_s=submit_s,
+        )  # fmt: skip
+        return JobRecord(spec, start_s, start_s + 1, "completed")
+
+    assert backfills([record(3, 2.0, 5.0), record(1, 0.0, 0.0), record(2, 1.0, 9.0), record(4, 3.0, 9.0)]) == 1
+
+
+def test_a_wrong_model_makes_malleable_jobs_slower_only() -> None:
+    right, wrong = (
+        simulated(Cell(variant("1k", "intensive", "medium", error=error), "handoff", 100, 1), 200)
+        for error in (False, True)
+    )
+    assert right["expands"]
+    assert (wrong["runtime_s"] or 0) > (right["runtime_s"] or 0)
+    easy = simulated(Cell("1k intensive", "easy", 0, 1), 200)
+    assert easy["expands"] == easy["shrinks"] == 0
+    assert easy["slowdown"] == pytest.approx((easy["turnaround_s"] or 0) / (easy["runtime_s"] or 1))
+
+
+def test_overheads_change_the_result() -> None:
+    full, half = (
+        simulated(Cell(variant("5k", "normal", "high", overhead), "intensive", 100, 2), 150)
+        for overhead in ("full", "half")
+    )
+    assert full["turnaround_s"] != half["turnaround_s"]
+
+
+def test_claims_are_judged_by_gains_against_easy() -> None:
+    rows = [_row("1k intensive", "easy", 1000.0, 0)]
+    rows += [_row(MS, name, value) for name, value in (("handoff", 700.0), ("spare", 650.0), ("intensive", 600.0))]
+    rows += [_row("5k intensive", "easy", 1000.0, 0), _row(MS, "handoff", 1010.0, 40)]
+    verdicts = {verdict.text: verdict for verdict in judge(Means(rows))}
+    assert verdicts["1K intensive, medium: Intensive improves by 42 %"].word == "holds"
+    assert verdicts["1K intensive, medium: Intensive is best"].word == "holds"
+    assert verdicts["40 % malleable: little is gained, 2.1 %"].found == "+1.0 %"
+    assert verdicts["5K intensive, low: Spare is best"].word == "not judged"
+    worse = [_row(name, "shrink+", 720.0) for name in (MS, MS.replace("1k", "5k"))]
+    verdicts = {v.text: v for v in judge(Means([*rows, *worse, _row(MS.replace("1k", "5k"), "handoff", 600.0)]))}
+    assert verdicts["shrink+ gains as much as the basic policy"].found == "+2.9 %, +20.0 %"
+    assert verdicts["shrink+ gains as much as the basic policy"].word == "differs"
+    assert verdicts["shrink+ gains as much as the basic policy"].reason.startswith("not known")
+
+
+def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run("small", tmp_path, jobs=40)
+    assert len(outcome.tables[1].rows) == 63
+    monkeypatch.setattr("scheduler_bridge.experiments.mebf.experiment.simulated", lambda *_: pytest.fail("again"))
+    assert run("small", tmp_path, jobs=40).tables == outcome.tables
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(cells, "_JOBS", {"1k": 30, "5k": 60})
+    assert malleable(["experiment", "mebf", "--out", str(tmp_path)]) == 0
+    assert "claims of the paper" in capsys.readouterr().out
+    assert (tmp_path / "turnaround.png").exists()

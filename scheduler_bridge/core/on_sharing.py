@@ -119,6 +119,7 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
         stack.cores[job_id] = waiting.cores
     job.step(Step.START)
     job.told_to_start_s = now
+    state.expect(job)
     nodes, cores = _by_node(state, job, {})
     mates = " and ".join(f"job {mate}" for mate in waiting.mates)
     job.note = Because("started on {} with {}: {}", (wording.nodes(len(nodes)), mates, waiting.reason))

@@ -38,11 +38,13 @@ class Stack:
 
 @dataclass(slots=True)
 class _Progress:
-    """Seconds of the requested time that are left at ``since_s``, and how many pass in a second."""
+    """Seconds of the time that it is to take that are left at ``since_s``, and how many pass in a second."""
 
     left_s: float
     since_s: float
     rate: float
+    total_s: float
+    """What it is to take with all cores: its walltime, or what is expected for its size."""
     soon: tuple[float, float] | None = None
     """From when on it is expected to be how fast, once it has taken the cores that it is told to."""
 
@@ -153,11 +155,11 @@ class Stacks:
 
     def run_on(self, job: TrackedJob, now: float) -> None:
         """Note how far a job has come by ``now``, if it goes on faster or slower from now on."""
-        known = self._progress.get(job.spec.job_id)
+        known, total_s = self._progress.get(job.spec.job_id), job.spec.walltime_s + job.later_s
         if job.started_s is None:
-            known = self._progress[job.spec.job_id] = _Progress(job.spec.walltime_s, now, 1.0)
+            known = self._progress[job.spec.job_id] = _Progress(total_s, now, 1.0, total_s)
         elif known is None or known.since_s < job.started_s:
-            known = self._progress[job.spec.job_id] = _Progress(job.spec.walltime_s, job.started_s, 1.0)
+            known = self._progress[job.spec.job_id] = _Progress(total_s, job.started_s, 1.0, total_s)
         rate = self.fewest(job.spec.job_id) / self.all_cores
         if rate != known.rate:
             known.left_s -= known.rate * (now - known.since_s)
@@ -177,7 +179,7 @@ class Stacks:
         found = {}
         for job_id, job in by_id.items():
             start_s = job.started_s if job.started_s is not None else job.told_to_start_s
-            late_s = ends[job_id] - ((start_s or 0.0) + job.spec.walltime_s)
+            late_s = ends[job_id] - ((start_s or 0.0) + self._progress[job_id].total_s)
             stacks = self.of(job_id)
             fewest = self.fewest(job_id)
             found[job_id] = Shares(

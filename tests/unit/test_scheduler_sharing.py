@@ -107,6 +107,23 @@ def test_a_newcomer_that_waits_again_is_where_it_was_and_so_are_those_that_were_
     core.check()
 
 
+def test_a_newcomer_that_starts_smaller_than_it_asked_for_is_expected_to_take_longer() -> None:
+    policy = Scripted([both()])
+    core = SchedulerCore(list("abc"), policy, Settings(cores_per_node=4, walltime="scaled"))
+    for job_id, size in enumerate((2, 1)):
+        core.handle(JobSubmitted(malleable(job_id, size)), 0.0)
+        core.handle_batch([JobStarted(job_id), MalleableReady(job_id)], 0.0)
+    core.handle(JobSubmitted(JobSpec(9, "m", "u", "malleable", 6, 3, 6, 100.0, 0.0)), 0.0)
+    core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 0.0)
+    core.handle(JobStarted(9), 0.0)
+    core.handle(WakeUp(), 100.0)
+    row = next(row for row in core.snapshot().jobs if row.spec.job_id == 9)
+    # Half of the nodes, and half of the cores of each: four times as long.
+    assert (row.state, row.expected_end_s) == (JobState.RUNNING, 400.0)
+    assert not any(isinstance(effect, KillJob) for effect in core.handle(WakeUp(), 450.0))
+    core.check()
+
+
 def test_nobody_counts_on_nodes_on_which_others_stay() -> None:
     core, _ = make(2, 1, shares=[both()])
     core.handle(JobSubmitted(malleable(9, 3, 100.0)), 10.0)

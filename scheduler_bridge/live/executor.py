@@ -231,7 +231,7 @@ class _Run:
         assert process.stdout is not None
         faults.point()
         failure = ""
-        overdue = asyncio.get_running_loop().call_later(_CLAIM_S, process.kill)
+        overdue = asyncio.get_running_loop().call_later(_CLAIM_S, self._end_idle, process)
         try:
             with contextlib.suppress(OSError):  # It has ended; its status tells.
                 process.stdin.write(replace(self._launch, until_s=time.monotonic() + _CLAIM_S).encode())
@@ -252,6 +252,11 @@ class _Run:
         finally:
             overdue.cancel()
         return failure or f"its runner ended with status {status}"
+
+    def _end_idle(self, process: asyncio.subprocess.Process) -> None:
+        """End a runner that has not taken the attempt; its word may be unread if the daemon itself was stopped."""
+        if self._notes.claimed.partition(".")[0] != str(process.pid):
+            process.kill()
 
     async def _follow(self, who: str) -> None:
         """Wait until the runner ``who`` has ended, watching for the job's start."""

@@ -23,7 +23,7 @@ from support.daemons import (
 from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, executor
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest, executor
 from scheduler_bridge.live.restore import read_record
 from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.live.store import Store
@@ -198,6 +198,39 @@ def test_a_runner_that_does_not_take_its_job_is_ended(
         job_id = daemon.submit(rigid(1, "/bin/true"))
         job = (await daemon.ended(job_id)).job(job_id)
         assert (job.state, job.reason) == ("failed", "could not be started: its runner ended with status -9")
+
+    perform(config, play)
+
+
+def test_a_scheduler_that_was_stopped_itself_ends_no_runner_for_that(
+    config: DaemonConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    launched = asyncio.Event()
+    encode = Launch.encode
+
+    def launch(self: Launch) -> bytes:
+        launched.set()
+        return encode(replace(self, until_s=time.monotonic() + PATIENCE_S))
+
+    monkeypatch.setattr(executor, "_CLAIM_S", 0.2)
+    monkeypatch.setattr(Launch, "encode", launch)
+
+    async def play(daemon: Daemon) -> None:
+        job_id = daemon.submit(JobRequest(name="waits", command=("/bin/sh", "-c", f"read x < {go}"), launch="direct"))
+        await launched.wait()
+        for _ in range(10):  # The runner is to have all of it.
+            await asyncio.sleep(0)
+        stopped_s = time.monotonic()
+        while not list(config.state_dir.glob("runs/*.claim")):
+            assert time.monotonic() < stopped_s + PATIENCE_S
+            time.sleep(0.01)
+        time.sleep(max(0.0, stopped_s + 0.3 - time.monotonic()))
+        await until(daemon, lambda: daemon.snapshot().job(job_id).state == "running")
+        await asyncio.to_thread(go.write_text, "now\n")
+        job = (await daemon.ended(job_id)).job(job_id)
+        assert job.state == "completed", job.reason
 
     perform(config, play)
 

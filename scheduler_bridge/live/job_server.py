@@ -144,8 +144,9 @@ class JobServer:
             async with asyncio.timeout(self._limits.hello_s):
                 await self._step(session, reader, connection)
         except TimeoutError:
-            actions = session.end(f"no hello within {self._limits.hello_s:g} s")
-            await self._perform(session, actions, reader, connection)
+            # Without a word, too: it may be this process that was stopped, while a job's hello was under way.
+            _logger.warning("a connection is closed: no hello within %g s", self._limits.hello_s)
+            return False
         finally:
             self._strangers -= 1
         return not session.closed

@@ -156,7 +156,7 @@ class Session:
         return self._attached(link, message)
 
     def end(self, reason: str) -> list[Action]:
-        """Tell the peer why and close: a line too long, no hello in time, too many connections."""
+        """Tell the peer why and close; a job takes that for the last word."""
         if self.closed:
             return []
         self.closed = True

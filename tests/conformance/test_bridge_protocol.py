@@ -357,16 +357,17 @@ def test_an_endless_line_is_refused(config: DaemonConfig) -> None:
     perform(config, play)
 
 
-def test_a_silent_stranger_is_shown_the_door(config: DaemonConfig) -> None:
+def test_a_silent_stranger_is_shown_the_door(config: DaemonConfig, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a refusal: a job would take it for the last word, and it may be the scheduler that was slow."""
+
     async def play(stage: Stage) -> None:
-        stranger = await stage.stranger()
-        assert "no hello" in await stranger.refusal()
-        assert await stranger.at_end()
+        assert await (await stage.stranger()).at_end()
         slow = await stage.stranger()
         await slow.say_raw(b'{"type":')
-        assert "no hello" in await slow.refusal()
+        assert await slow.at_end()
 
     perform(replace(config, limits=Limits(hello_s=0.1)), play)
+    assert caplog.messages.count("a connection is closed: no hello within 0.1 s") == 2
 
 
 def test_a_crowd_of_strangers_does_not_keep_others_out_for_long(config: DaemonConfig) -> None:

@@ -50,6 +50,15 @@ def test_a_line_that_was_being_written_is_simulated_again(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["cells.csv"]
 
 
+def test_a_number_that_was_cut_off_is_not_taken_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "cells.csv"
+    rows = sweep(CELLS[:2], _Simulated(), COLUMNS, file=file)
+    file.write_text(file.read_text()[: -len(".0\n")])  # ends in 3
+    again = _Simulated()
+    assert sweep(CELLS[:2], again, COLUMNS, file=file) == rows
+    assert again.cells == CELLS[1:2]
+
+
 def test_what_was_done_before_an_interruption_is_kept(tmp_path: Path) -> None:
     simulated = _Simulated()
 

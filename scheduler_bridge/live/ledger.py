@@ -18,6 +18,7 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.entries import Entry
+from scheduler_bridge.live.freezing import freeze
 from scheduler_bridge.live.gate import JobFacts, Verdict, verdicts
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.store import Era
@@ -121,7 +122,7 @@ class Ledger:
     def freeze(self) -> bytes:
         """Return the state as bytes for ``thaw``."""
         parts = {name: value for name, value in vars(self).items() if name != "core"}
-        return pickle.dumps((self.core.save(), parts), protocol=pickle.HIGHEST_PROTOCOL)
+        return freeze((self.core.save(), parts))
 
     @classmethod
     def thaw(cls, era: Era, state: bytes) -> Ledger:

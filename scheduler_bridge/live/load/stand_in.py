@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -126,6 +127,7 @@ async def _serve(config: DaemonConfig, connected: int) -> None:
 
 def main() -> None:
     """Serve until standard input ends: STATE-FOLDER NODES CONNECTED POLICY."""
+    logging.basicConfig(level=logging.ERROR)  # The last words of jobs that end are refused, which is a warning each.
     folder, nodes, connected, policy = sys.argv[1:]
     config = DaemonConfig(
         nodes=numbered_nodes(int(nodes)), state_dir=Path(folder), policy=policy, mpiexec=Path(sys.executable)

@@ -1,0 +1,72 @@
+"""What is frozen comes back equal, whatever kinds of objects it has, and is what pickle itself would read."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections import deque
+from dataclasses import dataclass
+
+from scheduler_bridge.core import JobState
+from scheduler_bridge.live import freezing
+from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.model import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    left: object
+    right: object
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    only: object
+
+
+@dataclass(slots=True)
+class Own:
+    kept: int
+    left_out: int
+
+    def __getstate__(self) -> int:
+        return self.kept
+
+    def __setstate__(self, kept: int) -> None:
+        self.kept, self.left_out = kept, 0
+
+
+@dataclass
+class Plain:
+    left: object
+    right: object
+
+
+def test_all_kinds_come_back_equal_and_shared_objects_stay_shared() -> None:
+    spec = JobSpec(1, "m", "u", "malleable", 1, 1, 2, 100.0, 0.0)
+    shared = Pair(spec, (1, None))
+    state = [shared, Pair(shared, Single(shared)), Plain(shared, deque([spec])), JobState.QUEUED, Single(())]
+    state += [JobState, Pair, len]
+    state.append(JobRequest(name="a", command=("true",), environment={"A": "b"}))
+    back = pickle.loads(freezing.freeze(state))
+    assert back == state
+    assert back[1].left is back[0]
+    assert back[1].right.only is back[0]
+
+
+def test_a_class_that_says_itself_what_is_kept_is_asked() -> None:
+    assert pickle.loads(freezing.freeze(Own(3, 4))) == Own(3, 0)
+
+
+def test_the_fields_of_a_class_are_looked_up_once() -> None:
+    reducers = freezing._Reducers()
+    assert reducers[Pair](Pair(1, 2))[2] == (1, 2)
+    assert reducers[Pair] is reducers[Pair]
+    for thing in (Single(1), Own(1, 2), Plain(1, 2)):
+        assert reducers[type(thing)](thing) == thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+
+
+def test_garbage_is_collected_afterwards_as_before() -> None:
+    assert gc.isenabled()
+    freezing.freeze([Pair(1, 2)])
+    assert gc.isenabled()

@@ -27,6 +27,13 @@ def test_a_small_load_is_carried_and_told() -> None:
     assert daemon.open_files > 10
 
 
+@pytest.mark.parametrize(("connected", "ends"), [(20, 0.5), (1, 1.0)])
+def test_many_jobs_may_end_at_once_even_all(connected: int, ends: float) -> None:
+    report = measure(Plan(queued=5, connected=connected, rate=500.0, ends=ends, seconds=1.0))
+    assert report.connected == connected
+    assert report.daemon.message.count > 0
+
+
 def test_the_command_prints_json() -> None:
     words = ["load", "--queued", "5", "--connected", "3", "--rate", "50", "--seconds", "0.5", "--json"]
     result = CliRunner().invoke(app, words)

@@ -6,14 +6,14 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Callable
-from itertools import cycle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.live.client import ControlClient
 from scheduler_bridge.live.config import DaemonError
 from scheduler_bridge.live.load.figures import allow_files, spread
+from scheduler_bridge.live.load.jobs import FakeJob, Fleet
 from scheduler_bridge.live.load.plan import WALLTIME_S, Plan
 from scheduler_bridge.live.load.report import Report
 from scheduler_bridge.live.load.stage import Stage, open_stage
@@ -101,15 +101,13 @@ async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
     replacing: set[asyncio.Task[None]] = set()
     stage.say({"begin": True})
     began_s, sent, requested, ended = loop.time(), 0, 0, 0
-    turn = cycle(tuple(stage.fleet.jobs))
+    turn = _speakers(stage.fleet)
     try:
         while (elapsed_s := loop.time() - began_s) < plan.seconds:
             stage.check()
             while sent < plan.rate * elapsed_s:
-                job = stage.fleet.jobs.get(next(turn))
-                if job is None or not job.ready.is_set():  # It has ended, its successor speaks for it.
-                    turn = cycle(tuple(stage.fleet.jobs))
-                    continue
+                if (job := next(turn)) is None:
+                    break  # All have just ended: what they owe is said by their successors.
                 sent += 1
                 if requested < plan.requests * sent:
                     requested += 1
@@ -118,16 +116,27 @@ async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
                     job.progress()
                 if ended < plan.ends * sent:
                     ended += 1
-                    task = loop.create_task(
-                        stage.replace(next(iter(stage.fleet.jobs)), _running(ended, WALLTIME_S / 2))
-                    )
-                    replacing.add(task)
+                    stage.end(job.job_id)
+                    replacing.add(loop.create_task(stage.submit([_running(ended, WALLTIME_S / 2)])))
             await asyncio.sleep(_TICK_S)
         await asyncio.gather(*replacing)
     finally:
         asking.cancel()
         await asyncio.gather(asking, *replacing, return_exceptions=True)
     return queue_s
+
+
+def _speakers(fleet: Fleet) -> Iterator[FakeJob | None]:
+    """The connected jobs in turn, for ever; None whenever there is none."""
+    while True:
+        found = False
+        for job_id in tuple(fleet.jobs):
+            job = fleet.jobs.get(job_id)
+            if job is not None and job.ready.is_set():
+                found = True
+                yield job
+        if not found:
+            yield None
 
 
 async def _ask_for_queue(folder: Path, seconds: list[float]) -> None:

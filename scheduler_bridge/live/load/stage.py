@@ -73,11 +73,10 @@ class Stage:
         waiting = iter(requests)
         await asyncio.gather(*(self._submit_from(waiting) for _ in range(min(_SUBMITTERS, len(requests)))))
 
-    async def replace(self, job_id: int, successor: JobRequest) -> None:
-        """Have a job end, and submit another one."""
+    def end(self, job_id: int) -> None:
+        """Have a job end; at once it is no more among the fleet's."""
         self.fleet.jobs.pop(job_id).leave()
         self.say({"end": job_id})
-        await self.submit([successor])
 
     async def close(self) -> None:
         """End the daemon: the end of its input tells it to."""

@@ -29,7 +29,7 @@ def measure(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
     Raises:
         DaemonError: The daemon cannot be started, or so many connections are not allowed.
         RuntimeError: It ended, or refused something that was right.
-        TimeoutError: It did not get done with the beginning.
+        TimeoutError: It did not get done with the beginning, or with the last jobs that came.
     """
     if not allow_files(plan.connected):
         raise DaemonError(f"{plan.connected} connections are more than a process may have", "raise it: ulimit -Hn")
@@ -119,9 +119,11 @@ async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
                     stage.end(job.job_id)
                     replacing.add(loop.create_task(stage.submit([_running(ended, WALLTIME_S / 2)])))
             await asyncio.sleep(_TICK_S)
-        await asyncio.gather(*replacing)
+        async with asyncio.timeout(_PATIENCE_S):
+            await asyncio.gather(*replacing)
     finally:
-        asking.cancel()
+        for task in (asking, *replacing):
+            task.cancel()
         await asyncio.gather(asking, *replacing, return_exceptions=True)
     return queue_s
 

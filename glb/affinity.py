@@ -63,10 +63,14 @@ def use(cores: tuple[int, ...]) -> None:
     if not _SUPPORTED or not (cores or inherited.narrowed):
         return
     inherited.narrowed = bool(cores)
-    for thread in _threads():
-        # threads come and go, and a cpuset may have shrunk: then the system knows better
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(thread, cores or inherited.cores)
+    done: set[int] = set()
+    # a thread that starts meanwhile has the cores of the one that starts it, which may not have had its turn
+    while new := set(_threads()) - done:
+        for thread in new:
+            # threads come and go, and a cpuset may have shrunk: then the system knows better
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, cores or inherited.cores)
+        done |= new
 
 
 def shares(homes: Mapping[int, Home], workers: Mapping[int, int]) -> dict[int, tuple[int, ...]]:

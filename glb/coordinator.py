@@ -237,7 +237,11 @@ class Computation(Generic[R]):
         homes = {place.id: self._homes[place.id] for place in self.members}
         shares = affinity.shares(homes, {place.id: self.workers.of(place) for place in self.members})
         for place in self.members:
-            if self._used.get(place.id, ()) != shares[place.id]:
+            if self._used.get(place.id, ()) == shares[place.id]:
+                continue
+            if place.id == 0:  # at once: a message to itself may come after its first tasks
+                messages.use_cores(self.setup.number, shares[0])
+            else:
                 apgas.immediate(place, messages.use_cores, self.setup.number, shares[place.id])
         self._used |= shares
 

@@ -32,6 +32,8 @@ MOST_BYTES: Final = 256 * 2**20
 """So much memory one place lends at most; what exceeds it travels by the socket."""
 _ALIGNED: Final = 64
 _SMALLEST: Final = 2**20
+_COPIED_AT_ONCE: Final = 4 * 2**20
+"""Between two copies of so many bytes other threads may run."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 NUMBER: Final = struct.Struct("!Q")
 _FD: Final = struct.Struct("i")
@@ -86,7 +88,14 @@ def receive(sock: socket.socket, into: memoryview) -> tuple[int, list[int]]:
 
 
 class _Segment:
-    __slots__ = ("fd", "free", "known", "size")
+    """Memory to lend.
+
+    It is written through its file descriptor the first time, for that is the quickest way to get memory; then through a
+    mapping, which takes a sixth of the time. Before it is mapped it is all there, for to write to a mapping that there
+    is no memory for would kill the process.
+    """
+
+    __slots__ = ("_mapped", "fd", "free", "known", "size")
 
     def __init__(self, size: int) -> None:
         self.fd = os.memfd_create("apgas", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -99,6 +108,29 @@ class _Segment:
         self.size = size
         self.free = True
         self.known = False
+        self._mapped: memoryview | None = None
+
+    def write(self, buffers: Sequence[Buffer], starts: Sequence[int]) -> None:
+        """Copy ``buffers`` to where they start.
+
+        Raises:
+            OSError: There is no memory for them.
+        """
+        if self.known and self._mapped is None:
+            os.posix_fallocate(self.fd, 0, self.size)
+            self._mapped = memoryview(mmap.mmap(self.fd, self.size))
+            os.close(self.fd)  # the receiver has its own, and so has the mapping
+        for at, buffer in zip(starts, buffers, strict=False):
+            if self._mapped is None:
+                _write(self.fd, buffer, at)
+            else:
+                _copy(self._mapped, buffer, at)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._mapped is None:
+            os.close(self.fd)
+        self._mapped = None
 
 
 class Budget:
@@ -135,14 +167,13 @@ class Lender:
         lengths = [len(buffer) for buffer in buffers]
         if sum(lengths) < LEAST_BYTES:
             return None
-        size = offsets(lengths)[-1]
-        number = self._find(size)
+        starts = offsets(lengths)
+        number = self._find(starts[-1])
         if number is None:
             return None
         segment = self._segments[number]
         try:
-            for at, buffer in zip(offsets(lengths), buffers, strict=False):
-                _write(segment.fd, buffer, at)
+            segment.write(buffers, starts)
         except OSError:  # no memory: the socket takes it bit by bit
             return None
         segment.free = False
@@ -167,7 +198,7 @@ class Lender:
     def close(self) -> None:
         """Let go of everything; the receiver keeps what it has mapped."""
         for segment in self._segments:
-            os.close(segment.fd)
+            segment.close()
             self._budget.give(segment.size)
         self._segments.clear()
 
@@ -277,3 +308,10 @@ def _write(fd: int, buffer: Buffer, at: int) -> None:
         written = os.pwrite(fd, rest, at)
         at += written
         rest = rest[written:]
+
+
+def _copy(mapped: memoryview, buffer: Buffer, at: int) -> None:
+    view = memoryview(buffer)
+    for start in range(0, len(view), _COPIED_AT_ONCE):
+        piece = view[start : start + _COPIED_AT_ONCE]
+        mapped[at + start : at + start + len(piece)] = piece

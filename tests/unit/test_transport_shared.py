@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
 import mmap
 import os
@@ -84,6 +85,33 @@ def test_memory_is_used_again_when_the_last_view_is_dropped(ends: Ends) -> None:
         ends.give_back()
         assert [segment.free for segment in ends.lender._segments] == [True]
     assert open_files() - before <= 2
+
+
+def test_memory_that_is_used_again_holds_what_was_lent_last(ends: Ends) -> None:
+    patterns = [bytes([seed]) * 251 + bytes([seed ^ 255]) * 6 for seed in range(6)]
+    lengths = [3 * MIB, 6 * MIB, 5 * MIB, 7 * MIB + 1, 7 * MIB + 1, LEAST_BYTES]  # growing, and within what is there
+    for pattern, length in zip(patterns, lengths, strict=True):
+        buffers: list[Buffer] = [pattern * (length // len(pattern) + 1), b"", memoryview(pattern * 3)[1:-1]]
+        views = ends.carry(buffers)
+        assert views is not None
+        assert list(map(bytes, views)) == list(map(bytes, buffers))
+        del views
+        ends.give_back()
+
+
+def test_without_memory_for_all_of_a_segment_it_is_not_mapped(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int, start: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "no memory")
+
+    buffers: list[Buffer] = [b"x" * (5 * MIB)]
+    assert ends.carry(buffers) is not None
+    ends.give_back()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", refuse)
+        assert ends.carry(buffers) is None
+    views = ends.carry(buffers)
+    assert views is not None
+    assert list(map(bytes, views)) == buffers
 
 
 def test_an_array_keeps_its_memory(ends: Ends) -> None:

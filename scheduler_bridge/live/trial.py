@@ -27,7 +27,7 @@ def run_benchmark(
     Args:
         benchmark: Module name below ``benchmarks``.
         arguments: Its problem, as on the command line.
-        path: Where its JSON document goes.
+        path: Where its JSON document goes; the run has its folder as the current one.
         environment: In addition to this process's.
 
     Returns:
@@ -38,7 +38,7 @@ def run_benchmark(
     """
     cpu_s = children_cpu_s()
     command = [sys.executable, "-m", f"benchmarks.{benchmark}", *arguments]
-    command += ["--workers", "1", "--verify", "--quiet", "--json", str(path)]
+    command += ["--workers", "1", "--verify", "--quiet", "--json", str(path.absolute())]  # it runs elsewhere
     try:
         ended = subprocess.run(
             command,

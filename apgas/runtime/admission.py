@@ -13,7 +13,7 @@ from apgas.runtime.lifetime import Identity
 from apgas.transport.base import TransportClosedError, UnknownPeerError
 
 
-class Admission:
+class Newcomers:
     """Starts newcomers, for one order at a time, and tells them who they are.
 
     Args:

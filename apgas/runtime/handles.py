@@ -39,7 +39,7 @@ def watch(handle: Handle, gone: Callable[[RefId], None]) -> Watch:
 
 
 class Carrier:
-    """Base of what travels with handles."""
+    """Base of what travels with handles; no ABC, for whether something is one is asked of all that travels."""
 
     def handles(self) -> Iterable[Handle]:
         """The handles that whoever unpickles it needs."""

@@ -23,7 +23,7 @@ from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime import codec, logs
-from apgas.runtime.admission import Admission
+from apgas.runtime.admission import Newcomers
 from apgas.runtime.calibration import Calibration
 from apgas.runtime.context import Future
 from apgas.runtime.driver import Driver
@@ -62,7 +62,7 @@ class Resizing:
         self.tracing: Tracing | None = None
         self.calibration: Calibration | None = None
         self.idle = threading.Condition(driver.lock)
-        self._admission = Admission(driver, spawner)
+        self._newcomers = Newcomers(driver, spawner)
         self._reshape = checked(Reshape)(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
@@ -364,16 +364,16 @@ class Resizing:
 
     def _spawn(self, effect: r.StartSpawn) -> None:
         try:
-            added, phases = self._admission.start(effect.nodes)
+            added, phases = self._newcomers.start(effect.nodes)
         except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
             text = str(error)
             self._event(lambda now: self._reshape.failed(effect.token, text, now))
             return
         with self.driver.lock:
-            if self._admission.current:
+            if self._newcomers.current:
                 wanted = self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now))
             else:
                 why = "a place died while the newcomers joined"
                 wanted = self._event(lambda now: self._reshape.failed(effect.token, why, now)) and False
         if not wanted:
-            self._admission.send_home(added)
+            self._newcomers.send_home(added)

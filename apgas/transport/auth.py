@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import struct
+from abc import ABC, abstractmethod
 from typing import Final
 
 from apgas.errors import AuthenticationError
@@ -57,7 +58,7 @@ def _is_proof(given: bytes, token: bytes, direction: bytes, hello: bytes, listen
     return hmac.compare_digest(given, _proof(token, direction, hello, listener_nonce))
 
 
-class _Side:
+class _Side(ABC):
     """Collects messages of known length. ``needed_bytes`` is what the current one still lacks; 0 when done."""
 
     def __init__(self, first_bytes: int) -> None:
@@ -90,9 +91,9 @@ class _Side:
         reply, self._message_bytes = self._step(message)
         return reply
 
+    @abstractmethod
     def _step(self, message: bytes) -> tuple[bytes, int]:
         """Return the reply to a complete message, and the length of the next one."""
-        raise NotImplementedError
 
 
 class Caller(_Side):

@@ -13,7 +13,7 @@ from apgas.core import messages as m
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
 from apgas.runtime import codec, current
-from apgas.runtime.admission import Admission
+from apgas.runtime.admission import Newcomers
 from apgas.runtime.calls import Calls
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
@@ -174,7 +174,7 @@ def test_what_a_leaver_has_sent_uncounted_is_taken_after_it_has_left() -> None:
 def test_newcomers_that_died_before_they_could_be_sent_home_do_no_harm() -> None:
     driver, transport = start(PlaceCore(0, INFOS[:2], 0))
     transport.error = UnknownPeerError(2, "was lost and is not known any more")
-    Admission(driver, cast(Any, None)).send_home((INFOS[2], INFOS[3]))
+    Newcomers(driver, cast(Any, None)).send_home((INFOS[2], INFOS[3]))
     assert transport.forgotten == [2, 3]
 
 

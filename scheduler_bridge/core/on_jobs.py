@@ -15,7 +15,7 @@ from scheduler_bridge.core.events import (
     MalleableEnded,
     MalleableReady,
 )
-from scheduler_bridge.core.lifecycle import HOLDING, LIVE, JobState, Step
+from scheduler_bridge.core.lifecycle import HOLDING, LIVE, JobState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import wording
@@ -85,12 +85,9 @@ def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
     if job.state is not JobState.STARTING:
         state.anomalies.append(f"job {job.spec.job_id} reports its start, but it is {job.state}")
         return
-    job.step(Step.STARTED)
-    job.started_s = now
-    state.note(job)
+    state.run(job, now)
     if job.shares is not None:
         state.sharing.moved.add(job.spec.job_id)
-    state.watch(job, job.expected_end_s + state.settings.walltime_grace_s)
     if job.ready:
         state.changed = True
 

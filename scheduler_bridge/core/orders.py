@@ -73,7 +73,10 @@ def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
     job.note = Because("started on {}: {}", (wording.nodes(decision.nodes), decision.reason))
     del state.queue[spec.job_id]
     state.active[spec.job_id] = job
-    state.note(job)
+    if state.prompt_starts:
+        state.run(job, now)
+    else:
+        state.note(job)
     return [StartJob(spec.job_id, state.pool.name(job.allotment))]
 
 

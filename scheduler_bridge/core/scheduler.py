@@ -62,6 +62,8 @@ class SchedulerCore:
         policy: What decides.
         settings: Intervals and pauses.
         remember: The jobs whose histories are kept, for ``explanation``; it costs time and memory.
+        prompt_starts: Jobs run in the moment in which they are told to start, and nobody reports ``JobStarted`` for
+            them; those that share nodes report it all the same.
     """
 
     def __init__(
@@ -71,8 +73,9 @@ class SchedulerCore:
         settings: Settings | None = None,
         *,
         remember: Remembered = frozenset(),
+        prompt_starts: bool = False,
     ) -> None:
-        self._state = SchedulerState(settings or Settings(), NodePool(nodes))
+        self._state = SchedulerState(settings or Settings(), NodePool(nodes), prompt_starts)
         self._state.sharing.declare(getattr(policy, "jobs_per_node", 1))
         self._policy = policy
         self._histories = Histories(remember)

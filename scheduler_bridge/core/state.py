@@ -67,6 +67,7 @@ class SchedulerState:
     Attributes:
         settings: The parameters.
         pool: The nodes.
+        prompt_starts: Jobs run in the moment in which they are told to start.
         jobs: Every job ever accepted.
         queue: The waiting ones, in the order of their places: as submitted, unless they were moved.
         active: Those that hold nodes, in the order of their starts.
@@ -89,6 +90,7 @@ class SchedulerState:
 
     settings: Settings
     pool: NodePool
+    prompt_starts: bool = False
     jobs: dict[int, TrackedJob] = field(default_factory=dict)
     queue: dict[int, TrackedJob] = field(default_factory=dict)
     active: dict[int, TrackedJob] = field(default_factory=dict)
@@ -200,6 +202,13 @@ class SchedulerState:
         self.reservations.pop(job_id, None)
         self.stale[job_id] = job
         self.changed = True
+
+    def run(self, job: TrackedJob, now: float) -> None:
+        """Let the walltime of a job that was told to start begin."""
+        job.step(Step.STARTED)
+        job.started_s = now
+        self.note(job)
+        self.watch(job, job.expected_end_s + self.settings.walltime_grace_s)
 
     def watch(self, job: TrackedJob, time_s: float) -> None:
         """Look at ``job`` again at ``time_s``."""

@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
@@ -94,7 +95,10 @@ class Engine:
         if tick_s < 0:
             raise ValueError(f"tick_s is {tick_s}, must not be negative")
         names = node_names(nodes) if isinstance(nodes, int) else nodes
-        self._core = SchedulerCore(names, policy, settings, remember=remember)
+        self._make_core = partial(SchedulerCore, names, policy, settings, remember=remember)
+        self._core: SchedulerCore
+        self._prompt = False
+        self._started: list[Event] = []  # by the last batch, without a delay
         self._observer = observer
         self._check = check
         self._tick_s = tick_s
@@ -131,6 +135,8 @@ class Engine:
         specs = [sim.spec for sim in self._sims.values()]
         self._submissions.extend(sorted(specs, key=lambda spec: (spec.submit_s, spec.job_id)))
         self._records = {spec.job_id: JobRecord(spec) for spec in self._submissions}
+        self._prompt = not any(sim.start_delay_s for sim in self._sims.values())
+        self._core = self._make_core(prompt_starts=self._prompt)
         for time_s, event in disturbances:
             self._push(time_s, event)
         while self._at_once or self._heap or self._submissions:
@@ -161,6 +167,10 @@ class Engine:
             self._observer(self._now, events, effects)
         for effect in effects:
             self._do(effect)
+        if self._started:
+            if self._observer is not None:
+                self._observer(self._now, self._started, ())
+            self._started.clear()
 
     def _settle(self) -> None:
         """Count the batches of this instant: a policy that takes back what it did would go on for ever."""
@@ -216,10 +226,7 @@ class Engine:
         record = self._records[run.sim.spec.job_id]
         match event:
             case JobStarted():
-                record.start_s = self._now
-                record.reserve(run.told_s, self._now, len(run.nodes))
-                record.sizes.append((self._now, len(run.nodes)))
-                self._use(run, run.cores, record)
+                self._begin(run, record)
             case GrowCompleted(nodes=nodes):
                 run.nodes += nodes
                 record.grows += 1
@@ -248,6 +255,13 @@ class Engine:
             case _:
                 pass
         return True
+
+    def _begin(self, run: Run, record: JobRecord) -> None:
+        """The job computes from now on."""
+        record.start_s = self._now
+        record.reserve(run.told_s, self._now, len(run.nodes))
+        record.sizes.append((self._now, len(run.nodes)))
+        self._use(run, run.cores, record)
 
     def _use(self, run: Run, cores: tuple[int, ...], record: JobRecord) -> None:
         """Go on with so many cores of each node."""
@@ -312,7 +326,11 @@ class Engine:
         sim = self._sims[effect.job_id]
         run = self._runs[effect.job_id] = Run(sim, effect.nodes, sim.runtime_s, self._now, cores=effect.cores)
         starts_s = self._now + sim.start_delay_s
-        self._push(starts_s, JobStarted(effect.job_id), run)
+        if self._prompt and not effect.cores:
+            self._begin(run, self._records[effect.job_id])
+            self._started.append(JobStarted(effect.job_id))
+        else:
+            self._push(starts_s, JobStarted(effect.job_id), run)
         if sim.spec.is_malleable and sim.ready_delay_s is not None:
             self._push(starts_s + sim.ready_delay_s, MalleableReady(effect.job_id), run)
 

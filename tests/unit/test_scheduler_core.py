@@ -48,6 +48,13 @@ def test_a_job_starts_on_the_first_free_nodes_and_is_woken_for_at_its_walltime()
     assert state_of(core, 1) is JobState.RUNNING
 
 
+def test_where_starts_are_prompt_a_job_runs_as_soon_as_it_is_told_to_and_nobody_reports_it() -> None:
+    core = SchedulerCore(NODES, policies.get("fcfs"), prompt_starts=True)
+    assert core.handle(JobSubmitted(rigid(1, 3)), 2.0) == [StartJob(1, ("a", "b", "c")), WakeAt(102.0)]
+    assert state_of(core, 1) is JobState.RUNNING
+    assert [effect for effect in core.handle(WakeUp(), 102.0) if isinstance(effect, KillJob)]
+
+
 def test_a_job_too_large_for_the_cluster_is_refused() -> None:
     core = make()
     assert core.handle(JobSubmitted(rigid(1, 5)), 0.0) == [Refuse(1, "job 1 needs 5 nodes, the cluster has 4")]

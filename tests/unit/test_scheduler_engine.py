@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, Event, NodeDown, NodeUp
 from scheduler_bridge.model import JobSpec
-from scheduler_bridge.sim import SimJob, simulate
+from scheduler_bridge.sim import Engine, SimJob, SimResult, simulate
 
 
 def rigid(job_id: int, nodes: int, walltime_s: float = 100.0) -> JobSpec:
@@ -81,3 +83,35 @@ def test_wrong_input_names_the_culprit() -> None:
         SimJob(rigid(3, 1), 1.0, grow_s=-1.0)
     with pytest.raises(ValueError, match="two jobs have the id 3"):
         simulate(1, policies.get("fcfs"), [SimJob(rigid(3, 1), 1.0), SimJob(rigid(3, 1), 1.0)])
+
+
+def seen(delay_s: float) -> tuple[list[tuple[float, list[str]]], SimResult]:
+    """What an observer sees of two jobs of which the second waits for the first, and what comes of it."""
+    found: list[tuple[float, list[str]]] = []
+    engine = Engine(2, policies.get("fcfs"), observer=lambda now, events, _: found.append((now, names(events))))
+    jobs = [SimJob(rigid(job_id, 2), 10.0, start_delay_s=delay_s) for job_id in (0, 1)]
+    return found, engine.run(jobs)
+
+
+def names(events: Sequence[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def test_a_start_without_a_delay_takes_no_batch_of_its_own_and_observers_see_it_all_the_same() -> None:
+    found, result = seen(0.0)
+    assert found == [
+        (0.0, ["JobSubmitted", "JobSubmitted"]),
+        (0.0, ["JobStarted"]),
+        (10.0, ["JobEnded"]),
+        (10.0, ["JobStarted"]),
+        (20.0, ["JobEnded"]),
+        (100.0, ["WakeUp"]),  # the walltime of the first one would be over
+    ]
+    assert result.batches == 4
+    assert [(record.start_s, record.end_s) for record in result.records.values()] == [(0.0, 10.0), (10.0, 20.0)]
+
+
+def test_a_start_with_a_delay_is_an_event_like_others() -> None:
+    found, result = seen(1.0)
+    assert [kinds for _, kinds in found].count(["JobStarted"]) == 2
+    assert result.batches == len(found)

@@ -49,6 +49,8 @@ class Slot:
         statistics.balancing_s += self.alive_s - self.busy_s
         if self.pacer is not None:
             statistics.worst_lag_s = max(statistics.worst_lag_s, self.pacer.worst_lag_s)
+            statistics.given_up_s += self.pacer.given_up_s
+            self.pacer.given_up_s = 0.0
         self.held = (0, 0)
         self.tasks = self.bytes_sent = 0
         self.busy_s = self.alive_s = 0.0

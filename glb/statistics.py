@@ -27,6 +27,7 @@ class Statistics:
         stealing_s: Worker-seconds without a bag while the place waited for the answer of a random victim.
         starving_s: Worker-seconds without a bag otherwise: nobody had anything to give.
         worst_lag_s: Longest time that a worker of limited rate was behind its schedule.
+        given_up_s: Worker-seconds that workers of limited rate were behind for good: too far to catch up.
     """
 
     steals_tried: int = 0
@@ -46,6 +47,7 @@ class Statistics:
     stealing_s: float = 0.0
     starving_s: float = 0.0
     worst_lag_s: float = 0.0
+    given_up_s: float = 0.0
 
     def merge(self, other: Statistics) -> None:
         """Add ``other``'s counts; of the worst lags the worse one stays."""

@@ -12,7 +12,7 @@ import typer
 import typer.main
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.options import CommonOptions, parse_hosts
+from benchmarks.harness.options import CommonOptions, parse_hosts, parse_slow_resizes
 from benchmarks.harness.spec import Benchmark
 
 Parsed: TypeAlias = tuple[Benchmark[Any], CommonOptions]
@@ -61,6 +61,14 @@ def _common(
         float | None,
         typer.Option(help="Tasks/s that a worker is held to.", show_default="no limit", rich_help_panel=_PANEL),
     ] = None,
+    slow_resizes: Annotated[
+        str,
+        typer.Option(
+            help='Seconds added to each grow and each shrink, as "0.5,1.2".',
+            show_default="none",
+            rich_help_panel=_PANEL,
+        ),
+    ] = "",
     statistics: Annotated[
         bool, typer.Option("--statistics", help="Show what each place did.", rich_help_panel=_PANEL)
     ] = False,
@@ -84,6 +92,7 @@ def _common(
         verify=verify,
         repeat=repeat,
         rate=rate,
+        slow_resizes=parse_slow_resizes(slow_resizes),
         statistics=statistics,
         quiet=quiet,
         on_scheduler_loss=on_scheduler_loss,

@@ -33,6 +33,8 @@ class Measurement:
         tasks: Tasks of one computation.
         steals: Bags that moved from one place to another, for want of work there, in the last computation.
         resizes: What became of each order.
+        startup: Seconds of the start on place 0: ``runtime_s`` from the making of its process to the program,
+            ``balancer_s`` from there to the first computation; empty where the system does not tell.
         statistics: Sums over the places, last computation.
         places: The counts of each place that took part in it, with its id and node.
         counts: The same by place, as the balancer returned them; not in the JSON form.
@@ -56,6 +58,7 @@ class Measurement:
     tasks: int = 0
     steals: int = 0
     resizes: Sequence[ResizeRecord] = ()
+    startup: Mapping[str, float] = field(default_factory=dict)
     statistics: Mapping[str, object] = field(default_factory=dict)
     places: Sequence[Mapping[str, object]] = ()
     counts: Mapping[int, Statistics] = field(default_factory=dict)
@@ -95,6 +98,7 @@ class Measurement:
             "tasks": self.tasks,
             "unit": self.unit,
             "steals": self.steals,
+            "startup": dict(self.startup),
             "statistics": dict(self.statistics),
             "places": [dict(place) for place in self.places],
             "provenance": dict(self.provenance),

@@ -29,6 +29,7 @@ class CommonOptions:
         verify: Compare with a sequential run where no value is known.
         repeat: How often the computation runs.
         rate: Tasks per second and worker that may not be exceeded; None: no limit.
+        slow_resizes: Seconds added to each grow and each shrink; None: they take what they take.
         statistics: Whether to show what each place did in the last computation.
         quiet: Whether to leave out progress and table.
         on_scheduler_loss: ``end`` or ``reconnect:SECONDS``.
@@ -46,6 +47,7 @@ class CommonOptions:
     verify: bool = False
     repeat: int = 1
     rate: float | None = None
+    slow_resizes: tuple[float, float] | None = None
     statistics: bool = False
     quiet: bool = False
     on_scheduler_loss: str = "end"
@@ -131,6 +133,27 @@ def check_scheduler_loss(text: str) -> None:
             "a job that loses its scheduler either ends or tries to reconnect for some seconds",
             "give end or reconnect:SECONDS, like reconnect:30",
         )
+
+
+def parse_slow_resizes(text: str) -> tuple[float, float] | None:
+    """Parse ``"0.5,1.2"``: seconds added to a grow and to a shrink; empty: None.
+
+    Raises:
+        BadUsage: It is not that.
+    """
+    if not text.strip():
+        return None
+    try:
+        added = [float(part) for part in text.split(",")]
+    except ValueError:
+        added = []
+    if len(added) != 2 or not all(math.isfinite(seconds) and seconds >= 0 for seconds in added):
+        raise BadUsage(
+            f'--slow-resizes "{text}"',
+            "what is added to a grow and to a shrink are two numbers of seconds, not negative",
+            "give them like --slow-resizes 0.5,1.2",
+        )
+    return added[0], added[1]
 
 
 def parse_hosts(hosts: str | None, hostfile: Path | None) -> tuple[str, ...]:

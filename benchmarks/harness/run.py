@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 import traceback
 from collections.abc import Sized
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from benchmarks.harness import provenance, summary
+from benchmarks.harness import procfs, provenance, summary
 from benchmarks.harness.errors import BadUsage, first_cause, show_error
 from benchmarks.harness.jit import has_numba
 from benchmarks.harness.measurement import Measurement
@@ -90,6 +91,8 @@ def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: R
 def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     import apgas
 
+    born_ago_s, began_s = procfs.age_s(), time.monotonic()
+    _slow_down(options.slow_resizes)
     if not options.quiet:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
@@ -106,6 +109,9 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     nodes = {place.node for place in apgas.places()}
     begin = partial(_begin, benchmark.warm_up, options.orders, options.hosts)
     result = _compute(benchmark, options, measurement, begin)
+    if born_ago_s is not None:
+        balancer_s = time.monotonic() - began_s - measurement.runs_s[0]
+        measurement.startup = {"runtime_s": born_ago_s, "balancer_s": max(0.0, balancer_s)}
     values = [benchmark.value(result)]
     for _ in range(1, options.repeat):
         result = _compute(benchmark, options, measurement, benchmark.warm_up)
@@ -121,6 +127,14 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     _verify(benchmark, options, measurement, values, result)
     measurement.notes = benchmark.publish(result)
     return measurement
+
+
+def _slow_down(slow_resizes: tuple[float, float] | None) -> None:
+    if slow_resizes is not None:
+        import glb
+        from benchmarks.harness.slow import SlowResizes
+
+        glb.set_user_handler(SlowResizes(*slow_resizes))
 
 
 def _label(benchmark: Benchmark[R]) -> str:

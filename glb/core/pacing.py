@@ -62,12 +62,17 @@ class Pacer:
     Args:
         rate: Tasks per second.
         now: Present time in seconds.
+
+    Attributes:
+        worst_lag_s: How far it was behind at most.
+        given_up_s: What it was behind beyond the bound, in all: work that is done so much later than it should be.
     """
 
     def __init__(self, rate: float, now: float) -> None:
         self._seconds_per_task = 1.0 / rate
         self._due = now
         self.worst_lag_s = 0.0
+        self.given_up_s = 0.0
 
     def resume(self, now: float) -> None:
         """Begin a new stretch of work: idle time earns no credit, but a pause still owed remains."""
@@ -79,5 +84,6 @@ class Pacer:
         lag_s = now - self._due
         self.worst_lag_s = max(self.worst_lag_s, lag_s)
         if lag_s > MOST_CATCH_UP_S:
+            self.given_up_s += lag_s - MOST_CATCH_UP_S
             self._due = now - MOST_CATCH_UP_S
         return self._due

@@ -20,6 +20,8 @@ ENV_DATA: Final = "MALLEABLE_DATA"
 Scale: TypeAlias = Literal["tiny", "small", "full"]
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
+_ONCE: Final = (None, False, False)
+"""Nothing is repeated, and it is not only reported."""
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +41,22 @@ def experiment(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; what was interrupted goes on."),
     ] = None,
+    repeat_lagged: Annotated[
+        float | None,
+        typer.Option(
+            "--repeat-lagged",
+            metavar="SECONDS",
+            min=0,
+            help="Of real-runs: do those again in which a node fell further behind than this; the better run is kept.",
+            show_default="none",
+        ),
+    ] = None,
+    repeat_failed: Annotated[
+        bool, typer.Option("--repeat-failed", help="Of real-runs: do those again in which a job failed.")
+    ] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Of real-runs: run nothing, report what --out holds.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Repeat an experiment of the papers and compare with what they print.
@@ -57,7 +75,10 @@ def experiment(
     chosen = EXPERIMENTS[name]
     if scale == "tiny" and not chosen.tiny:
         raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
-    outcome = chosen.run(scale, data, out)
+    how = (repeat_lagged, repeat_failed, report_only)
+    if name != "real-runs" and how != _ONCE:
+        raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
+    outcome = _real(scale, data, out, how) if name == "real-runs" else chosen.run(scale, data, out)
     if as_json:
         print_json(_plain(outcome))
     else:
@@ -73,14 +94,16 @@ def experiment(
         raise typer.Exit(1)
 
 
-def _real(scale: Scale, data: Path | None, out: Path | None) -> Any:
+def _real(scale: Scale, data: Path | None, out: Path | None, how: tuple[float | None, bool, bool] = _ONCE) -> Any:
     from scheduler_bridge.cli.real_runs import run
+    from scheduler_bridge.experiments.own_runs.runner import Again
 
     if out is None:
         raise CliError(
             "real-runs needs a folder for the records of its runs", "it takes long, and goes on there", "give --out DIR"
         )
-    return run(out, scale, data)
+    repeat_lagged, repeat_failed, report_only = how
+    return run(out, scale, data, Again(repeat_lagged, repeat_failed), report_only=report_only)
 
 
 def _replayed(scale: Scale, data: Path | None, _out: Path | None) -> Any:

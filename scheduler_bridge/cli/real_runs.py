@@ -16,8 +16,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.own_runs.experiment import report
 from scheduler_bridge.experiments.own_runs.experiment import run as run_experiment
 from scheduler_bridge.experiments.own_runs.plan import PLANS, RunKey, Scale
+from scheduler_bridge.experiments.own_runs.runner import Again
 from scheduler_bridge.experiments.real_runs import BadReferenceError
 from scheduler_bridge.live import DaemonError
 from scheduler_bridge.live.trial import CalibrationError
@@ -35,7 +37,7 @@ class _Progress:
         self._began_s = time.monotonic()
 
     def goes_on(self, key: RunKey, ended: int, jobs: int) -> None:
-        self._progress.update(self._task, description=f"{_spoken(key)}: {ended} of {jobs} jobs")
+        self._progress.update(self._task, description=f"{key.spoken}: {ended} of {jobs} jobs")
 
     def done(self, key: RunKey, record: RunRecord) -> None:
         self._known += 1
@@ -46,11 +48,12 @@ class _Progress:
         left = self._progress.tasks[0].total or 0
         left_s = (left - self._known) * sum(self._made) / len(self._made) if self._made else 0.0
         self._progress.update(self._task, advance=1, left=f"{left_s / 60:.0f} min left" if left_s else "")
-        self._progress.console.print(f"{_spoken(key)}: {makespan_s(record):.1f} s")
+        lag_s = record.provenance["cpu"]["worst_lag_s"]
+        self._progress.console.print(f"{key.spoken}: {makespan_s(record):.1f} s, worst lag {lag_s:.2f} s")
 
 
-def run(folder: Path, scale: Scale, data: Path | None) -> Outcome:
-    """Carry the experiment out, or go on with it.
+def run(folder: Path, scale: Scale, data: Path | None, again: Again, *, report_only: bool) -> Outcome:
+    """Carry the experiment out, or go on with it, or only report what is there.
 
     Raises:
         CliError: It cannot be done here.
@@ -65,23 +68,23 @@ def run(folder: Path, scale: Scale, data: Path | None) -> Outcome:
         console=Console(stderr=True, highlight=False),
     )
     try:
+        if report_only:
+            return report(folder, scale, data)
         with _interruptible(), progress:
             watcher = _Progress(len(PLANS[scale].runs()), progress)
-            return run_experiment(folder, scale, data, tell=progress.console.print, watcher=watcher)
+            return run_experiment(folder, scale, data, tell=progress.console.print, watcher=watcher, again=again)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; the same command goes on with what is in {folder}", err=True)
         raise typer.Exit(130) from None
     except BadReferenceError as error:
         raise CliError(str(error), "the published data have this file", "give --data DIR, or none") from None
     except (CalibrationError, DaemonError) as error:
+        if report_only:
+            raise CliError("there is nothing to report", str(error), "run it first, without --report-only") from None
         hint = getattr(error, "hint", "") or "try: malleable doctor"
         raise CliError("the experiment cannot run", str(error), hint) from None
     except OSError as error:
         raise CliError(f"--out {folder}", f"cannot write there: {error.strerror}", "give another --out") from None
-
-
-def _spoken(key: RunKey) -> str:
-    return f"{key.policy}, {key.share} % malleable, seed {key.seed}"
 
 
 @contextmanager
@@ -95,4 +98,5 @@ def _interruptible() -> Iterator[None]:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends its jobs now, and must not be disturbed
     raise KeyboardInterrupt

@@ -49,7 +49,10 @@ class ResizeRecord(msgspec.Struct):
 
 
 class JobRecord(msgspec.Struct):
-    """One job from its submission to its end; ``result`` is the JSON document that the job itself wrote."""
+    """One job from its submission to its end; ``result`` is the JSON document that the job itself wrote.
+
+    ``ready_s``: since when it takes orders; None: it never did.
+    """
 
     job_id: int
     name: str
@@ -69,6 +72,7 @@ class JobRecord(msgspec.Struct):
     resizes: list[ResizeRecord] = msgspec.field(default_factory=list)
     result: dict[str, Any] | None = None
     verified: bool | None = None
+    ready_s: float | None = None
 
     @property
     def malleable(self) -> bool:

@@ -165,7 +165,8 @@ class Recorder:
         match event:
             case ev.JobSubmitted(job=spec) if spec.job_id in self._jobs:
                 again = self._jobs[spec.job_id].record  # It was lost, or held back, and waits once more.
-                again.state, again.reason, again.start_s, again.end_s = "waiting", "", None, None
+                again.state, again.reason = "waiting", ""
+                again.start_s = again.ready_s = again.end_s = None
             case ev.JobSubmitted(job=spec):
                 self._jobs[spec.job_id] = _Watched(
                     JobRecord(
@@ -183,6 +184,9 @@ class Recorder:
                 )
             case ev.JobStarted(job_id=job_id):
                 self._started(job_id, at_s)
+            case ev.MalleableReady(job_id=job_id):
+                ready = self._jobs[job_id].record
+                ready.ready_s = at_s if ready.ready_s is None else ready.ready_s
             case ev.JobEnded(job_id=job_id, outcome=outcome, reason=reason):
                 self._ended(job_id, outcome, reason, at_s)
             case ev.GrowCompleted(job_id=job_id, order=order, nodes=nodes):
@@ -211,7 +215,7 @@ class Recorder:
                 since_s = self._down.pop(node, None)
                 if since_s is not None:
                     self._record.reserved.append(Reserved(node, since_s, at_s, None))
-            case _:  # The others move no node: ready, wake-ups, requests.
+            case _:  # The others move no node: wake-ups, requests.
                 pass
 
     def _started(self, job_id: int, at_s: float) -> None:

@@ -170,13 +170,17 @@ def test_a_rigid_run_prints_its_result(case: Case, tmp_path: Path) -> None:
     assert "\x1b" not in job.output + job.errors
 
 
-def test_orders_due_at_once_are_carried_out(tmp_path: Path) -> None:
+def test_orders_due_at_once_are_carried_out_as_slowly_as_asked(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    options = ["--workers", "1", "--rate", "2e6", "--orders", "0:+1,0:-1"]
+    options = ["--workers", "1", "--rate", "2e6", "--orders", "0:+1,0:-1", "--slow-resizes", "0.2,0.1"]
     job = run_job(2, "pi", "--samples", "1e7", *options, "--json", str(path))
     assert job.code == 0, job.errors
     result = json.loads(path.read_text())
     assert (result["grows"], result["shrinks"], result["verified"]) == (1, 1, True)
+    grow, shrink = (resize["phases"] for resize in result["resizes"])
+    assert grow["pre"] >= 0.2
+    assert shrink["post"] >= 0.1
+    assert min(result["startup"].values()) > 0
 
 
 def test_workers_change_while_places_come_and_go(tmp_path: Path) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
+import pytest
+
 from scheduler_bridge.experiments.own_runs.experiment import conclude
+from scheduler_bridge.experiments.own_runs.keeping import alone_in
 from scheduler_bridge.experiments.own_runs.plan import Plan, RunKey
 from scheduler_bridge.experiments.own_runs.problems import calibrate
 from scheduler_bridge.experiments.own_runs.runner import Runner, run_all
+from scheduler_bridge.live import DaemonError
 from scheduler_bridge.record import RunRecord
 
 
@@ -34,7 +43,38 @@ def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path) -> None:
     (record,) = records.values()
     assert [(job.state, job.verified) for job in record.jobs] == [("completed", True)] * 3
     assert record.provenance["cpu"]["seconds"] > 0
+    assert all(job.ready_s is not None and job.result["startup"] for job in record.jobs if job.result is not None)
     outcome = conclude(plan, records, None, "")
     assert outcome.passed
     assert outcome.verdict.startswith("1 batches, 3 jobs: every result is right.")
     assert run_all(runner) == records
+
+
+def test_jobs_that_a_killed_experiment_left_are_ended(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+from pathlib import Path
+from scheduler_bridge.experiments.own_runs.keeping import alone_in, scratch_in, state_of
+from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+folder = Path({str(tmp_path)!r})
+with alone_in(folder), scratch_in(folder, 1) as scratch:
+    with Daemon.start_in_thread(DaemonConfig(nodes=("node1",), state_dir=state_of(scratch))) as daemon:
+        command = (sys.executable, "-c", "import os; print(os.getpid(), flush=True); import time; time.sleep(600)")
+        job = daemon.submit(JobRequest(name="long", command=command, walltime_s=900, launch="direct"))
+        output = daemon.output(job)
+        while not (output.exists() and output.read_text().strip()):
+            pass
+        print(output.read_text().strip(), flush=True)
+        os.kill(os.getpid(), 9)
+"""
+    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    job = psutil.Process(int(killed.stdout))
+    assert job.is_running()
+    scratch = Path(json.loads((tmp_path / "running.json").read_text())["scratch"])
+    with alone_in(tmp_path):
+        assert not job.is_running() or job.status() == psutil.STATUS_ZOMBIE
+        assert not scratch.exists()
+        with pytest.raises(DaemonError, match="another experiment runs"), alone_in(tmp_path):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]

@@ -105,6 +105,7 @@ def test_behind_schedule_catches_up_by_a_quarter_second() -> None:
     pacer = Pacer(100.0, 0.0)
     assert pacer.done(10, 1.0) == pytest.approx(0.75)
     assert pacer.worst_lag_s == pytest.approx(0.9)
+    assert pacer.given_up_s == pytest.approx(0.65)
     assert pacer.done(50, 1.0) == pytest.approx(1.25)
 
 

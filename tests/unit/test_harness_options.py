@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.harness.cli import parse
 from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.options import CommonOptions, parse_count, parse_hosts, parse_orders
+from benchmarks.harness.options import CommonOptions, parse_count, parse_hosts, parse_orders, parse_slow_resizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,6 +107,14 @@ def test_orders_are_seconds_and_nodes() -> None:
     assert parse_orders("") == []
     assert parse_orders("1.5:+2, 3:-1,0:+10") == [(1.5, "+", 2), (3.0, "-", 1), (0.0, "+", 10)]
     assert parse_orders("2:workers=4") == [(2.0, "workers=", 4)]
+
+
+def test_resizes_are_slowed_down_by_two_numbers_of_seconds() -> None:
+    assert parse_slow_resizes("") is None
+    assert parse_slow_resizes("0.5, 1.2") == (0.5, 1.2)
+    for text in ("1", "1,2,3", "1,-2", "1,nan", "a,b"):
+        with pytest.raises(BadUsage, match="--slow-resizes"):
+            parse_slow_resizes(text)
 
 
 @pytest.mark.parametrize(("text", "count"), [("7", 7), ("1e9", 10**9), ("1_000", 1000), ("2.5e3", 2500)])

@@ -52,6 +52,7 @@ def test_a_job_that_grows_and_shrinks() -> None:
     record = recorder.record()
     job = record.jobs[0]
     assert (job.submit_s, job.start_s, job.end_s, job.state, job.verified) == (0.0, 1.0, 10.0, "completed", True)
+    assert job.ready_s == 3.0
     assert job.segments == [
         Segment(1.0, 4.0, ("a",)),
         Segment(4.0, 6.0, ("a", "b", "c")),

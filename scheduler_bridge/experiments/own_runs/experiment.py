@@ -9,10 +9,12 @@ from typing import Final
 
 from scheduler_bridge.experiments.outcome import Outcome
 from scheduler_bridge.experiments.own_runs import findings
+from scheduler_bridge.experiments.own_runs.keeping import alone_in
 from scheduler_bridge.experiments.own_runs.plan import PLANS, Plan, RunKey, Scale
-from scheduler_bridge.experiments.own_runs.problems import calibrate
-from scheduler_bridge.experiments.own_runs.runner import Runner, Watcher, run_all
+from scheduler_bridge.experiments.own_runs.problems import Problem, calibrate, calibrated
+from scheduler_bridge.experiments.own_runs.runner import Again, Runner, Watcher, all_kept, run_all
 from scheduler_bridge.experiments.real_runs import Reference, read_reference
+from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord
 
 NAME: Final = "real-runs"
@@ -27,6 +29,7 @@ def run(
     *,
     tell: Callable[[str], None] = lambda _: None,
     watcher: Watcher | None = None,
+    again: Again | None = None,
 ) -> Outcome:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
@@ -36,22 +39,48 @@ def run(
         data: The folder with the paper's results, to show them beside; None: without.
         tell: Called with lines about what is prepared.
         watcher: Sees the runs go on.
+        again: Which runs are done again although they are there.
 
     Raises:
         BadReferenceError: ``data`` holds no results of the paper.
         CalibrationError: A benchmark does not run.
-        DaemonError: The scheduler cannot start.
+        DaemonError: The scheduler cannot start, or another experiment runs in the folder.
         OSError: A record cannot be written.
     """
     reference = None if data is None else read_reference(data)
     plan = PLANS[scale]
     folder.mkdir(parents=True, exist_ok=True)
     environment = {"PYTHONPATH": _import_path()}
-    problems = calibrate(plan.problems(), folder, environment, lambda name: tell(f"measuring {name} at full speed"))
-    runner = Runner(plan, problems, folder, environment)
+    with alone_in(folder):
+        problems = calibrate(plan.problems(), folder, environment, lambda name: tell(f"measuring {name} at full speed"))
+        records = run_all(Runner(plan, problems, folder, environment), watcher, again)
+    return conclude(plan, records, reference, _shares(plan, problems))
+
+
+def report(folder: Path, scale: Scale, data: Path | None = None) -> Outcome:
+    """Say what the runs show that ``folder`` holds already; nothing is run.
+
+    Args:
+        folder: Where they were kept.
+        scale: Of the experiment.
+        data: The folder with the paper's results, to show them beside; None: without.
+
+    Raises:
+        BadReferenceError: ``data`` holds no results of the paper.
+        CalibrationError: ``folder`` holds no calibration, or no run of this scale.
+    """
+    reference = None if data is None else read_reference(data)
+    plan = PLANS[scale]
+    problems = calibrated(plan.problems(), folder)
+    records = all_kept(Runner(plan, problems, folder))
+    if not records:
+        raise CalibrationError(f"{folder} holds no run of the scale {scale}")
+    return conclude(plan, records, reference, _shares(plan, problems))
+
+
+def _shares(plan: Plan, problems: Mapping[str, Problem]) -> str:
     shares = ", ".join(f"{name} {100 * problem.share(plan.time):.1f} %" for name, problem in problems.items())
-    records = run_all(runner, watcher)
-    return conclude(plan, records, reference, f"A node's share of a core: {shares}.")
+    return f"A node's share of a core: {shares}."
 
 
 def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Reference | None, shares: str) -> Outcome:
@@ -77,6 +106,7 @@ def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Referen
         *_lags(records),
         *wrong,
     ]
+    batches = {key: record for key, record in records.items() if key.kind == "batch"}
     verdict = (
         f"{len(records)} batches, {jobs} jobs: every result is right."
         if not wrong
@@ -85,15 +115,15 @@ def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Referen
     return Outcome(
         NAME,
         "The 2024 paper's batches as real jobs",
-        f"{verdict} {_gain(records)}".strip(),
+        f"{verdict} {_gain(batches)}".strip(),
         tuple(remarks),
         (
-            findings.merit_table(records, paper),
-            findings.costs_table(records.values()),
-            findings.orders_table(records),
+            findings.merit_table(batches, paper),
+            findings.costs_table(batches.values()),
+            findings.orders_table(batches),
             findings.honesty_table(records),
         ),
-        {"means": draw_means(records, paper, note)},
+        {"means": draw_means(batches, paper, note)},
         passed=not wrong,
     )
 

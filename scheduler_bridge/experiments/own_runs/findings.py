@@ -153,22 +153,22 @@ def honesty_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
         cpu = record.provenance["cpu"]
         rows.append(
             (
-                key.policy,
-                key.share,
-                key.seed,
+                key.spoken,
                 100 * mean_s / found.mean_runtime_s if mean_s is not None and found.mean_runtime_s else None,
                 100 * cpu["share"],
+                None if cpu["others_share"] is None else 100 * cpu["others_share"],
                 cpu["worst_lag_s"],
+                cpu["given_up_s"],
             )
         )
-    columns = ("policy", "malleable %", "seed", "resize, % of the mean runtime", "CPU used %", "worst lag s")
+    columns = ("run", "resize, % of the mean runtime", "CPU used %", "by others %", "worst lag s", "given up s")
     return DataTable("emulation", "What the emulation cost", columns, tuple(rows))
 
 
 def faults(records: Mapping[RunKey, RunRecord]) -> list[str]:
     """Jobs that did not complete with the right result."""
     return [
-        f"{key.policy}, {key.share} %, seed {key.seed}: {job.name} {job.state}"
+        f"{key.spoken}: {job.name} {job.state}"
         + (f" ({job.reason})" if job.reason else "")
         + ("" if job.verified else ", its result is not the right one")
         for key, record in records.items()

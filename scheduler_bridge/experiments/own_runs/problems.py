@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler_bridge.live.trial import run_benchmark
+from scheduler_bridge.live.trial import CalibrationError, run_benchmark
 from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
 
 PLAIN: Final[Mapping[str, str]] = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -93,16 +93,30 @@ def calibrate(
         if document is None:
             tell(name)
             document, _ = run_benchmark(benchmark, arguments, path, {**environment, **PLAIN})
-        problems[name] = Problem(
-            name,
-            benchmark,
-            tuple(arguments),
-            document["tasks"],
-            document["tasks"] / document["seconds"],
-            document["result"],
-            document["parameters"],
-        )
+        problems[name] = _problem(name, document)
     return problems
+
+
+def calibrated(names: Iterable[str], folder: Path) -> dict[str, Problem]:
+    """What ``calibrate`` has found before.
+
+    Raises:
+        CalibrationError: It has not measured one of them.
+    """
+    problems = {}
+    for name in names:
+        document = _kept(folder / f"calibration-{name}.json")
+        if document is None:
+            raise CalibrationError(f"{folder} holds no measurement of {name}")
+        problems[name] = _problem(name, document)
+    return problems
+
+
+def _problem(name: str, document: Mapping[str, Any]) -> Problem:
+    benchmark, *arguments = ARGUMENTS[name]
+    tasks = document["tasks"]
+    rate = tasks / document["seconds"]
+    return Problem(name, benchmark, tuple(arguments), tasks, rate, document["result"], document["parameters"])
 
 
 def _kept(path: Path) -> dict[str, Any] | None:

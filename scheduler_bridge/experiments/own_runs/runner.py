@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +11,19 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from scheduler_bridge.experiments.own_runs.keeping import scratch_in, state_of
+from scheduler_bridge.experiments.own_runs.machine import Usage, used
 from scheduler_bridge.experiments.own_runs.plan import Plan, RunKey
-from scheduler_bridge.experiments.own_runs.problems import PLAIN, Problem
+from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS, PLAIN, Problem
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.live.config import numbered_nodes
 from scheduler_bridge.live.driving import ENDED, drive
-from scheduler_bridge.live.trial import children_cpu_s
-from scheduler_bridge.record import RunRecord, decode_record, encode_record, makespan_s
+from scheduler_bridge.record import RunRecord, decode_record, encode_record
 from scheduler_bridge.workloads.record import TraceJob
 
 REFRESH_S: Final = 1.0
+_KEPT: Final = ("seconds", "tasks", "startup", "resizes", "places", "error")
+"""What is kept of a job's result."""
 
 
 class Watcher(Protocol):
@@ -33,6 +34,30 @@ class Watcher(Protocol):
 
     def done(self, key: RunKey, record: RunRecord) -> None:
         """A run is there, just now or from before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Which runs are done again although they are there.
+
+    Attributes:
+        lagged_s: Those in which a place fell further behind than this; None: none of them.
+        failed: Those in which a job failed, or computed something wrong.
+    """
+
+    lagged_s: float | None = None
+    failed: bool = False
+
+    def wants(self, record: RunRecord) -> bool:
+        """Whether this run is to be done again."""
+        faults, lag_s = quality(record)
+        return (self.failed and faults > 0) or (self.lagged_s is not None and lag_s > self.lagged_s)
+
+
+def quality(record: RunRecord) -> tuple[int, float]:
+    """Jobs that are not right, and the worst lag; of two runs of a batch the one with less of it is kept."""
+    faults = sum(job.state != "completed" or not job.verified for job in record.jobs)
+    return faults, float(record.provenance["cpu"]["worst_lag_s"])
 
 
 @dataclass(frozen=True)
@@ -57,21 +82,20 @@ class Runner:
             record = decode_record((self.folder / key.file).read_bytes())
         except (FileNotFoundError, msgspec.DecodeError):
             return None
-        return record if record.provenance.get("plan") == self._described() else None
+        return record if record.provenance.get("plan") == self._described(key) else None
 
     def run(self, key: RunKey, watcher: Watcher | None = None) -> RunRecord:
-        """Run one batch and keep its record; nothing is left running.
+        """Run one batch; nothing is left running.
 
         Raises:
             DaemonError: The scheduler cannot start.
-            OSError: The record cannot be written.
+            OSError: The folder cannot be written.
         """
         batch = self.plan.batch(key)
-        with tempfile.TemporaryDirectory(prefix="malleable-runs-") as name:
-            scratch = Path(name)
-            config = DaemonConfig(nodes=numbered_nodes(self.plan.nodes), policy=key.policy, state_dir=scratch / "state")
-            due = [(job.submit_s * self.plan.time, self._request(job, scratch)) for job in batch]
-            cpu_s = children_cpu_s()
+        before = Usage.now()
+        with scratch_in(self.folder, self.plan.nodes) as scratch:
+            config = DaemonConfig(nodes=numbered_nodes(self.plan.nodes), policy=key.policy, state_dir=state_of(scratch))
+            due = [(job.submit_s * self.plan.time, self._request(key, job, scratch)) for job in batch]
             with Daemon.start_in_thread(config) as daemon:
 
                 def look(snapshot: Snapshot, _: RunRecord) -> None:
@@ -82,19 +106,30 @@ class Runner:
                 for job, job_id in zip(batch, ids, strict=True):
                     daemon.note_result(job_id, self._checked(job, _result(scratch / f"{job.job_id}.json")))
                 record = daemon.record()
-        cpu_s = children_cpu_s() - cpu_s
-        record.provenance |= {"plan": self._described(), "cpu": _cpu(record, cpu_s)}
-        self._keep(key, record)
+        record.provenance |= {"plan": self._described(key), "cpu": used(before, record)}
         return record
 
-    def _request(self, job: TraceJob, scratch: Path) -> JobRequest:
+    def keep(self, key: RunKey, record: RunRecord) -> None:
+        """Write the record of a run: all of it, or nothing.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        path = self.folder / key.file
+        beside = path.with_suffix(".part")
+        beside.write_bytes(encode_record(record))
+        beside.replace(path)
+
+    def _request(self, key: RunKey, job: TraceJob, scratch: Path) -> JobRequest:
         problem = self.problems[job.name]
         rate = problem.rate(self.plan.time)
         command = (sys.executable, "-m", f"benchmarks.{problem.benchmark}", *problem.arguments)
         options = ("--workers", "1", "--rate", f"{rate:.6g}", "--quiet", "--json", str(scratch / f"{job.job_id}.json"))
+        slow = self.plan.slow_resizes(key) if job.job_class == "malleable" else None
+        slowly = () if slow is None else ("--slow-resizes", f"{slow[0]:.6g},{slow[1]:.6g}")
         return JobRequest(
             name=f"{job.name}-{job.job_id}",
-            command=(*command, *options),
+            command=(*command, *options, *slowly),
             job_class=job.job_class,
             nodes=job.nodes,
             min_nodes=job.min_nodes,
@@ -107,21 +142,31 @@ class Runner:
 
     def _checked(self, job: TraceJob, document: dict[str, Any]) -> dict[str, Any]:
         """What the job computed, compared with the verified run of the calibration."""
-        kept: dict[str, Any] = {
-            name: document[name] for name in ("seconds", "resizes", "places", "error") if name in document
-        }
+        kept: dict[str, Any] = {name: document[name] for name in _KEPT if name in document}
         return {**kept, "verified": "error" not in document and self.problems[job.name].agrees(document)}
 
-    def _described(self) -> dict[str, Any]:
-        """What a record must have been made with to be used."""
-        arguments = {name: list(problem.arguments) for name, problem in self.problems.items()}
-        return {"jobs": self.plan.jobs, "nodes": self.plan.nodes, "time": self.plan.time, "problems": arguments}
-
-    def _keep(self, key: RunKey, record: RunRecord) -> None:
-        path = self.folder / key.file
-        beside = path.with_suffix(".part")
-        beside.write_bytes(encode_record(record))
-        beside.replace(path)
+    def _described(self, key: RunKey) -> dict[str, Any]:
+        """What a record must have been made with to be used: all that decides what the run does."""
+        batch = self.plan.batch(key)
+        slow = self.plan.slow_resizes(key)
+        return {
+            "kind": key.kind,
+            "nodes": self.plan.nodes,
+            "time": self.plan.time,
+            "slow_resizes_s": None if slow is None else list(slow),
+            "problems": {name: list(ARGUMENTS[name]) for name in sorted({job.name for job in batch})},
+            "batch": [
+                {
+                    "name": job.name,
+                    "class": job.job_class,
+                    "submit_s": job.submit_s,
+                    "nodes": job.nodes,
+                    "min_nodes": job.min_nodes,
+                    "max_nodes": job.max_nodes,
+                }
+                for job in batch
+            ],
+        }
 
 
 def _result(path: Path) -> dict[str, Any]:
@@ -132,24 +177,28 @@ def _result(path: Path) -> dict[str, Any]:
     return document
 
 
-def _cpu(record: RunRecord, seconds: float) -> dict[str, float]:
-    """What the emulation used of the machine, and how far the slowest place fell behind its rate."""
-    cores = len(os.sched_getaffinity(0))
-    lags = [place["worst_lag_s"] for job in record.jobs for place in (job.result or {}).get("places", [])]
-    makespan = makespan_s(record)
-    return {
-        "cores": cores,
-        "seconds": seconds,
-        "share": seconds / (cores * makespan) if makespan else 0.0,
-        "worst_lag_s": max(lags, default=0.0),
-    }
+def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None = None) -> dict[RunKey, RunRecord]:
+    """Run what is not kept yet, in the plan's order, and what is to be done ``again``: then the better run is kept.
 
-
-def run_all(runner: Runner, watcher: Watcher | None = None) -> dict[RunKey, RunRecord]:
-    """Run what is not kept yet, in the plan's order."""
+    Raises:
+        DaemonError: The scheduler cannot start.
+        OSError: A record cannot be written.
+    """
+    again = again or Again()
     records = {}
     for key in runner.plan.runs():
-        records[key] = runner.kept(key) or runner.run(key, watcher)
+        record = runner.kept(key)
+        if record is None or again.wants(record):
+            made = runner.run(key, watcher)
+            if record is None or quality(made) < quality(record):
+                runner.keep(key, made)
+                record = made
+        records[key] = record
         if watcher is not None:
-            watcher.done(key, records[key])
+            watcher.done(key, record)
     return records
+
+
+def all_kept(runner: Runner) -> dict[RunKey, RunRecord]:
+    """The runs that are there."""
+    return {key: record for key in runner.plan.runs() if (record := runner.kept(key)) is not None}

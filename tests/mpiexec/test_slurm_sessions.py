@@ -81,14 +81,7 @@ def test_the_job_ends_while_the_program_is_being_resized(cluster: Cluster) -> No
     cluster.until(lambda: cluster.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 4, "all nodes are idle")
 
 
-HANGS = pytest.mark.xfail(
-    strict=False, reason="a known defect: mpiexec does not always end when Slurm sets a node down"
-)
-
-
-@pytest.mark.parametrize(
-    "resilient", [pytest.param(False, marks=HANGS), pytest.param(True)], ids=["plain", "resilient"]
-)
+@pytest.mark.parametrize("resilient", [False, True], ids=["plain", "resilient"])
 def test_a_node_is_set_down(cluster: Cluster, resilient: bool) -> None:
     script = f"export APGAS_RESILIENT={int(resilient)}; malleable slurm run -- {python('slurm_hesitant.py', 'waiting')}"
     job = cluster.submit(1, f"{script}; echo code $?")

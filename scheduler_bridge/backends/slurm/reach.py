@@ -15,6 +15,8 @@ from pathlib import Path
 from scheduler_bridge.backends.slurm import commands, driver
 from scheduler_bridge.backends.slurm.holdings import Holdings
 
+# The shell of the step gives way to what it starts: Slurm ends a step by a TERM, which a shell dies of and the proxy of
+# mpiexec does not, and kills what is left a while later. Where it finds processes by their parents it would find none.
 _SCRIPT = """\
 #!/bin/sh
 # Called like ssh: starts a command on a node of the Slurm job that the node belongs to.
@@ -33,7 +35,7 @@ fi
 for name in $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\|SALLOC_[A-Z0-9_]*\\)=.*/\\1/p'); do
   case $name in {kept}) ;; *) unset "$name" ;; esac
 done
-exec srun --jobid="$found" --nodelist="$host" {step} --input=none /bin/sh -c "$*"
+exec srun --jobid="$found" --nodelist="$host" {step} --input=none /bin/sh -c "exec $*"
 """
 
 

@@ -194,6 +194,9 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
         "the 2025 paper's supercomputers, simulated with more and more malleable jobs", sweeps.real_workloads
     ),
     "mebf": Entry("the MEBF paper's workloads: resizing by scalability, with overheads", sweeps.mebf, tables=1),
+    "sd-policy": Entry(
+        "the 2019 paper's workloads: jobs that would wait share nodes with running ones", sweeps.sd_policy, tables=2
+    ),
     "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", sweeps.penalty, tables=2),
 }
 """By name."""

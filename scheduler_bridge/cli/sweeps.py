@@ -46,6 +46,14 @@ def mebf(scale: str, _data: Path | None, out: Path | None) -> Outcome:
         return run("full" if scale == "full" else "small", out, told)
 
 
+def sd_policy(scale: str, data: Path | None, out: Path | None) -> Outcome:
+    """Run the experiment of the 2019 paper."""
+    from scheduler_bridge.experiments.sd_policy.experiment import run
+
+    with _told(out) as told:
+        return run(data, "full" if scale == "full" else "small", out, told)
+
+
 @contextmanager
 def _told(out: Path | None) -> Iterator[Told]:
     """Show how far a sweep is, and say what went wrong.

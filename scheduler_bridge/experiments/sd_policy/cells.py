@@ -1,0 +1,162 @@
+"""One simulation of the experiment: its figures, and what became of every job, for the heat maps."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import settings_for
+from scheduler_bridge.experiments.sd_policy.traces import Scale, Trace
+from scheduler_bridge.experiments.sweep import Cell, Figures
+from scheduler_bridge.sim import JobRecord, Measures, ReplayOptions, replay
+from scheduler_bridge.sim.engine import SharingModel
+from scheduler_bridge.workloads import TraceJob, Workload, convert
+
+STATIC: Final = "static"
+"""The same policy where nobody shares: static backfill."""
+LIMITS: Final = ("5", "10", "50", "inf", "dynamic")
+"""MAX_SLOWDOWN [section 4.1]."""
+MODELS: Final[tuple[SharingModel, ...]] = ("ideal", "worst")
+WORST: Final[dict[Scale, tuple[str, ...]]] = {"small": ("dynamic",), "full": LIMITS}
+"""The limits for which jobs are also executed by the worst model; the paper has the dynamic one only."""
+COLUMNS: Final = (
+    "response_s",
+    "slowdown",
+    "makespan_s",
+    "energy_kwh",
+    "wait_s",
+    "runtime_s",
+    "utilization",
+    "guests",
+    "mates",
+    "jobs",
+    "killed",
+)
+MEASURES: Final = COLUMNS[:4]
+"""Those of the paper [section 4]."""
+_CACHED: Final = 8
+Floats: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+def named(limit: str, model: str = "ideal") -> str:
+    """The name of a limit and a runtime model in tables: the paper's figures are of the ideal one."""
+    return limit if model == "ideal" else f"{limit} {model}"
+
+
+def cells(traces: Iterable[Trace], seeds: Sequence[int], scale: Scale) -> list[Cell]:
+    """All simulations, those of the first seed first; what is not drawn is simulated once."""
+    policies_there = (*LIMITS, *(named(limit, "worst") for limit in WORST[scale]))
+    traces = list(traces)
+    found = []
+    for number, seed in enumerate(seeds):
+        for trace in traces:
+            if trace.drawn or number == 0:
+                found.append(Cell(trace.name, STATIC, 0, seed))
+                found += [Cell(trace.name, policy, 100, seed) for policy in policies_there]
+    return found
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """What became of the jobs of a simulation, in the order of submission: a number each.
+
+    Attributes:
+        submit_s: When it was submitted.
+        nodes: What it asked for.
+        static_s: What it takes on nodes of its own.
+        wait_s: What it waited.
+        runtime_s: What it took.
+        guest: 1: it was started on nodes of others ("scheduled with malleability").
+        mate: 1: it gave cores to others.
+    """
+
+    submit_s: Floats
+    nodes: Floats
+    static_s: Floats
+    wait_s: Floats
+    runtime_s: Floats
+    guest: Floats
+    mate: Floats
+
+    @property
+    def response_s(self) -> Floats:
+        """From the submission to the end."""
+        return self.wait_s + self.runtime_s
+
+    @property
+    def slowdown(self) -> Floats:
+        """The paper's: response time by the time on nodes of its own [section 4]."""
+        return self.response_s / self.static_s
+
+
+@lru_cache(maxsize=_CACHED)
+def replayed(trace: Trace, policy: str, seed: int) -> tuple[Jobs, Measures]:
+    """Simulate a workload whose jobs are all malleable, and static ones where ``policy`` is ``STATIC``."""
+    workload = convert(trace.make(seed), 1.0, seed, _in_nodes)
+    limit, _, model = policy.partition(" ")
+    static = policy == STATIC
+    done = replay(
+        workload,
+        policies.get("sd-policy") if static else policies.get("sd-policy", max_slowdown=limit),
+        options=ReplayOptions(
+            # on nodes of one core nobody shares
+            settings=replace(settings_for("sd-policy"), cores_per_node=1 if static else trace.cores),
+            sharing="worst" if model == "worst" else "ideal",
+        ),
+    )
+    return _jobs(workload, done.result.records), done.measures
+
+
+def simulated(trace: Trace, cell: Cell) -> Figures:
+    """Simulate a cell."""
+    jobs, measures = replayed(trace, cell.policy, cell.seed)
+    return {
+        "response_s": float(jobs.response_s.mean()),
+        "slowdown": float(jobs.slowdown.mean()),
+        "makespan_s": measures.makespan_s,
+        "energy_kwh": measures.energy_kwh,
+        "wait_s": float(jobs.wait_s.mean()),
+        "runtime_s": float(jobs.runtime_s.mean()),
+        "utilization": 100 * measures.utilization,
+        "guests": 100 * float(jobs.guest.mean()),
+        "mates": 100 * float(jobs.mate.mean()),
+        "jobs": len(jobs.nodes),
+        "killed": measures.every.killed,
+    }
+
+
+def _in_nodes(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob:
+    """Malleable within its nodes: it keeps their number, and gives and takes cores."""
+    del machine_nodes, rng
+    return replace(job, job_class="malleable")
+
+
+def _jobs(workload: Workload, records: dict[int, JobRecord]) -> Jobs:
+    rows = list(_rows(workload, records))
+    return Jobs(*(np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)))
+
+
+def _rows(workload: Workload, records: dict[int, JobRecord]) -> Iterator[tuple[float, ...]]:
+    for job in workload.jobs:
+        record = records[job.job_id]
+        wait_s, runtime_s = record.wait_s, record.runtime_s
+        if wait_s is None or runtime_s is None:
+            continue  # larger than the machine
+        guest, mate = roles(record)
+        yield job.submit_s, job.nodes, job.runtime_s, wait_s, runtime_s, guest, mate
+
+
+def roles(record: JobRecord) -> tuple[bool, bool]:
+    """Whether a job began with a part of its nodes' cores, and whether it gave some away later."""
+    shares = [share for _, share in record.shares]
+    guest = bool(shares) and record.shares[0][0] == record.start_s and shares[0] < 1
+    levels = shares if guest else [1.0, *shares]
+    mate = any(after < before for before, after in itertools.pairwise(levels))
+    return guest, mate

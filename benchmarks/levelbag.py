@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from benchmarks.levelqueue import LevelQueue, shares
 
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from benchmarks.levelqueue import Words
+
+
+_GIFT_TASKS: Final = 256
+_GIFT_S: Final = 0.0001
+"""What takes a slow worker longer than this is worth a message, for it may be all that is left."""
 
 
 @dataclass(slots=True)
@@ -45,7 +50,7 @@ class LevelBag(ABC):
 
     __slots__ = ("_queue", "_weights", "count", "work")
 
-    MIN_GIFT_TASKS = 256
+    MIN_GIFT_TASKS: ClassVar[int] = _GIFT_TASKS
     """A subtree that is expected to be smaller is not worth a message."""
 
     def __init__(self, queue: LevelQueue, weights: Sequence[float], count: int, packed: Words | None) -> None:
@@ -168,3 +173,8 @@ class LevelBag(ABC):
         """Fold the partial result into ``result`` and clear it here."""
         result.value += self.count
         self.count = 0
+
+
+def hold_to(rate: float) -> None:
+    """Give smaller subtrees away in this process, whose workers are held to ``rate`` tasks per second."""
+    LevelBag.MIN_GIFT_TASKS = max(1, min(_GIFT_TASKS, round(rate * _GIFT_S)))

@@ -30,6 +30,7 @@ class Benchmark(Generic[R]):
         static: Whether the bag starts divided over all places (it then has ``partition``).
         default_granularity: Tasks per call of ``process`` unless the user sets it; None: GLB tunes it.
         warm_up: Compiles or loads the kernel on the place where it runs; picklable, it is sent to every place.
+        hold_to: Called before ``warm_up`` with the tasks per second to which workers are held, if they are; picklable.
         agrees: Compares ``value`` with what is expected.
         known: The expected value where it is recorded, without any computation; None otherwise.
         rule: What a rate in ``unit`` per second counts, for the summary ("last level counted, not hashed").
@@ -49,6 +50,7 @@ class Benchmark(Generic[R]):
     static: bool
     default_granularity: int | None
     warm_up: Callable[[], None]
+    hold_to: Callable[[float], None] | None = None
     agrees: Callable[[object, object], bool] = operator.eq
     known: Callable[[], object | None] = lambda: None
     rule: str = ""

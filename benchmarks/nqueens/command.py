@@ -9,7 +9,7 @@ import typer
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
-from benchmarks.levelbag import Count
+from benchmarks.levelbag import Count, hold_to
 from benchmarks.nqueens.board import check_size, known_solutions
 from benchmarks.nqueens.reference import run_kernel, warm_up
 
@@ -45,6 +45,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
         static=False,
         default_granularity=None,
         warm_up=warm_up,
+        hold_to=hold_to,
         rule=f"queens put on rows with two open rows below or more, one of eight images; {kernel.NAME}",
         noun="solutions",
     )

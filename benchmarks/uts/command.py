@@ -10,7 +10,7 @@ import typer
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
-from benchmarks.levelbag import Count
+from benchmarks.levelbag import Count, hold_to
 from benchmarks.uts.reference import run_kernel, warm_up
 from benchmarks.uts.shapes import ShapedTree
 from benchmarks.uts.tree import BRANCHING, SEED, Tree
@@ -103,6 +103,7 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
         static=False,
         default_granularity=None,
         warm_up=warm_up,
+        hold_to=hold_to,
         rule=f"{rule}; {kernel.NAME}",
         noun="nodes",
     )

@@ -161,6 +161,17 @@ def test_the_start_is_told_where_the_system_knows_it(
     assert read(path)["startup"] == {}
 
 
+def test_places_held_to_a_rate_are_told_so_before_they_warm_up(runtime: FakeRuntime, tmp_path: Path) -> None:
+    told: list[float | str] = []
+    benchmark = replace(build(SAMPLES, 1), hold_to=told.append, warm_up=lambda: told.append("warm"))
+    options, _ = with_json(tmp_path, rate=5e6)
+    assert run.run_benchmark(benchmark, options) == 0
+    assert told[:2] == [5e6, "warm"]
+    told.clear()
+    assert run.run_benchmark(benchmark, with_json(tmp_path)[0]) == 0
+    assert set(told) == {"warm"}
+
+
 def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime) -> None:
     run.run_benchmark(build(SAMPLES, 1), CommonOptions(orders="1:+1", quiet=True))
     assert runtime.calls[:3] == ["at 1", "compute", "orders 1:+1 on ()"]

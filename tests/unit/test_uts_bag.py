@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from benchmarks.levelbag import Count
+from benchmarks.levelbag import Count, LevelBag, hold_to
 from benchmarks.levelqueue import LevelQueue, shares
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.tree import Tree
@@ -85,6 +85,18 @@ def test_small_subtrees_are_not_given_away() -> None:
     assert not bag.is_empty()
     assert not bag.is_splittable()
     assert bag.split(False) is None
+
+
+def test_slow_workers_give_small_subtrees_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LevelBag, "MIN_GIFT_TASKS", LevelBag.MIN_GIFT_TASKS)
+    for rate, least in ((1e7, 256), (30_000, 3), (5, 1)):
+        hold_to(rate)
+        assert least == LevelBag.MIN_GIFT_TASKS
+    bag = UtsBag.of_tree(Tree(4))
+    bag.process(1)
+    part = bag.split(False)
+    assert part is not None
+    assert nodes(bag, part) == nodes(UtsBag.of_tree(Tree(4)))
 
 
 def test_the_partial_result_stays_at_a_split_and_moves_at_a_merge() -> None:

@@ -10,7 +10,8 @@ from typing import Final
 
 from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
-from scheduler_bridge.backends.slurm.reach import Reach, address
+from scheduler_bridge.backends.slurm.reach import Reach
+from scheduler_bridge.backends.standin import address
 from scheduler_bridge.live import DaemonConfig
 
 ENV_JOB: Final = "SLURM_JOB_ID"
@@ -47,7 +48,7 @@ def inside(config: DaemonConfig) -> Iterator[DaemonConfig]:
     config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     reach = Reach(config.state_dir.absolute())
     try:
-        Allocation(Slurm(), this_job(), changed=reach.know)
+        Allocation(Slurm(), this_job(), changed=reach.know_owners)
         yield replace(config, host=address(config.nodes), reach=reach.options)
     finally:
         reach.forget()

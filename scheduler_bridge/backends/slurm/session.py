@@ -23,7 +23,8 @@ from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
 from scheduler_bridge.backends.slurm.history import History
 from scheduler_bridge.backends.slurm.orders import Orders
 from scheduler_bridge.backends.slurm.program import Program
-from scheduler_bridge.backends.slurm.reach import Reach, address
+from scheduler_bridge.backends.slurm.reach import Reach
+from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
@@ -107,7 +108,7 @@ class Session:
         try:
             reach = Reach(folder.path)
             try:
-                allocation = Allocation(self._slurm, config.job, config.grow_by, reach.know)
+                allocation = Allocation(self._slurm, config.job, config.grow_by, reach.know_owners)
                 self._allocation = allocation
                 self._now.nodes = allocation.holdings.nodes
                 self._check_size()

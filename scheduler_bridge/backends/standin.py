@@ -1,0 +1,89 @@
+"""The program that mpiexec calls like ssh: it looks a node up in a table and reaches it in the way of a back-end.
+
+Written, not installed, because it has to start fast: as a script of the shell it needs 2 ms.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+_SCRIPT: Final = """\
+#!/bin/sh
+# Called like ssh: starts a command on a node.
+while [ "${{1#-}}" != "$1" ]; do
+  case $1 in -[bceiloFJLmpSW]) shift 2 ;; *) shift ;; esac
+done
+host=$1
+shift
+found=
+while read -r node entry; do
+  [ "$node" = "$host" ] && found=$entry
+done < {table}
+if [ -z "$found" ]; then
+  echo "$host is not a node {of_what}" >&2
+  exit 255
+fi
+{body}
+"""
+
+
+class StandIn:
+    """The program and its table.
+
+    Args:
+        folder: Where both are written; on a file system that all hosts see.
+        name: What their names begin with.
+        of_what: Whose the nodes are, for its message about a stranger.
+        body: What the script does in the end: ``$host`` is the node, ``$found`` its entry in the table, ``$*`` the
+            command.
+    """
+
+    def __init__(self, folder: Path, name: str, of_what: str, body: str) -> None:
+        self.program = folder / f"{name}-reach"
+        self._table = folder / f"{name}-nodes"
+        self._text = _SCRIPT.format(table=shlex.quote(str(self._table)), of_what=of_what, body=body)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What mpiexec is told."""
+        return ("-launcher", "ssh", "-launcher-exec", str(self.program))
+
+    def write(self) -> None:
+        """Write the program."""
+        replace_file(self.program, self._text, 0o700)
+
+    def know(self, entries: Iterable[tuple[str, object]]) -> None:
+        """Write down the nodes and their entries."""
+        replace_file(self._table, "".join(f"{node} {entry}\n" for node, entry in entries), 0o600)
+
+    def forget(self) -> None:
+        """Remove both files."""
+        for path in (self.program, self._table):
+            path.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, text: str, mode: int) -> None:
+    """Write a file such that whoever reads it, a shell that runs it included, sees the old or the new one."""
+    partial = path.with_name(f"{path.name}.part")
+    partial.write_text(text, encoding="utf-8")
+    partial.chmod(mode)
+    partial.replace(path)
+
+
+def address(nodes: Iterable[str]) -> str:
+    """Return the address of this host at which the other ``nodes`` reach it."""
+    for node in nodes:
+        if node == os.uname().nodename:
+            continue
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
+            try:
+                towards.connect((node, 9))  # sends nothing
+            except OSError:
+                continue
+            return str(towards.getsockname()[0])
+    return socket.gethostbyname(os.uname().nodename)

@@ -20,6 +20,15 @@ StateOption = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", envvar=ENV_STATE, help="State folder of the scheduler.", show_default=False),
 ]
+LauncherOption = Annotated[
+    str | None,
+    typer.Option(
+        "--launcher",
+        metavar="COMMAND",
+        help="How hosts are reached: a program called like ssh, or a command with {host} and {command}.",
+        show_default="ssh",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

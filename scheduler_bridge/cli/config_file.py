@@ -29,11 +29,22 @@ class V1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
 
 
+class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How hosts are looked at; see ``scheduler_bridge.backends.hosts.Rules``."""
+
+    every_s: Annotated[float, Meta(gt=0)] = 15.0
+    deadline_s: Annotated[float, Meta(gt=0)] = 10.0
+    failures: Annotated[int, Meta(ge=1)] = 3
+
+
 class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"parameters": "set"}):
     """What a configuration may say; what it leaves out is as without it.
 
     Attributes:
         nodes: How many emulated nodes, or their names.
+        hosts: The file of hosts whose nodes they are, instead; as seen from this file.
+        launcher: How hosts are reached.
+        health: How they are looked at (``[health]``).
         policy: Name of the policy.
         parameters: Its parameters (``[set]``).
         cores: Cores of each node, for policies that let jobs share nodes.
@@ -48,6 +59,9 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """
 
     nodes: Annotated[int, Meta(ge=1, le=100_000)] | tuple[NodeName, ...] | None = None
+    hosts: str | None = None
+    launcher: str | None = None
+    health: Health = Health()
     policy: str | None = None
     parameters: dict[str, Any] = {}
     cores: Annotated[int, Meta(ge=1, le=1024)] | None = None

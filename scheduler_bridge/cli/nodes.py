@@ -50,10 +50,12 @@ def nodes(
     names = {job.job: job.name for job in snapshot.jobs}
     busy = sum(1 for node in snapshot.nodes if node.state == "busy")
     table = Table(box=None, pad_edge=False)
-    for head in ("NODE", "STATE", "JOB"):
+    why = ("WHY",) if any(node.reason for node in snapshot.nodes) else ()
+    for head in ("NODE", "STATE", "JOB", *why):
         table.add_column(head, no_wrap=True)
     for node in snapshot.nodes:
-        table.add_row(node.name, node.state, "" if node.job is None else f"{node.job} {names.get(node.job, '')}")
+        job = "" if node.job is None else f"{node.job} {names.get(node.job, '')}"
+        table.add_row(node.name, node.state, job, *([node.reason] if why else []))
     print_rich(table)
     typer.echo(
         f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %"

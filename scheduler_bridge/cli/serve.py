@@ -14,8 +14,9 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from scheduler_bridge import policies
+from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, launcher_of, on_hosts
 from scheduler_bridge.backends.slurm import allocated_nodes, inside, this_job
-from scheduler_bridge.cli.common import StateOption, slurm_state_folder, state_folder
+from scheduler_bridge.cli.common import LauncherOption, StateOption, slurm_state_folder, state_folder
 from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import Daemon, DaemonConfig
@@ -38,6 +39,10 @@ def serve(
     backend: Annotated[
         Backend, typer.Option("--backend", help="local: emulated nodes; slurm: those of this Slurm allocation.")
     ] = "local",
+    hosts: Annotated[
+        Path | None, typer.Option("--hosts", metavar="FILE", help="The hosts that FILE names, one a line, instead.")
+    ] = None,
+    launcher: LauncherOption = None,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="A configuration (TOML); options go before it.")
     ] = None,
@@ -86,12 +91,13 @@ def serve(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the ready line and errors.")] = False,
 ) -> None:
-    """Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, or those of Slurm.
+    """Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, hosts, or those of Slurm.
 
     Example: malleable serve --nodes 4 --policy malleable --state /tmp/malleable
     """
     file = read_config(config) if config is not None else ServeFile()
     chosen = policy or file.policy or "malleable"
+    placed_on = _hosts(hosts, launcher, file, config, alone=backend == "local" and nodes is None and node_names is None)
     parameters_of_file = file.parameters if policy in (None, file.policy) else {}
     if state is None and config is not None and file.state is not None:
         state = config.parent / file.state
@@ -104,7 +110,7 @@ def serve(
         "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
     }
     settings = DaemonConfig(
-        nodes=_names(nodes, node_names, backend, file),
+        nodes=_names(nodes, node_names, backend, file) if placed_on is None else placed_on.names(),
         state_dir=slurm_state_folder(state, this_job()) if backend == "slurm" else state_folder(state),
         policy=chosen,
         parameters={**parameters_of_file, **policies.parse(chosen, parameters or [])},
@@ -112,9 +118,30 @@ def serve(
     )
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
     page = Web(file.web.port if web is None and file.web else web or 0, web_host or (file.web or Web()).host)
-    with inside(settings) if backend == "slurm" else contextlib.nullcontext(settings) as placed:
+    with contextlib.ExitStack() as stack:
+        place = None
+        if placed_on is not None:
+            settings, place = stack.enter_context(on_hosts(settings, placed_on))
+        elif backend == "slurm":
+            settings = stack.enter_context(inside(settings))
         lines = _v1(v1_admin, v1_scripts, file, config)
-        asyncio.run(_serve(placed, page if web is not None or file.web else None, lines))
+        asyncio.run(_serve(settings, page if web is not None or file.web else None, lines, place))
+
+
+def _hosts(
+    hosts: Path | None, launcher: str | None, file: ServeFile, config: Path | None, *, alone: bool
+) -> HostsConfig | None:
+    """Return which hosts are to be driven, None if none; ``alone``: no option names other nodes."""
+    if hosts is None and file.hosts is not None and config is not None and alone:
+        hosts = config.parent / file.hosts
+    if hosts is None:
+        if launcher is not None:
+            raise CliError("--launcher without hosts", "it is how they are reached", "give --hosts FILE")
+        return None
+    if not alone:
+        raise CliError("serve --hosts needs no other nodes", "the file names them", "leave --nodes and --backend out")
+    rules = Rules(file.health.every_s, file.health.deadline_s, file.health.failures)
+    return HostsConfig(hosts.absolute(), launcher_of(launcher or file.launcher or "ssh"), rules)
 
 
 def _names(nodes: int | None, node_names: str | None, backend: Backend, file: ServeFile) -> tuple[str, ...]:
@@ -147,12 +174,14 @@ def _v1(port: int | None, scripts: Path | None, file: ServeFile, config: Path | 
     return AdminConfig(port=port, scripts=scripts.absolute(), host=file.v1.host if file.v1 else "127.0.0.1")
 
 
-async def _serve(config: DaemonConfig, web: Web | None, lines: AdminConfig | None) -> None:
-    daemon = Daemon(config)
+async def _serve(config: DaemonConfig, web: Web | None, lines: AdminConfig | None, place: HostsBackend | None) -> None:
+    daemon = Daemon(config, executor=place.executor) if place is not None else Daemon(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop)
     async with daemon, contextlib.AsyncExitStack() as beside:
+        if place is not None:
+            await beside.enter_async_context(place.watch(daemon))
         page = ""
         if web is not None:
             page = f", page {await beside.enter_async_context(_page(daemon, web))}"
@@ -160,6 +189,8 @@ async def _serve(config: DaemonConfig, web: Web | None, lines: AdminConfig | Non
             admin = await beside.enter_async_context(AdminServer(daemon, lines))
             page += f", v1 {lines.host}:{admin.port}"
         count = f"{len(config.nodes)} nodes" if len(config.nodes) > 1 else "1 node"
+        if config.ailing:
+            count += f" ({len(config.ailing)} of them do not answer)"
         sys.stdout.write(
             f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{page}\n"
         )

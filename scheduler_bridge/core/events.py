@@ -104,9 +104,10 @@ class NodeUp(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeDown(msgspec.Struct, frozen=True, tag=True):
-    """The node is out of service."""
+    """The node is out of service; ``reason`` says why, if that is known."""
 
     node: str
+    reason: str = ""
 
 
 class NodeDrained(msgspec.Struct, frozen=True, tag=True):

@@ -25,16 +25,16 @@ def apply(state: SchedulerState, event: NodeEvent) -> list[Effect]:
                 return []
             state.pool.fail(event.node)
             state.changed = True
-            return _lose(state, event.node) if isinstance(event, NodeDown) else []
+            return _lose(state, event.node, event.reason) if isinstance(event, NodeDown) else []
         case _:
             assert_never(event)
     return []
 
 
-def _lose(state: SchedulerState, node: str) -> list[Effect]:
+def _lose(state: SchedulerState, node: str, why: str) -> list[Effect]:
     """End the jobs on a node; one that is only about to start there waits again."""
     effects: list[Effect] = []
-    reason = f"node {node} is out of service"
+    reason = f"node {node} is out of service" + (f": {why}" if why else "")
     for job_id in state.pool.holders(node):
         job = state.jobs[job_id]
         if job.state is JobState.CLAIMING:

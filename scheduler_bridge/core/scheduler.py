@@ -44,7 +44,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.core.history import Explanation, Histories, Remembered
 from scheduler_bridge.core.lifecycle import JobState
-from scheduler_bridge.core.nodes import NodePool
+from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.snapshot import Snapshot
 from scheduler_bridge.core.state import SchedulerState, Settings
 from scheduler_bridge.policies import Policy
@@ -118,6 +118,14 @@ class SchedulerCore:
     def nodes(self) -> Sequence[str]:
         """All nodes."""
         return self._state.pool.names
+
+    def node_state(self, node: str) -> NodeState:
+        """What a node is doing.
+
+        Raises:
+            KeyError: There never was such a node.
+        """
+        return self._state.pool.state(node)
 
     @property
     def waiting(self) -> Iterable[int]:

@@ -32,6 +32,7 @@ from scheduler_bridge.live.archive import Run, read_run, runs
 from scheduler_bridge.live.client import ControlClient, ControlError
 from scheduler_bridge.live.config import DaemonConfig, DaemonError, Limits
 from scheduler_bridge.live.daemon import Daemon
+from scheduler_bridge.live.health import Standing
 from scheduler_bridge.live.requests import JobRequest, JobStatus, NodeStatus, Snapshot, SubmitError
 from scheduler_bridge.live.thread import DaemonThread
 
@@ -48,6 +49,7 @@ __all__ = [
     "NodeStatus",
     "Run",
     "Snapshot",
+    "Standing",
     "SubmitError",
     "read_run",
     "runs",

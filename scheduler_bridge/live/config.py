@@ -57,6 +57,7 @@ class DaemonConfig:
         grace_s: Time between TERM and KILL when a job is ended.
         mpiexec: The launcher; None: the one beside the running Python.
         reach: What the launcher is told about how to reach nodes; by default they are names on this machine.
+        ailing: Nodes that do not answer when the daemon begins, and what they failed with: they get no jobs yet.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
         limits: What a connection may cost.
     """
@@ -72,6 +73,7 @@ class DaemonConfig:
     grace_s: float = 2.0
     mpiexec: Path | None = None
     reach: tuple[str, ...] = ("-launcher", "fork")
+    ailing: Mapping[str, str] = field(default_factory=dict)
     user_jobs: int | None = None
     limits: Limits = Limits()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver, ExecutorMaker
 from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, Manage, Prioritise, Snapshot, SubmitError, Use
 from scheduler_bridge.live.restore import Restored, restore
@@ -106,7 +107,7 @@ class Daemon:
         )
         await self._driver.dialogue.server.start(self.config.host, folder.last_port())
         if restored.rows is None:
-            self._driver.end_strangers(())
+            self._driver.begin(self.config)
         else:
             self._driver.resume(self.config, restored.rows)
         await self._control.start(folder.path)
@@ -236,6 +237,16 @@ class Daemon:
                 return f"node {request.node}: {request.to}"
             case _:
                 assert_never(request)
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """All nodes, those out of service included."""
+        return self._serving().nodes
+
+    @property
+    def health(self) -> Health:
+        """Takes nodes out of service that do not answer."""
+        return self._serving().health
 
     def add_nodes(self, names: tuple[str, ...]) -> None:
         """Put nodes into service: new ones, or such as were out of it.

@@ -26,6 +26,7 @@ from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.dialogue import Dialogue
 from scheduler_bridge.live.entries import Entry
 from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
 from scheduler_bridge.live.requests import Snapshot
@@ -97,6 +98,7 @@ class Driver:
         self._broken = False
         self._change = asyncio.Event()
         self.desk = Desk(ledger, self.handle, self.now_s, config.limits.open_jobs, config.user_jobs)
+        self.health = Health(ledger, self.handle)
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
@@ -144,7 +146,9 @@ class Driver:
         busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
         utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
         kept = self.desk.why_kept()
-        told = snapshot(picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept, ledger.core.waiting)
+        told = snapshot(
+            picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept, ledger.core.waiting, ledger.ailing
+        )
         self._timed("picture", perf_counter() - began_s)
         return told
 
@@ -155,6 +159,11 @@ class Driver:
     async def changed(self) -> None:
         """Wait for the next event."""
         await self._change.wait()
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """All nodes, those out of service included."""
+        return self._ledger.core.nodes
 
     def is_idle(self) -> bool:
         """Whether no job waits or runs."""
@@ -191,6 +200,13 @@ class Driver:
         if self._journal.complete:
             self.executor.close()
 
+    def begin(self, config: DaemonConfig) -> None:
+        """Begin with no jobs."""
+        self.end_strangers(())
+        events, facts = self.health.first(config.ailing)
+        if events:
+            self.handle(*events, facts=facts)
+
     # the life before --------------------------------------------------------------------------------------------------
 
     def resume(self, config: DaemonConfig, thaw_rows: int) -> None:
@@ -205,7 +221,9 @@ class Driver:
         self.end_strangers([_key(job) for job in held])
         for job in held:
             self._take_up(job)
-        self.handle(*self._reconfigured(config), ev.WakeUp(), facts=self._settings(config))
+        ailing, why = self.health.first(config.ailing)
+        events = [*self._reconfigured(config), *ailing, ev.WakeUp()]
+        self.handle(*events, facts=[*self._settings(config), *why])
 
     def end_strangers(self, known: Iterable[str]) -> None:
         """End what runs of attempts that the log does not have."""

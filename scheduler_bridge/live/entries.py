@@ -73,6 +73,13 @@ class Loss(Fact, frozen=True, tag="loss"):
     loss: int
 
 
+class Ailing(Fact, frozen=True, tag="ailing"):
+    """The node is out of service because it does not answer; it comes back when it does."""
+
+    node: str
+    reason: str
+
+
 class Noted(Fact, frozen=True, tag="noted"):
     """A remark for the record."""
 
@@ -102,7 +109,18 @@ class Configured(Fact, frozen=True, tag="configured"):
 
 
 AnyFact: TypeAlias = (
-    Requested | Held | Prioritised | Answered | Reported | Abandoned | Loss | Noted | Result | Policy | Configured
+    Requested
+    | Held
+    | Prioritised
+    | Answered
+    | Reported
+    | Abandoned
+    | Loss
+    | Ailing
+    | Noted
+    | Result
+    | Policy
+    | Configured
 )
 
 _EVENTS: Final = msgspec.json.Decoder(list[ev.Event])

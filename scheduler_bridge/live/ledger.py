@@ -64,6 +64,8 @@ class Ledger:
         self.next_job_id = era.first_job
         self.kept: set[int] = set()
         self.prioritised = False
+        self.ailing: dict[str, str] = {}
+        """Nodes that are out of service for not answering, and what they failed with."""
         self._gate_moved = True
         self.at_s = 0.0
         self.busy_node_s = 0.0
@@ -174,6 +176,9 @@ class Ledger:
 
     def _follow(self, event: ev.Event) -> None:
         """Keep up with what a job that has not ended says, and with whether the core knows of it."""
+        if isinstance(event, ev.NodeUp | ev.NodeDown | ev.NodeDrained):
+            self.ailing.pop(event.node, None)
+            return
         if isinstance(event, ev.JobSubmitted):
             self.next_job_id = max(self.next_job_id, event.job.job_id + 1)
             self.kept.discard(event.job.job_id)
@@ -243,6 +248,8 @@ class Ledger:
             case entries.Abandoned() | entries.Loss() | entries.Answered():
                 if (job := self.jobs.get(fact.job_id)) is not None:
                     _learn(job, fact)
+            case entries.Ailing():
+                self.ailing[fact.node] = fact.reason
             case entries.Configured():
                 self.configured = fact
             case entries.Noted():

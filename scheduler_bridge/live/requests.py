@@ -176,12 +176,14 @@ class NodeStatus(msgspec.Struct, frozen=True):
         state: Idle (no job), busy, draining (its job is its last one, for now), or down.
         job: The job that holds it.
         releasing: A shrink order under way wishes it back.
+        reason: Why it is down, if it does not answer.
     """
 
     name: str
     state: Literal["idle", "busy", "draining", "down"]
     job: int | None = None
     releasing: bool = False
+    reason: str = ""
 
 
 class JobStatus(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ def snapshot(
     facts: Mapping[int, JobFacts],
     kept: Mapping[int, str],
     waiting: Iterable[int],
+    ailing: Mapping[str, str],
 ) -> Snapshot:
     """Return the picture for users.
 
@@ -45,6 +46,7 @@ def snapshot(
         facts: What else is known of jobs that have not ended.
         kept: Why jobs are kept back that the core does not see.
         waiting: The waiting jobs in the order in which they are considered.
+        ailing: Nodes that do not answer, and what they failed with.
     """
     jobs = {row.spec.job_id: _job(row, progress.get(row.spec.job_id)) for row in picture.jobs}
     for job_id, start_s in expected_starts(picture, waiting, now_s).items():
@@ -58,7 +60,7 @@ def snapshot(
         now_s=now_s,
         policy=picture.policy,
         utilization=utilization,
-        nodes=tuple(_node(row) for row in picture.nodes),
+        nodes=tuple(_node(row, ailing.get(row.node, "")) for row in picture.nodes),
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
     )
 
@@ -73,11 +75,11 @@ def _kept(job: JobFacts, reason: str) -> JobStatus:
     )  # fmt: skip
 
 
-def _node(row: NodeRow) -> NodeStatus:
+def _node(row: NodeRow, reason: str) -> NodeStatus:
     state: Literal["idle", "busy", "draining", "down"] = "busy" if row.job_id is not None else "idle"
     if row.state in (NodeState.DOWN, NodeState.LOST):
         state = "down" if row.job_id is None else "draining"
-    return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing)
+    return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing, reason=reason)
 
 
 def _job(row: JobRow, progress: Progress | None) -> JobStatus:

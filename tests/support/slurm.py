@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
 
 import pytest
 
-from apgas.testing.leftovers import MARK, kill, living, patiently
+from support.console import Console
 from support.hosts import CLUSTER
-from support.mpi import BIN, ROOT
+from support.mpi import ROOT
 
 REQUIRED = "MALLEABLE_REQUIRE_SLURM"
-PATIENCE_S = 60.0
 _INSTALL_S = 300.0
-_ASK_S = 30.0
-_PAUSE_S = 0.05
-_CONSOLE = Path(__file__).parent / "programs" / "slurm_console.py"
 
 
 @functools.cache
@@ -52,8 +44,8 @@ def need_slurm() -> None:
         pytest.skip(why)
 
 
-class Cluster:
-    """Four hosts, host1 to host4, with two cores each, and Slurm on them.
+class Cluster(Console):
+    """Four hosts, host1 to host4, with two cores each, and Slurm on them; commands run on the login host.
 
     Args:
         folder: Where jobs write, and where their state folders are.
@@ -61,56 +53,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self.folder = folder
-        self.mark = uuid.uuid4().hex
-        self._errors = (folder / "cluster.err").open("w+", encoding="utf-8")
-        self._process = subprocess.Popen(
-            [sys.executable, str(CLUSTER), "--slurm", *options, "--", sys.executable, str(_CONSOLE)],
-            env={
-                **os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT), "PATH": f"{BIN}:{os.environ['PATH']}",
-                "MALLEABLE_STATE": str(folder / "state"),
-            },
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, start_new_session=True,
-        )  # fmt: skip
-
-    def __enter__(self) -> Cluster:
-        self.run("true")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        to, from_ = self._pipes()
-        to.close()
-        try:
-            self._process.wait(PATIENCE_S)
-            assert not patiently(lambda: living(self.mark)), "processes of the cluster are left"
-        finally:
-            kill(self.mark)
-            self._process.wait()
-            from_.close()
-            self._errors.close()
-
-    def run(self, *command: str | Path, code: int | None = 0) -> str:
-        """Run a command on the login host, and return what it wrote; fails if it does not return ``code``."""
-        told = self._told(*command)
-        if code is not None and told["code"] != code:
-            raise AssertionError(f"{command}: {told}\n{self.texts()}")
-        return str(told["out"]) + str(told["err"])
-
-    def _told(self, *command: str | Path) -> dict[str, Any]:
-        to, from_ = self._pipes()
-        to.write(json.dumps({"command": [str(word) for word in command], "timeout_s": _ASK_S}) + "\n")
-        to.flush()
-        line = from_.readline()
-        if not line:
-            self._errors.seek(0)
-            raise AssertionError(f"the cluster has ended: {self._errors.read()}")
-        told: dict[str, Any] = json.loads(line)
-        return told
-
-    def _pipes(self) -> tuple[IO[str], IO[str]]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        return self._process.stdin, self._process.stdout
+        super().__init__(folder, "--slurm", *options)
 
     def submit(self, nodes: int, script: str, *options: str) -> int:
         """Submit a batch script; its output goes to ``job-N.txt``; return its number."""
@@ -138,14 +81,10 @@ class Cluster:
         """All nodes that any running job holds."""
         return sorted(node for nodes in self.held().values() for node in nodes)
 
-    def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait until ``holds`` returns True."""
-        end = time.monotonic() + PATIENCE_S
-        while not holds():
-            if time.monotonic() > end:
-                said = "\n".join(self.run(*words, code=None) for words in (["squeue"], ["squeue", "-s"], ["sinfo"]))
-                raise AssertionError(f"never {what}\n{said}\n{self.texts()}")
-            time.sleep(_PAUSE_S)
+    def story(self) -> str:
+        """What Slurm and the jobs say, for a failure."""
+        said = (self.run(*words, code=None) for words in (["squeue"], ["squeue", "-s"], ["sinfo"]))
+        return "\n".join((*said, self.texts()))
 
     def resize(self, job: int, change: str) -> None:
         """Order a resize as soon as the program of ``job`` takes orders, and none is under way."""

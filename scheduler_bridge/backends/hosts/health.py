@@ -1,0 +1,88 @@
+"""What follows from a look at a host: pure. The failures in a row count, and how the node stands with the scheduler.
+
+=============  ==========================  ==========================================================================
+look           the node                    what follows
+=============  ==========================  ==========================================================================
+answered       ailing                      regain: it is back in service
+answered       serving, or out by wish     nothing
+failed         serving, below the limit    suspect: it gets no further jobs, those that it has go on
+failed         at the limit                lose: its jobs are ended, but not those that can go on without it
+failed         serving, above the limit    lose: somebody has put it back into service, and it does not answer
+failed         at twice the limit          end: all of its jobs are ended
+failed         else                        nothing
+=============  ==========================  ==========================================================================
+
+Ailing is what was taken out of service for not answering. A node that an operator took out stays out: looks at it only
+decide what becomes of the jobs that it still has. One that is away (out, without jobs) is not looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from scheduler_bridge.live import Standing
+
+_MOST_DOUBLINGS: Final = 30
+
+
+class Verdict(StrEnum):
+    """What is to be done with a node."""
+
+    NOTHING = "nothing"
+    SUSPECT = "suspect"
+    LOSE = "lose"
+    END = "end"
+    REGAIN = "regain"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How hosts are looked at.
+
+    Attributes:
+        every_s: Time between looks at a host that answers.
+        deadline_s: Time for it to answer.
+        failures: After so many looks in a row without an answer it is lost.
+        again_s: Time until the next look at one that has just not answered.
+        slowest_s: Looks at a lost one become rarer, down to one in this time.
+        at_once: How many hosts are looked at at the same time.
+    """
+
+    every_s: float = 15.0
+    deadline_s: float = 10.0
+    failures: int = 3
+    again_s: float = 2.0
+    slowest_s: float = 120.0
+    at_once: int = 32
+
+    def wait_s(self, failed: int) -> float:
+        """Return the time until the next look, after ``failed`` failures in a row."""
+        if failed == 0:
+            return self.every_s
+        if failed < self.failures:
+            return min(self.again_s, self.every_s)
+        doublings = min(failed - self.failures, _MOST_DOUBLINGS)
+        return max(self.every_s, min(self.every_s * 2.0**doublings, self.slowest_s))
+
+
+def judge(rules: Rules, failed: int, standing: Standing, *, answered: bool) -> tuple[int, Verdict]:
+    """Return the failures in a row with this look, and what follows.
+
+    Args:
+        rules: The limit.
+        failed: Failures in a row before this look.
+        standing: How the node stands.
+        answered: What this look gave.
+    """
+    if answered:
+        return 0, Verdict.REGAIN if standing is Standing.AILING else Verdict.NOTHING
+    failed += 1
+    if failed == 2 * rules.failures:
+        return failed, Verdict.END
+    if failed == rules.failures or (failed > rules.failures and standing is Standing.SERVING):
+        return failed, Verdict.LOSE
+    if standing is Standing.SERVING:
+        return failed, Verdict.SUSPECT
+    return failed, Verdict.NOTHING

@@ -1,0 +1,158 @@
+"""The embedded scheduler on the hosts of a file: jobs reach them through a launcher, and they are looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from scheduler_bridge.backends.hosts.health import Rules
+from scheduler_bridge.backends.hosts.hostfile import Host, fewest_cores, read_hosts
+from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
+from scheduler_bridge.backends.hosts.looking import Looker
+from scheduler_bridge.backends.hosts.reach import Reach
+from scheduler_bridge.backends.hosts.watch import Watch
+from scheduler_bridge.backends.standin import address
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.state import ENDPOINT, StateFolder
+
+_logger = logging.getLogger(__name__)
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class HostsConfig:
+    """Which hosts, and how they are reached.
+
+    Attributes:
+        file: Names them.
+        launcher: Starts commands there.
+        rules: How they are looked at.
+    """
+
+    file: Path
+    launcher: Launcher
+    rules: Rules
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the hosts.
+
+        Raises:
+            DaemonError: The file is wrong.
+        """
+        return tuple(host.name for host in read_hosts(self.file))
+
+
+class HostsBackend:
+    """What a daemon needs to drive hosts; made by ``on_hosts``.
+
+    Args:
+        hosts: Which ones.
+        settings: How they are reached.
+        reach: What mpiexec reaches them with.
+        ailing: Those that do not answer, and what they failed with.
+    """
+
+    def __init__(self, hosts: Sequence[Host], settings: HostsConfig, reach: Reach, ailing: dict[str, str]) -> None:
+        self._hosts = {host.name: host for host in hosts}
+        self._settings = settings
+        self._reach = reach
+        self._ailing = ailing
+        self._written = False
+
+    def executor(
+        self,
+        folder: StateFolder,
+        mpiexec: Path,
+        grace_s: float,
+        started: Callable[[int], None],
+        ended: Callable[[int, Ending], None],
+        reach: tuple[str, ...],
+        cores_per_node: int,
+    ) -> Executor:
+        """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
+        self._written = True
+        self._reach.write()
+        self._reach.know(self._hosts.values())
+        return Executor(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
+
+    def watch(self, daemon: Daemon) -> Watch:
+        """Return what looks at the daemon's nodes."""
+        rules = self._settings.rules
+        looker = Looker(self._settings.launcher, rules.deadline_s, rules.at_once, self._reach.needed)
+        return Watch(daemon, self._known, looker, rules, self._ailing)
+
+    def close(self) -> None:
+        """Remove what was written."""
+        if self._written:
+            self._reach.forget()
+
+    def _known(self, node: str) -> Host:
+        """Return the host that a node is; one that was added since is looked for in the file."""
+        if node not in self._hosts:
+            found = {}
+            try:
+                found = {host.name: host for host in read_hosts(self._settings.file)}
+            except DaemonError as error:
+                _logger.warning("%s", error)
+            self._hosts[node] = found.get(node, Host(node, node))
+            self._reach.know(self._hosts.values())
+        return self._hosts[node]
+
+
+@contextmanager
+def on_hosts(config: DaemonConfig, settings: HostsConfig) -> Iterator[tuple[DaemonConfig, HostsBackend]]:
+    """Let a scheduler drive the hosts of a file; yields its configuration, and what the daemon is to be made with.
+
+    Args:
+        config: Its nodes are the hosts; address and cores are those that they have, unless it names others.
+        settings: Which hosts.
+
+    Raises:
+        DaemonError: The file is wrong, or no host answers.
+    """
+    hosts = read_hosts(settings.file)
+    reach = Reach(config.state_dir.absolute(), settings.launcher)
+    ailing = asyncio.run(_first_look(hosts, settings))
+    for name, complaint in ailing.items():
+        _logger.warning("host %s gets no jobs: %s", name, complaint)
+    if len(ailing) == len(hosts) and not (config.state_dir / ENDPOINT).exists():  # Else jobs may run already.
+        raise DaemonError(
+            f"no host of {settings.file} answers, {hosts[0].name} for one: {ailing[hosts[0].name]}",
+            f"malleable doctor --hosts {settings.file} says more",
+        )
+    cores = fewest_cores(hosts) if config.cores_per_node == 1 else None
+    backend = HostsBackend(hosts, settings, reach, ailing)
+    try:
+        yield replace(
+            config, nodes=tuple(host.name for host in hosts), host=_address(config, hosts), reach=reach.options,
+            ailing=ailing, cores_per_node=cores or config.cores_per_node,
+        ), backend  # fmt: skip
+    finally:
+        backend.close()
+
+
+def _address(config: DaemonConfig, hosts: Sequence[Host]) -> str:
+    """The address at which jobs on the hosts reach the daemon."""
+    others = [host.address.rpartition("@")[2] for host in hosts if not is_here(host.name)]
+    if config.host != LOOPBACK or not others:
+        return config.host
+    try:
+        return address(others)
+    except OSError as error:
+        raise DaemonError(
+            f"no address of this machine is known at which {others[0]} could reach it: {error.strerror}",
+            'name it in the configuration: host = "10.0.0.1"',
+        ) from None
+
+
+async def _first_look(hosts: Sequence[Host], settings: HostsConfig) -> dict[str, str]:
+    looker = Looker(settings.launcher, settings.rules.deadline_s, settings.rules.at_once)
+    return await looker.look_at_all(hosts)

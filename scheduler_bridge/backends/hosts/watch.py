@@ -1,0 +1,133 @@
+"""Looks at a daemon's hosts again and again, and tells it which of them do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self, assert_never
+
+from scheduler_bridge.backends.hosts.health import Rules, Verdict, judge
+from scheduler_bridge.backends.hosts.hostfile import Host
+from scheduler_bridge.backends.hosts.looking import Looker
+from scheduler_bridge.live import Standing
+
+_logger = logging.getLogger(__name__)
+
+
+class Wards(Protocol):
+    """Takes nodes out of service, and puts them back."""
+
+    def standing(self, node: str) -> Standing:
+        """How a node stands."""
+
+    def suspect(self, node: str, reason: str) -> None:
+        """Give it no further jobs."""
+
+    def lose(self, node: str, reason: str, *, spare: bool) -> None:
+        """Take it out of service, and end its jobs."""
+
+    def regain(self, node: str) -> None:
+        """Put it back into service."""
+
+
+class Watched(Protocol):
+    """Whose nodes are looked at."""
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """All nodes."""
+
+    @property
+    def health(self) -> Wards:
+        """What takes them out of service."""
+
+    async def changed(self) -> None:
+        """Wait for the next event."""
+
+
+class Watch:
+    """Looks at each node in turn; an async context manager, to be entered where the daemon serves.
+
+    Args:
+        daemon: Whose nodes they are.
+        known: Returns the host that a node is; called when a node is first seen.
+        looker: Looks.
+        rules: How often, and what follows.
+        first: Nodes that have failed already.
+    """
+
+    def __init__(
+        self, daemon: Watched, known: Callable[[str], Host], looker: Looker, rules: Rules, first: Iterable[str] = ()
+    ) -> None:
+        self._daemon = daemon
+        self._known = known
+        self._looker = looker
+        self._rules = rules
+        self._first = frozenset(first)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            (ended,) = await asyncio.gather(self._task, return_exceptions=True)
+            if isinstance(ended, Exception) and error is None:
+                raise ended
+
+    async def _watch(self) -> None:
+        """Look after every node, and notice new ones."""
+        seen = 0
+        spread_s = self._rules.every_s  # so that not all are looked at in the same moment
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                new = self._daemon.nodes[seen:]
+                for number, node in enumerate(new):
+                    failed = int(node in self._first)
+                    delay_s = self._rules.wait_s(failed) if failed else spread_s * (number + 1) / len(new)
+                    tasks.create_task(self._look_after(node, failed, delay_s))
+                seen += len(new)
+                spread_s = 0.0
+                await self._daemon.changed()
+
+    async def _look_after(self, node: str, failed: int, delay_s: float) -> None:
+        host = self._known(node)
+        health = self._daemon.health
+        while True:
+            await asyncio.sleep(delay_s)
+            if health.standing(node) is Standing.AWAY:
+                failed, delay_s = 0, self._rules.every_s
+                continue
+            complaint = await self._looker.look(host)
+            failed, verdict = judge(self._rules, failed, health.standing(node), answered=not complaint)
+            self._act(verdict, node, complaint)
+            delay_s = self._rules.wait_s(failed)
+
+    def _act(self, verdict: Verdict, node: str, complaint: str) -> None:
+        health = self._daemon.health
+        match verdict:
+            case Verdict.NOTHING:
+                return
+            case Verdict.SUSPECT:
+                health.suspect(node, complaint)
+            case Verdict.LOSE | Verdict.END:
+                health.lose(node, complaint, spare=verdict is Verdict.LOSE)
+            case Verdict.REGAIN:
+                health.regain(node)
+            case _:
+                assert_never(verdict)
+        _logger.warning("host %s: %s%s", node, _WORDS[verdict], f": {complaint}" if complaint else "")
+
+
+_WORDS: Final = {
+    Verdict.SUSPECT: "gets no further jobs",
+    Verdict.LOSE: "is out of service",
+    Verdict.END: "is still out of service, and its jobs are ended",
+    Verdict.REGAIN: "is back in service",
+}

@@ -1,0 +1,139 @@
+"""The scheduler on hosts of a file: emulated ones with addresses of their own, reached through a launcher."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.console import Console
+from support.hosts import need_hosts
+
+from scheduler_bridge.live import ControlClient, JobRequest, JobStatus, NodeStatus
+
+pytestmark = pytest.mark.timeout(180)
+
+PROGRAMS = Path(__file__).parent / "programs"
+ALL = ["host1", "host2", "host3", "host4"]
+CONFIG = """
+hosts = "hosts.txt"
+launcher = "/run/emulated-cluster/ssh {host} {command}"
+grace_s = 0.5
+
+[health]
+every_s = 0.5
+deadline_s = 5
+failures = 2
+"""
+
+
+class Cluster(Console):
+    """Hosts and a scheduler that drives them."""
+
+    def __enter__(self) -> Cluster:
+        super().__enter__()
+        (self.folder / "hosts.txt").write_text("".join(f"{host}:1\n" for host in ALL), encoding="utf-8")
+        (self.folder / "malleable.toml").write_text(CONFIG, encoding="utf-8")
+        return self
+
+    def serve(self) -> None:
+        """Start the scheduler, and wait until it is ready."""
+        out = self.folder / "serve.out"
+        out.write_text("", encoding="utf-8")
+        serve = f"exec setsid malleable serve --config {self.folder}/malleable.toml"
+        self.run("sh", "-c", f"{serve} < /dev/null > {out} 2>&1 &")
+        self.until(lambda: "ready: 4 nodes" in out.read_text(encoding="utf-8"), "the scheduler is ready")
+
+    def kill_scheduler(self) -> None:
+        """Kill it with -9: its process has the same number outside only if asked by its mark, so ask inside."""
+        endpoint = json.loads((self.folder / "state" / "endpoint.json").read_text(encoding="utf-8"))
+        self.run("kill", f"-{signal.SIGKILL}", str(endpoint["pid"]))
+        self.until(lambda: self.run("kill", "-0", str(endpoint["pid"]), code=None) != "", "the scheduler is dead")
+
+    @property
+    def client(self) -> ControlClient:
+        """Reaches the scheduler by its socket, which is a file."""
+        return ControlClient(self.folder / "state")
+
+    def submit(self, nodes: int, command: tuple[str, ...], least: int | None = None, *, requeue: bool = False) -> int:
+        """Submit a job; return its number. With ``least`` nodes it is malleable, and ``nodes`` are the most."""
+        request = JobRequest(name=command[0], command=command, nodes=least or nodes, max_nodes=nodes, requeue=requeue,
+                             job_class="malleable" if least else "rigid", walltime_s=600.0)  # fmt: skip
+        return self.client.submit(request)
+
+    def waiting_job(self, nodes: int, *, requeue: bool = False) -> tuple[int, Path]:
+        """Submit a rigid job that ends when the file is there that is returned with its number."""
+        go = self.folder / f"go-{len(list(self.folder.iterdir()))}"
+        wait = f"uname -n; until [ -e {go} ]; do sleep 0.1; done"
+        return self.submit(nodes, ("sh", "-c", wait), requeue=requeue), go
+
+    def until_job(self, number: int, holds: Callable[[JobStatus], bool]) -> JobStatus:
+        """Wait for something about a job; return what the scheduler says of it then."""
+        self.until(lambda: holds(self.client.snapshot().job(number)), f"job {number} is as awaited")
+        return self.client.snapshot().job(number)
+
+    def node(self, name: str) -> NodeStatus:
+        """What the scheduler says of a node."""
+        return next(node for node in self.client.snapshot().nodes if node.name == name)
+
+    def output(self, number: int) -> str:
+        """What a job has written."""
+        return (self.folder / "state" / f"job-{number}.out").read_text(encoding="utf-8")
+
+    def story(self) -> str:
+        outputs = sorted((self.folder / "state").glob("job-*.???"))
+        return "\n".join(path.read_text(errors="replace") for path in (self.folder / "serve.out", *outputs))
+
+    def of_jobs(self) -> str:
+        """The processes of jobs."""
+        return self.run("sh", "-c", "grep -lsz ^MALLEABLE_MARK= /proc/[0-9]*/environ || true")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    need_hosts()
+    with Cluster(tmp_path) as cluster:
+        cluster.serve()
+        yield cluster
+        cluster.run("malleable", "shutdown")
+        assert cluster.of_jobs() == ""
+        kept = {"history.json", "scheduler.db", *(path.name for path in (tmp_path / "state").glob("job-*"))}
+        assert {path.name for path in (tmp_path / "state").iterdir()} == kept
+
+
+def test_a_malleable_job_of_a_batch_grows_and_shrinks_over_hosts_and_counts_right(cluster: Cluster) -> None:
+    rigid, go = cluster.waiting_job(2)
+    uts = cluster.submit(4, (sys.executable, str(PROGRAMS / "uts_again.py"), "2"), least=1)
+    assert cluster.until_job(uts, lambda job: job.ready).nodes == ("host3", "host4")
+    go.touch()
+    cluster.until_job(uts, lambda job: job.grows == 1)
+    assert sorted(cluster.output(rigid).split()) == ["host1", "host2"]
+    wide, go = cluster.waiting_job(3)
+    told = cluster.until_job(uts, lambda job: job.state == "completed")
+    assert (told.grows, told.shrinks) == (1, 1)
+    assert "resizes [('grow', 2), ('shrink', 3)], wrong counts [], on host3" in cluster.output(uts)
+    go.touch()
+    cluster.until_job(wide, lambda job: job.state == "completed")
+    assert sorted(cluster.output(wide).split()) == ["host1", "host2", "host4"]
+
+
+def test_a_host_that_is_gone_loses_its_job_and_comes_back_later(cluster: Cluster) -> None:
+    number, go = cluster.waiting_job(3, requeue=True)
+    cluster.until_job(number, lambda job: job.state == "running" and len(cluster.output(number).split()) == 3)
+    cluster.run("ip", "-n", "host3", "link", "set", "eth0", "down")
+    elsewhere = ("host1", "host2", "host4")
+    cluster.until_job(number, lambda job: job.nodes == elsewhere and job.state == "running")
+    gone = cluster.node("host3")
+    assert (gone.state, gone.reason != "") == ("down", True)
+    cluster.kill_scheduler()
+    cluster.serve()
+    assert cluster.node("host3").state == "down"
+    assert cluster.client.snapshot().job(number).nodes == elsewhere
+    cluster.run("ip", "-n", "host3", "link", "set", "eth0", "up")
+    cluster.until(lambda: cluster.node("host3").state == "idle", "host3 is back")
+    go.touch()
+    cluster.until_job(number, lambda job: job.state == "completed")
+    assert sorted(cluster.output(number).split()) == list(elsewhere)

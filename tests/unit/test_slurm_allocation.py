@@ -149,7 +149,7 @@ def test_the_stand_in_for_ssh_calls_srun_for_the_job_that_the_node_belongs_to(
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         words, kept = done.stdout.splitlines()
         assert words.startswith(f"--jobid={job} --nodelist={node} --nodes=1 --ntasks=1 --overlap")
-        assert words.endswith("/bin/sh -c echo 'a b'")
+        assert words.endswith("/bin/sh -c exec echo 'a b'")
         assert kept == "1"
     stranger = subprocess.run([str(reach.program), "z", "true"], capture_output=True, text=True, check=False)
     assert (stranger.returncode, stranger.stderr) == (255, "z is not a node of this job\n")

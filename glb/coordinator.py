@@ -59,7 +59,7 @@ class Computation(Generic[R]):
         for places in (self.members[:1], self.members[1:]):
             self._settle(places, everywhere(places, joining.join, self.setup, self.members, registered))
         self._ledger.joined(place.id for place in self.members)
-        self._share_cores()
+        self.share_cores()
 
     def start(self, bag: Bag[R]) -> None:
         """Deal the first bags, in the body of the computation's finish."""
@@ -168,7 +168,7 @@ class Computation(Generic[R]):
             raise
         for report in reports:
             self._fold(report)
-        self._share_cores()
+        self.share_cores()
         if self.aborted.is_set():
             # they do not hear of it as members any more
             for place in leavers:
@@ -182,7 +182,7 @@ class Computation(Generic[R]):
         old = self.members
         self._join(new, old)
         self._compare(self._tell(old))
-        self._share_cores()
+        self.share_cores()
         if self.aborted.is_set():
             for place in new:
                 apgas.immediate(place, messages.aborted, self.setup.number)
@@ -201,7 +201,7 @@ class Computation(Generic[R]):
         everywhere(known, messages.readmit, self.setup.number, members)
         self._ledger.joined(place.id for place in known)
         self._compare(self._tell(old))
-        self._share_cores()
+        self.share_cores()
         for place in known:
             apgas.immediate(place, messages.begin, self.setup.number)
 
@@ -220,7 +220,7 @@ class Computation(Generic[R]):
         chosen = self.members if places is None else [place for place in self.members if place in places]
         self.workers.set(count, None if places is None else chosen)
         everywhere(chosen, messages.set_workers, self.setup.number, count)
-        self._share_cores()
+        self.share_cores()
 
     def _settle(self, places: list[apgas.Place], homes: list[affinity.Home]) -> None:
         self._homes |= {place.id: home for place, home in zip(places, homes, strict=True)}
@@ -230,7 +230,7 @@ class Computation(Generic[R]):
         self._used.pop(0, None)
         messages.use_cores(self.setup.number, ())
 
-    def _share_cores(self) -> None:
+    def share_cores(self) -> None:
         """Tell places whose share of their machine's cores has changed."""
         if not self.setup.config.affinity:
             return

@@ -116,6 +116,14 @@ class Elastic(apgas.MalleableHandler):
         if self.user is not None:
             self.user.shrinkAborted(places)
 
+    def orderEnded(self, record: apgas.ResizeRecord) -> None:
+        """Take place 0's share of the cores again if nobody came to whom it had given way."""
+        with self.changing:
+            if record.kind == "grow" and record.outcome != "done" and self.current is not None:
+                self.current.share_cores()
+        if self.user is not None:
+            self.user.orderEnded(record)
+
 
 def _given_up(known: int) -> bool:
     """Return whether the order that is being prepared was aborted; those that wait in line can only be refused."""

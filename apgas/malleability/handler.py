@@ -1,11 +1,15 @@
-"""What a malleable program registers: four methods that are called around every resize."""
+"""What a malleable program registers: the methods that are called around every resize."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from apgas.core.identity import Place
+
+if TYPE_CHECKING:
+    from apgas.core.resize import ResizeRecord
 
 
 class MalleableHandler(ABC):
@@ -73,4 +77,14 @@ class MalleableHandler(ABC):
 
         Args:
             places: Those that ``preShrink`` had chosen.
+        """
+
+    def orderEnded(self, record: ResizeRecord) -> None:  # noqa: B027 - optional; named like its siblings
+        """Take note of how an order has ended, whether it was done, aborted or refused.
+
+        Of a grow that is aborted after ``preGrow`` nothing else is heard. It is called before any method of the next
+        order, which waits for it; what it raises is logged.
+
+        Args:
+            record: The order and its outcome, as in ``apgas.resizes``.
         """

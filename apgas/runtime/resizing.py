@@ -319,6 +319,7 @@ class Resizing:
             # else the outcome says which nodes were released or gained
             self._lost_nodes.clear()
         _log.info("%s %d: %s %s", record.kind, record.n, record.outcome, record.reason)
+        self._tell_handler(self.records[-1])
         if not is_own(record.order):
             self._tell(
                 o.Outcome(
@@ -331,6 +332,19 @@ class Resizing:
                     phases=record.phases,
                 )
             )
+
+    def _tell_handler(self, record: r.ResizeRecord) -> None:
+        """Let the handler know how an order has ended, if it wants to."""
+        handler = self._handler
+        if handler is None or type(handler).orderEnded is MalleableHandler.orderEnded:
+            return
+
+        def tell() -> None:
+            error = self._methods.run(lambda: handler.orderEnded(record))
+            if error is not None:
+                _log.warning("orderEnded raised", exc_info=error)
+
+        self._calls.add(tell)
 
     def _call(self, call: r.CallHandler) -> None:
         """Run a handler method as an activity under a finish of its own."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 import apgas
 import glb
 from apgas.testing.handlers import ReleaseNewest
+from apgas.testing.inprocess import InProcessSpawner
 from apgas.testing.job import Job
 from apgas.testing.pytest_plugin import MakeJob
 from glb import joining, messages
+from glb.coordinator import Computation
 from glb.core.place import PlaceCore
 from glb.testing import Numbers, Total
 
@@ -117,6 +119,38 @@ def test_places_that_were_evacuated_in_vain_go_on(apgas_job: MakeJob) -> None:
     assert job.outcomes == ["aborted", "done"]
     assert handler.aborted == [[3]]
     assert job.resizes[1].places == (2, 3)
+
+
+def test_cores_given_up_for_newcomers_who_do_not_come_are_used_again(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    told = threading.Event()
+
+    class Told(ReleaseNewest):
+        def orderEnded(self, record: apgas.ResizeRecord) -> None:
+            calls.append(record.outcome)
+            told.set()
+
+    class Waiting(Numbers):
+        def process(self, n: int) -> bool:
+            assert told.wait(20)
+            return super().process(n)
+
+    def no_host(*_: object) -> NoReturn:
+        raise RuntimeError("no such host")
+
+    def main() -> None:
+        glb.set_user_handler(Told())
+        glb.compute(Waiting([1], LIMIT), Total, glb.Config(workers=1))
+
+    monkeypatch.setattr(InProcessSpawner, "spawn", no_host)
+    for name in ("give_back_cores", "share_cores"):
+        monkeypatch.setattr(Computation, name, lambda self, name=name: calls.append(name))
+    job = apgas_job(main, places=1)
+    job.grow(1)
+    job.run()
+    assert calls[-3:] == ["give_back_cores", "share_cores", "aborted"]
 
 
 def test_a_handler_is_given_inside_of_a_program() -> None:

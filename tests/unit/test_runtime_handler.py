@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import pytest
 from support.orders import SHORT, SOON_S, Handler, fail, last, program, reasons, wait_for
@@ -12,6 +13,7 @@ from support.orders import SHORT, SOON_S, Handler, fail, last, program, reasons,
 import apgas
 from apgas import Deadlines, async_at, finish, place, places
 from apgas.runtime.executor import MAX_RUNNING
+from apgas.testing.inprocess import InProcessSpawner
 from apgas.testing.job import Job
 from apgas.testing.pytest_plugin import MakeJob
 
@@ -187,3 +189,40 @@ def test_a_wrong_list(apgas_job: MakeJob, chosen: Callable[[], object], reason: 
     assert job.run() == [0, 1]
     assert reasons(job) == [("aborted", reason), ("done", "")]
     assert handler.calls == ["preShrink", *["shrinkAborted"] * undone, "preShrink", "postShrink"]
+
+
+class Told(Handler):
+    """Notes how orders end; the first time it fails at that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[apgas.ResizeRecord] = []
+
+    def orderEnded(self, record: apgas.ResizeRecord) -> None:
+        self.records.append(record)
+        self.calls.append(f"{record.kind} {record.outcome}")
+        if len(self.records) == 1:
+            fail()
+
+
+def no_host(*_: object) -> NoReturn:
+    raise RuntimeError("no such host")
+
+
+def test_the_handler_hears_how_every_order_ended_before_the_next_begins(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main() -> None:
+        apgas.define_malleable_handler(handler)
+        assert (job.grow(1).wait().outcome, job.shrink(2).wait().outcome) == ("aborted", "refused")
+        monkeypatch.undo()
+        assert job.grow(1).wait().outcome == "done"
+        wait_for(lambda: len(handler.records) == 3)
+        assert handler.records == apgas.resizes()
+
+    monkeypatch.setattr(InProcessSpawner, "spawn", no_host)
+    handler = Told()
+    job: Job[None] = apgas_job(main, places=2)
+    job.run()
+    assert handler.calls == ["preGrow", "grow aborted", "shrink refused", "preGrow", "postGrow", "grow done"]
+    assert handler.records[0].reason == "no such host"

@@ -9,7 +9,7 @@ from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.orders import InfeasibleDecisionError
 from scheduler_bridge.core.presets import settings_for
 from scheduler_bridge.core.scheduler import SchedulerCore
-from scheduler_bridge.core.snapshot import JobRow, NodeRow, Snapshot
+from scheduler_bridge.core.snapshot import JobRow, NodeRow, ReservationRow, Snapshot
 from scheduler_bridge.core.state import Settings
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "NodeRow",
     "NodeState",
     "Remembered",
+    "ReservationRow",
     "SchedulerCore",
     "Settings",
     "Snapshot",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 
+from scheduler_bridge.core import bookings
 from scheduler_bridge.core.effects import Effect, WakeAt
 from scheduler_bridge.core.lifecycle import LIVE, JobState
 from scheduler_bridge.core.state import SchedulerState
@@ -11,7 +12,7 @@ from scheduler_bridge.core.state import SchedulerState
 
 def ring(state: SchedulerState, now: float) -> list[Effect]:
     """Do what is due at ``now``: end the jobs over their walltime; allow a pass where a pause or interval is over."""
-    effects: list[Effect] = []
+    effects = bookings.ring(state, now) if state.bookings else []
     while state.deadlines and state.deadlines[0][0] <= now:
         _, job_id = heapq.heappop(state.deadlines)
         job = state.jobs.get(job_id)
@@ -44,13 +45,15 @@ def arm(state: SchedulerState) -> list[Effect]:
     """Ask to be woken at the earliest thing due, unless that was asked for already."""
     if state.armed_s is not None and state.deadlines and state.armed_s <= state.deadlines[0][0]:
         next_pass_s = state.next_pass_s
-        if next_pass_s is None or state.armed_s <= next_pass_s:
+        if (next_pass_s is None or state.armed_s <= next_pass_s) and not state.bookings:
             return []
     while state.deadlines and not _is_live(state, state.deadlines[0][1]):
         heapq.heappop(state.deadlines)
     times = [state.deadlines[0][0]] if state.deadlines else []
     if state.next_pass_s is not None:
         times.append(state.next_pass_s)
+    if state.bookings and (turn_s := bookings.next_turn_s(state)) is not None:
+        times.append(turn_s)
     if not times or (state.armed_s is not None and state.armed_s <= min(times)):
         return []
     state.armed_s = min(times)

@@ -62,4 +62,18 @@ class Refuse(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Effect: TypeAlias = StartJob | SendOrder | KillJob | WakeAt | Refuse
+class KeepNodes(msgspec.Struct, frozen=True, tag=True):
+    """From the start of the reservation on, ``nodes`` are its jobs' only; these replace those named before."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+class RefuseReservation(msgspec.Struct, frozen=True, tag=True):
+    """Nothing comes of a reservation that was asked for."""
+
+    name: str
+    reason: str
+
+
+Effect: TypeAlias = StartJob | SendOrder | KillJob | WakeAt | Refuse | KeepNodes | RefuseReservation

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from scheduler_bridge.model import JobSpec
+from scheduler_bridge.model import AdvanceReservation, JobSpec
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "timeout", "lost"]
 
@@ -116,6 +116,18 @@ class NodeDrained(msgspec.Struct, frozen=True, tag=True):
     node: str
 
 
+class ReservationMade(msgspec.Struct, frozen=True, tag=True):
+    """An operator wants nodes kept for a time to come; it begins and ends by itself then."""
+
+    reservation: AdvanceReservation
+
+
+class ReservationCancelled(msgspec.Struct, frozen=True, tag=True):
+    """The nodes are not to be kept (any more)."""
+
+    name: str
+
+
 class JobWithdrawn(msgspec.Struct, frozen=True, tag=True):
     """The waiting job is not to be considered: it is forgotten, until it may be submitted again."""
 
@@ -156,6 +168,8 @@ Event: TypeAlias = (
     | NodeUp
     | NodeDown
     | NodeDrained
+    | ReservationMade
+    | ReservationCancelled
     | JobWithdrawn
     | JobMoved
     | CancelJob

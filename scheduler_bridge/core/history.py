@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
+from scheduler_bridge.core import partitions
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.model import Reason, Reservation
@@ -111,7 +112,7 @@ class Histories:
         It is the same as long as the same job's reservation at the same time stands in the way, and there are enough
         free nodes, or not, as before: the text, in which the number of free nodes may change, is made only then.
         """
-        view, claims = None, dict[int, tuple[Claim, ...]]()
+        explain, claims = None, dict[int, tuple[Claim, ...]]()
         # Where all are remembered, those far back in a long queue would cost more than all else that is decided.
         near = islice(state.queue, _NEAR_JOBS) if self.remembered == "all" else state.queue
         for job_id in self._among(near):
@@ -121,11 +122,11 @@ class Histories:
             if self._waits.get(job_id) == why:
                 continue
             self._waits[job_id] = why
-            view = view or state.view()
+            explain = explain or partitions.explainer(state, policy, now)
             if reservation is not None and reservation.job_id not in claims:
                 claims[reservation.job_id] = counts_on(state, reservation)
             found = claims[reservation.job_id] if reservation is not None else ()
-            self._add(job_id, Moment(now, 0, f"waits: {policy.why_waiting(view, spec, reservation)}", found))
+            self._add(job_id, Moment(now, 0, f"waits: {explain(spec, reservation)}", found))
 
     def _among(self, job_ids: Iterable[int]) -> Iterable[int]:
         """Those of ``job_ids`` that are remembered."""
@@ -161,7 +162,7 @@ def explain(state: SchedulerState, policy: Policy, histories: Histories, job_id:
     text, reservation, claims = str(job.note), None, tuple[Claim, ...]()
     if job.state is JobState.QUEUED:
         reservation = state.reservation_of(job_id)
-        text = policy.why_waiting(state.view(), job.spec, reservation)
+        text = partitions.explainer(state, policy, now)(job.spec, reservation)
         claims = counts_on(state, reservation) if reservation is not None else ()
     own = reservation is not None and reservation.job_id == job_id
     start_s = reservation.start_s if reservation is not None and own else None

@@ -47,6 +47,7 @@ def check_all(state: SchedulerState) -> None:
     held = sum([len(job.allotment) for job in state.active.values()])
     if held != state.pool.held + state.pool.extra:
         raise InvariantError(f"jobs hold {held} nodes, the pool says {state.pool.held} and {state.pool.extra} again")
+    _check_bookings(state)
     met = 0
     for stack in state.sharing.stacks:
         if stack.ranks & met:
@@ -55,6 +56,17 @@ def check_all(state: SchedulerState) -> None:
     for job in state.active.values():
         if found := _share_contradiction(state, job):
             raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
+
+
+def _check_bookings(state: SchedulerState) -> None:
+    kept = list(state.bookings.values())
+    for number, booking in enumerate(kept):
+        for other in kept[:number]:
+            if booking.ranks & other.ranks and booking.spec.meets(other.spec):
+                raise InvariantError(f"{booking.spec.name} and {other.spec.name} keep the same node")
+        for job_id in booking.inside & state.active.keys():
+            if state.active[job_id].allotment.ranks & ~booking.ranks & ~state.pool.down_ranks:
+                raise InvariantError(f"job {job_id} is on other nodes than those of {booking.spec.name}")
 
 
 def _check_job(state: SchedulerState, job: TrackedJob) -> None:

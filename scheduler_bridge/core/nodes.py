@@ -45,6 +45,8 @@ class NodePool:
         self._down_count = 0
         self._shared = 0
         self._extra = 0
+        self._within: int | None = None
+        self._first = 0
 
     @property
     def names(self) -> Sequence[str]:
@@ -54,7 +56,22 @@ class NodePool:
     @property
     def free(self) -> int:
         """How many nodes can be taken."""
-        return self._free_count
+        return self._free_count if self._within is None else (self._free & self._within).bit_count()
+
+    @property
+    def all_free_ranks(self) -> int:
+        """The ranks of all free nodes, whether they can be taken now or not."""
+        return self._free
+
+    @property
+    def free_ranks(self) -> int:
+        """The ranks of the nodes that can be taken."""
+        return self._free if self._within is None else self._free & self._within
+
+    @property
+    def down_ranks(self) -> int:
+        """The ranks of the nodes that are out of service."""
+        return self._down
 
     @property
     def in_service(self) -> int:
@@ -144,15 +161,22 @@ class NodePool:
             return "a node is nowhere"
         return ""
 
+    def confine(self, within: int | None, first: int = 0) -> None:
+        """Let only these nodes be taken until further notice, those of ``first`` before others; None: any."""
+        self._within, self._first = within, first
+
     def take(self, job_id: int, count: int) -> int:
         """Give the ``count`` first free nodes to a job; returns their ranks.
 
         Raises:
             RuntimeError: There are not as many.
         """
-        if count > self._free_count:
-            raise RuntimeError(f"job {job_id} is to get {count} nodes, {self._free_count} are free")
-        taken = lowest(self._free, count)
+        if count > self.free:
+            raise RuntimeError(f"job {job_id} is to get {count} nodes, {self.free} are free")
+        free = self.free_ranks
+        preferred = free & self._first
+        taken = lowest(preferred, min(count, preferred.bit_count())) if preferred else 0
+        taken |= lowest(free ^ preferred, count - taken.bit_count())
         self._free ^= taken
         self._holds[job_id] = self._holds.get(job_id, 0) | taken
         self._free_count -= count

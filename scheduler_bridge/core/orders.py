@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from scheduler_bridge.core import on_sharing
+from scheduler_bridge.core import bookings, on_sharing
 from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
 from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
@@ -119,10 +119,13 @@ def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
         job = state.jobs[job_id]
         if job.order is not None and job.order.kind == "grow":
             continue  # the pass itself has granted it
+        if state.bookings:
+            state.pool.confine(bookings.allowed(state, job))
         count = min(delta, state.pool.free, job.max_nodes - len(job.allotment))
-        if state.queue or count <= 0 or not job.view().resizable(now):
+        if count <= 0 or bookings.has_rivals(state, job) or not job.view().resizable(now):
             effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
         else:
             effects += send_grow(state, job, count, "the job asked for them")
     state.wishes.clear()
+    state.pool.confine(None)
     return effects

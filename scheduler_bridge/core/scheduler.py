@@ -8,6 +8,7 @@ from typing import assert_never
 
 from scheduler_bridge.core import (
     alarms,
+    bookings,
     history,
     invariants,
     on_jobs,
@@ -15,6 +16,7 @@ from scheduler_bridge.core import (
     on_resizes,
     on_sharing,
     orders,
+    partitions,
     snapshot,
 )
 from scheduler_bridge.core.effects import Effect
@@ -35,6 +37,8 @@ from scheduler_bridge.core.events import (
     NodesLost,
     NodeUp,
     Outcome,
+    ReservationCancelled,
+    ReservationMade,
     ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
@@ -185,7 +189,10 @@ class SchedulerCore:
             self._histories.note(state, now)
         if state.changed:
             state.changed = False
-            effects += orders.carry_out(state, self._policy.decide(state.view(), now), now)
+            if state.bookings:
+                effects += partitions.decide(state, self._policy, now)
+            else:
+                effects += orders.carry_out(state, self._policy.decide(state.view(), now), now)
             effects += orders.grant_wishes(state, now)
             alarms.passed(state, now)
             if remembers:
@@ -209,6 +216,11 @@ class SchedulerCore:
                 return on_resizes.lost(self._state, event, now)
             case NodeUp() | NodeDown() | NodeDrained():
                 return on_nodes.apply(self._state, event)
+            case ReservationMade():
+                return bookings.make(self._state, event.reservation, now)
+            case ReservationCancelled():
+                bookings.cancel(self._state, event.name)
+                return []
             case WakeUp():
                 self._state.armed_s = None  # whoever woke us early has forgotten the time asked for
                 return []
@@ -249,7 +261,8 @@ class SchedulerCore:
         job = self._state.jobs[job_id]
         text = str(job.note)
         if job.state is JobState.QUEUED:
-            text = self._policy.why_waiting(self._state.view(), job.spec, self._state.reservation_of(job_id))
+            why = partitions.explainer(self._state, self._policy, self._now)
+            text = why(job.spec, self._state.reservation_of(job_id))
         return f"job {job_id} is {job.state}: {text}"
 
     def explanation(self, job_id: int) -> Explanation:

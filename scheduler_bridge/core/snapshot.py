@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler_bridge.core import bookings, partitions
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import PendingOrder
-from scheduler_bridge.model import JobSpec, Reservation
+from scheduler_bridge.model import AdvanceReservation, Allotment, JobSpec, Reservation
 from scheduler_bridge.policies import Policy
 
 
@@ -59,19 +60,33 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationRow:
+    """An advance reservation that is not over: the nodes kept for it, whether it has begun, and its jobs, by id."""
+
+    spec: AdvanceReservation
+    nodes: tuple[str, ...]
+    started: bool
+    jobs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole scheduler at ``now_s``; jobs in the order of their submission, nodes in their own order."""
+    """The whole scheduler at ``now_s``; jobs in the order of their submission, nodes in their own order.
+
+    ``reservation`` is what the policy has promised to the first job that waits, ``advance`` what operators keep.
+    """
 
     now_s: float
     policy: str
     jobs: tuple[JobRow, ...]
     nodes: tuple[NodeRow, ...]
     reservation: Reservation | None
+    advance: tuple[ReservationRow, ...] = ()
 
 
 def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
     """Take a picture of ``state``."""
-    view = state.view()
+    why = partitions.explainer(state, policy, now)
     jobs = []
     for job in state.jobs.values():
         waits = job.state is JobState.QUEUED
@@ -87,7 +102,7 @@ def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
                 start_s=job.started_s,
                 end_s=job.ended_s,
                 outcome=job.outcome,
-                reason=policy.why_waiting(view, job.spec, reservation) if waits else str(job.note),
+                reason=why(job.spec, reservation) if waits else str(job.note),
                 expected_start_s=reservation.start_s if reservation is not None and reserved else None,
                 expected_end_s=job.expected_end_s if job.spec.job_id in state.active else None,
                 grows=job.grows,
@@ -101,4 +116,26 @@ def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
     nodes = tuple(
         NodeRow(node, state.pool.state(node, owners), owners.get(node), node in releasing) for node in state.pool.names
     )
-    return Snapshot(now, policy.name, tuple(jobs), nodes, next(iter(state.reservations.values()), None))
+    return Snapshot(
+        now, policy.name, tuple(jobs), nodes, next(iter(state.reservations.values()), None), _advance(state)
+    )
+
+
+def _advance(state: SchedulerState) -> tuple[ReservationRow, ...]:
+    """The reservations, the next one first."""
+    if not state.bookings:
+        return ()
+    jobs: dict[str, list[int]] = {
+        name: [job_id for job_id in state.active if job_id in booking.inside]
+        for name, booking in state.bookings.items()
+    }
+    for job_id, job in state.queue.items():
+        if (booking := bookings.of(state, job.spec)) is not None:
+            jobs[booking.spec.name].append(job_id)
+    rows = [
+        ReservationRow(
+            booking.spec, state.pool.name(Allotment((booking.ranks,))), booking.started, tuple(sorted(jobs[name]))
+        )
+        for name, booking in state.bookings.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.spec.start_s, row.spec.name)))

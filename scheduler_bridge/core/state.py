@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from scheduler_bridge.core import on_sharing
+from scheduler_bridge.core.bookings import Booking
 from scheduler_bridge.core.effects import Effect, KillJob
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import JobState, Step
@@ -72,6 +73,7 @@ class SchedulerState:
         queue: The waiting ones, in the order of their places: as submitted, unless they were moved.
         active: Those that hold nodes, in the order of their starts.
         reservations: Made in the last pass, by job, in the order in which the policy named them.
+        bookings: The advance reservations that are not over, by name.
         past_use: Per user, the used parts of the walltimes of the last jobs.
         accuracy: Per user, their mean.
         next_order: Number of the next order.
@@ -95,6 +97,7 @@ class SchedulerState:
     queue: dict[int, TrackedJob] = field(default_factory=dict)
     active: dict[int, TrackedJob] = field(default_factory=dict)
     reservations: dict[int, Reservation] = field(default_factory=dict)
+    bookings: dict[str, Booking] = field(default_factory=dict)
     past_use: dict[str, deque[float]] = field(default_factory=dict)
     accuracy: dict[str, float] = field(default_factory=dict)
     next_order: int = 1

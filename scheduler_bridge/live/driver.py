@@ -313,6 +313,10 @@ class Driver:
             case fx.KillJob(job_id=job_id, reason=reason):
                 _logger.info("job %d is ended: %s", job_id, reason)
                 self.executor.end(job_id)
+            case fx.KeepNodes(name=name, nodes=kept):
+                _logger.info("reservation %s keeps %s", name, ", ".join(kept))
+            case fx.RefuseReservation(name=name, reason=reason):
+                _logger.info("reservation %s is refused: %s", name, reason)
             case fx.WakeAt(time_s=time_s):
                 self._wake_at(time_s)
             case fx.Refuse(job_id=job_id, reason=reason):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler_bridge.model import wording
+from scheduler_bridge.model.advance import AdvanceReservation, InvalidReservationError
 from scheduler_bridge.model.allotment import Allotment
 from scheduler_bridge.model.because import Because, Reason
 from scheduler_bridge.model.cluster import ClusterView, Key, RunningJob
@@ -11,10 +12,12 @@ from scheduler_bridge.model.line import Line, Need
 from scheduler_bridge.model.reservation import Reservation
 
 __all__ = [
+    "AdvanceReservation",
     "Allotment",
     "Because",
     "ClusterView",
     "InvalidJobError",
+    "InvalidReservationError",
     "JobClass",
     "JobSpec",
     "Key",

@@ -31,6 +31,7 @@ class JobSpec:
         command: What to run; may be empty in simulations.
         rho: How far the job's speedup stays behind its nodes, as the scheduler believes: n nodes do the work of one
             n^(1 - rho) times as fast. 0 is linear [MEBF, section 2.2].
+        reservation: The advance reservation on whose nodes it is to run; empty: none.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -47,6 +48,7 @@ class JobSpec:
     submit_s: float
     command: tuple[str, ...] = ()
     rho: float = 0.0
+    reservation: str = ""
 
     def __post_init__(self) -> None:
         for problem, culprit in (

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
+from scheduler_bridge.core.effects import (
+    Effect,
+    KeepNodes,
+    KillJob,
+    Refuse,
+    RefuseReservation,
+    SendOrder,
+    StartJob,
+    WakeAt,
+)
 from scheduler_bridge.core.events import (
     Event,
     GrowCompleted,
@@ -21,6 +30,7 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
 )
 from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim.keeping import Keeping
 
 _Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed
 
@@ -47,16 +57,22 @@ class Auditor:
         nodes: The cluster's nodes.
         cores_per_node: Cores of each.
         jobs_per_node: How many jobs the policy declares to let share one.
+        scaled: Walltimes are predicted for the size at which a job starts.
     """
 
     nodes: Sequence[str]
     cores_per_node: int = 1
     jobs_per_node: int = 1
+    scaled: bool = False
     _uses: dict[str, dict[int, int]] = field(default_factory=dict)
     _down: set[str] = field(default_factory=set)
     _waiting: dict[int, JobSpec] = field(default_factory=dict)
     _accounts: dict[int, _Account] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
+    _keeping: Keeping = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keeping = Keeping(self.scaled)
 
     def __call__(self, now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
         """Book one batch.
@@ -64,11 +80,13 @@ class Auditor:
         Raises:
             AuditError: A core was given twice, a node has more jobs than the policy declares, a size is out of bounds,
                 a job was started twice or unasked, or an order went to a job that is not ready, is busy, or is ending.
+            NotKeptError: A job is placed on nodes that are reserved for others.
         """
         for event in sorted(events, key=lambda event: not isinstance(event, JobEnded)):
             self._book_event(event)
         for effect in effects:
             self._book_effect(effect, f"at {now} s, {effect}")
+        self._keeping.book(now, events, effects)
 
     def _book_event(self, event: Event) -> None:
         match event:
@@ -130,7 +148,7 @@ class Auditor:
                 self._accounts[effect.job_id].ending = True
             case Refuse():
                 self._waiting.pop(effect.job_id, None)
-            case WakeAt():
+            case WakeAt() | KeepNodes() | RefuseReservation():
                 pass
             case _:
                 assert_never(effect)

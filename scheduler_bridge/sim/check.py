@@ -67,7 +67,8 @@ def check_policy(
 
     Always: every pass is feasible, deterministic, the same for renamed jobs and shifted times, independent of earlier
     passes, and gives its reasons; no node is given twice, no size out of bounds, no job started twice, no order to a
-    job that is busy, ending or not ready; passes at one instant come to an end; a second run gives the same records.
+    job that is busy, ending or not ready; nobody is placed on nodes of an advance reservation who could stay into it;
+    passes at one instant come to an end; a second run gives the same records.
 
     Args:
         make_policy: Makes a fresh policy.
@@ -88,7 +89,12 @@ def check_policy(
         AuditError: A check failed; the text says which, where and when.
     """
     watcher = _Watcher(make_policy(), conserves, need, protects if scenario.is_exact else "nothing")
-    auditor = Auditor(scenario.node_names, scenario.settings.cores_per_node, watcher.jobs_per_node)
+    auditor = Auditor(
+        scenario.node_names,
+        scenario.settings.cores_per_node,
+        watcher.jobs_per_node,
+        scenario.settings.walltime == "scaled",
+    )
     engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
     result = engine.run(scenario.jobs, scenario.disturbances)
     watcher.check_memory(make_policy())
@@ -184,9 +190,7 @@ class _Watcher:
         now = _snap(now)
         expected = [_moved_decision(decision) for decision in self._policy.decide(plain, now)]
         found = self._policy.decide(_moved(view, _SHIFT_S, rename=True), now + _SHIFT_S)
-        found = [
-            decision if isinstance(decision, Reserve) else structs.replace(decision, reason="") for decision in found
-        ]
+        expected, found = ([_plain(decision, view) for decision in decisions] for decisions in (expected, found))
         if found != expected:
             raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")
 
@@ -338,6 +342,14 @@ def _renamed(job_id: int) -> int:
 
 def _renamed_user(user: str) -> str:
     return f"not {user}"
+
+
+def _plain(decision: Decision, view: ClusterView) -> Decision:
+    """Without its words, and without what rounding does to sums of predicted walltimes, which are on no grid."""
+    if isinstance(decision, Reserve):
+        reservation = decision.reservation
+        return Reserve(replace(reservation, start_s=round(reservation.start_s, 3))) if view.scaled else decision
+    return structs.replace(decision, reason="")
 
 
 def _moved_decision(decision: Decision) -> Decision:

@@ -11,7 +11,16 @@ from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
-from scheduler_bridge.core.effects import Effect, KillJob, Refuse, SendOrder, StartJob, WakeAt
+from scheduler_bridge.core.effects import (
+    Effect,
+    KeepNodes,
+    KillJob,
+    Refuse,
+    RefuseReservation,
+    SendOrder,
+    StartJob,
+    WakeAt,
+)
 from scheduler_bridge.core.events import (
     Event,
     EvolvingRequest,
@@ -316,6 +325,8 @@ class Engine:
                 self._push(self._now + run.sim.kill_delay_s, JobEnded(effect.job_id, "failed", "killed"), run)
             case WakeAt():
                 self._push(effect.time_s, WakeUp())
+            case KeepNodes() | RefuseReservation():
+                pass
             case Refuse():
                 if effect.job_id not in self._runs:
                     self._records[effect.job_id].refused = True

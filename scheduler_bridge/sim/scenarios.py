@@ -5,8 +5,16 @@ from __future__ import annotations
 import random
 
 from scheduler_bridge.core import Settings
-from scheduler_bridge.core.events import CancelJob, Event, EvolvingRequest, NodeDown, NodeUp
-from scheduler_bridge.model import JobClass, JobSpec
+from scheduler_bridge.core.events import (
+    CancelJob,
+    Event,
+    EvolvingRequest,
+    NodeDown,
+    NodeUp,
+    ReservationCancelled,
+    ReservationMade,
+)
+from scheduler_bridge.model import AdvanceReservation, JobClass, JobSpec
 from scheduler_bridge.sim.check import Scenario
 from scheduler_bridge.sim.models import SimJob
 
@@ -19,7 +27,7 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
 
     Some jobs end before their walltime, some after it; some never take orders. Unless ``exact``, starts, resizes and
     ends take time, resizes fail or are put off, jobs are cancelled and ask for nodes or offer some, and nodes go out of
-    service; all nodes are back at the end.
+    service; all nodes are back at the end. Nodes are reserved, by number or name, and some reservations are cancelled.
 
     Args:
         seed: Determines everything.
@@ -35,6 +43,7 @@ def random_scenario(seed: int, *, exact: bool = False) -> Scenario:
         (float(rng.randint(_LAST_SUBMIT_S + 1, _LAST_DISTURBANCE_S)), _disturbance(rng, nodes, len(jobs)))
         for _ in range(rng.randint(0, 5))
     ]
+    happens += _reservations(random.Random(f"{seed} reservations"), nodes)
     happens += [(_LAST_DISTURBANCE_S + 1.0, NodeUp(f"n{index:04d}")) for index in range(nodes)]
     settings = Settings(
         pass_interval_s=rng.choice([None, 5.0]),
@@ -65,6 +74,9 @@ def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> SimJo
         walltime_s=walltime_s,
         submit_s=submit_s,
         rho=rng.choice([0.0, 0.1, 0.3]),
+        reservation=""
+        if exact
+        else random.Random(f"{job_id} {submit_s} {walltime_s}").choice(["", "", "", "r0", "r1"]),
     )
     if exact:
         return SimJob(spec, runtime_s, ready_delay_s=rng.choice([0.0, 0.0, None]))
@@ -81,6 +93,28 @@ def _job(rng: random.Random, job_id: int, largest: int, *, exact: bool) -> SimJo
         own_choice=rng.random() < 0.5,
         kill_delay_s=_rarely(rng),
     )
+
+
+def _reservations(rng: random.Random, nodes: int) -> list[tuple[float, Event]]:
+    """None to three reservations, which may follow each other or ask for too much."""
+    happens: list[tuple[float, Event]] = []
+    for number in range(rng.choice([0, 0, 1, 2, 3])):
+        made_s = float(rng.randint(0, _LAST_SUBMIT_S))
+        start_s = made_s + rng.choice([0, rng.randint(1, 120)])
+        named = tuple(f"n{index:04d}" for index in sorted(rng.sample(range(nodes), rng.randint(1, nodes))))
+        reservation = AdvanceReservation(
+            name=f"r{number}",
+            start_s=start_s,
+            end_s=start_s + rng.randint(1, 100),
+            nodes=len(named),
+            named=named if rng.random() < 0.4 else (),
+            users=rng.choice([(), ("a",), ("a", "b")]),
+            jobs=(rng.randrange(12),) if rng.random() < 0.2 else (),
+        )
+        happens.append((made_s, ReservationMade(reservation)))
+        if rng.random() < 0.2:
+            happens.append((made_s + rng.randint(0, 150), ReservationCancelled(reservation.name)))
+    return happens
 
 
 def _rarely(rng: random.Random) -> float:

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
-from scheduler_bridge.core.events import CancelJob, Event, EvolvingRequest, NodeDown, NodeUp
-from scheduler_bridge.model import JobSpec
+from scheduler_bridge.core.events import (
+    CancelJob,
+    Event,
+    EvolvingRequest,
+    NodeDown,
+    NodeUp,
+    ReservationCancelled,
+    ReservationMade,
+)
+from scheduler_bridge.model import AdvanceReservation, JobSpec
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
 from scheduler_bridge.sim import Scenario, SimJob, check_policy
 
@@ -36,7 +44,7 @@ RARELY = st.sampled_from([0, 0, 0, 2, 7])
 
 
 @st.composite
-def specs(draw: st.DrawFn, job_id: int, largest: int) -> JobSpec:
+def specs(draw: st.DrawFn, job_id: int, largest: int, reservation: str = "") -> JobSpec:
     job_class: Literal["rigid", "malleable"] = draw(st.sampled_from(["rigid", "malleable", "malleable"]))
     low = draw(st.integers(1, largest))
     nodes = low if job_class == "rigid" else draw(st.integers(low, largest))
@@ -44,7 +52,25 @@ def specs(draw: st.DrawFn, job_id: int, largest: int) -> JobSpec:
     walltime_s, submit_s = draw(st.integers(1, 80)), draw(WHOLE)
     user, rho = draw(st.sampled_from("uv")), draw(st.sampled_from([0.0, 0.1, 0.3]))
     name = f"j{job_id}"
-    return JobSpec(job_id, name, user, job_class, nodes, low, high, float(walltime_s), float(submit_s), rho=rho)
+    times = float(walltime_s), float(submit_s)
+    return JobSpec(job_id, name, user, job_class, nodes, low, high, *times, rho=rho, reservation=reservation)
+
+
+@st.composite
+def reservations(draw: st.DrawFn, nodes: int) -> list[tuple[float, Event]]:
+    """Up to two, of which some are cancelled and some ask for too much."""
+    happens: list[tuple[float, Event]] = []
+    for name in ("r", "s")[: draw(st.integers(0, 2))]:
+        made_s, start_s = draw(WHOLE), draw(st.integers(0, 150))
+        named = draw(st.lists(st.sampled_from([f"n{index:04d}" for index in range(nodes)]), min_size=1, unique=True))
+        users = draw(st.sampled_from([(), ("u",)]))
+        ends_s = float(start_s + draw(st.integers(1, 100)))
+        wanted = tuple(named) if draw(st.booleans()) else ()
+        reservation = AdvanceReservation(name, float(start_s), ends_s, len(named), wanted, users)
+        happens.append((float(made_s), ReservationMade(reservation)))
+        if draw(st.integers(0, 3)) == 0:
+            happens.append((float(made_s + draw(WHOLE)), ReservationCancelled(name)))
+    return happens
 
 
 @st.composite
@@ -65,7 +91,7 @@ def rough(draw: st.DrawFn) -> Scenario:
     nodes = draw(st.integers(1, 8))
     jobs = []
     for job_id in range(draw(st.integers(1, 10))):
-        spec = draw(specs(job_id, nodes))
+        spec = draw(specs(job_id, nodes, draw(st.sampled_from(["", "", "r", "s"]))))
         jobs.append(
             SimJob(
                 spec,
@@ -100,7 +126,7 @@ def rough(draw: st.DrawFn) -> Scenario:
         cores_per_node=draw(CORES),
         walltime=draw(st.sampled_from(["fixed", "fixed", "scaled"])),
     )
-    return Scenario(nodes, tuple(jobs), (*happens, *back), parameters)
+    return Scenario(nodes, tuple(jobs), (*draw(reservations(nodes)), *happens, *back), parameters)
 
 
 VARIANTS: list[tuple[str, dict[str, object]]] = [

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import pytest
 from msgspec import structs
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.events import CancelJob, EvolvingRequest, MalleableEnded, NodeDown, NodeUp
+from scheduler_bridge.core import bookings
+from scheduler_bridge.core.events import (
+    CancelJob,
+    EvolvingRequest,
+    MalleableEnded,
+    NodeDown,
+    NodeUp,
+    ReservationCancelled,
+    ReservationMade,
+)
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Start
 from scheduler_bridge.sim import AuditError, Scenario, SimJob, check_policy, random_scenario
+from scheduler_bridge.sim.keeping import NotKeptError
 
 
 def rigid(job_id: int, nodes: int, runtime_s: float) -> SimJob:
@@ -203,4 +213,18 @@ def test_random_scenarios_are_given_by_their_seed_and_contain_what_they_promise(
         assert len({getattr(job, behaviour) for job in jobs}) > 1, behaviour
     assert {job.spec.job_class for job in jobs} == {"rigid", "malleable"}
     happens = {type(event) for scenario in scenarios for _, event in scenario.disturbances}
-    assert happens == {NodeDown, NodeUp, CancelJob, EvolvingRequest}
+    assert happens == {NodeDown, NodeUp, CancelJob, EvolvingRequest, ReservationMade, ReservationCancelled}
+
+
+@pytest.mark.parametrize("forgets", ["barred", "of"])
+def test_nodes_that_are_given_to_others_than_they_are_kept_for_are_noticed(
+    forgets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bookings, forgets, lambda *_: 0 if forgets == "barred" else None)
+    with pytest.raises(NotKeptError):
+        check_all(range(100))
+
+
+def check_all(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        check_policy(lambda: policies.get("easy"), random_scenario(seed))

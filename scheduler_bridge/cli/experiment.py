@@ -6,22 +6,22 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final
 
 import typer
 from rich import box
 from rich.table import Table
 
 from scheduler_bridge.cli import sweeps
+from scheduler_bridge.cli.asked import NOT_AGAIN, Asked, Scale
 from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.experiments.rows import Form
 
 ENV_DATA: Final = "MALLEABLE_DATA"
-Scale: TypeAlias = Literal["tiny", "small", "full"]
+ENV_PLACES: Final = "MALLEABLE_PLACES"
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
-_ONCE: Final = (None, False, False)
-"""Nothing is repeated, and it is not only reported."""
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +40,16 @@ def experiment(
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write tables, figures and a page; what was interrupted goes on."),
+    ] = None,
+    places: Annotated[
+        int | None,
+        typer.Option(
+            "--places", min=1, metavar="N", envvar=ENV_PLACES, help="Processes that simulate.", show_default="the cores"
+        ),
+    ] = None,
+    rows: Annotated[
+        Form | None,
+        typer.Option("--rows", help="Form of the file of simulations.", show_default="parquet where pyarrow is"),
     ] = None,
     repeat_lagged: Annotated[
         float | None,
@@ -75,10 +85,10 @@ def experiment(
     chosen = EXPERIMENTS[name]
     if scale == "tiny" and not chosen.tiny:
         raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
-    how = (repeat_lagged, repeat_failed, report_only)
-    if name != "real-runs" and how != _ONCE:
+    runs_again = (repeat_lagged, repeat_failed, report_only)
+    if name != "real-runs" and runs_again != NOT_AGAIN:
         raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
-    outcome = _real(scale, data, out, how) if name == "real-runs" else chosen.run(scale, data, out)
+    outcome = chosen.run(Asked(scale, data, out, places, rows, runs_again))
     if as_json:
         print_json(_plain(outcome))
     else:
@@ -94,29 +104,31 @@ def experiment(
         raise typer.Exit(1)
 
 
-def _real(scale: Scale, data: Path | None, out: Path | None, how: tuple[float | None, bool, bool] = _ONCE) -> Any:
+def _real(asked: Asked) -> Any:
     from scheduler_bridge.cli.real_runs import run
     from scheduler_bridge.experiments.own_runs.runner import Again
 
-    if out is None:
+    if asked.out is None:
         raise CliError(
             "real-runs needs a folder for the records of its runs", "it takes long, and goes on there", "give --out DIR"
         )
-    repeat_lagged, repeat_failed, report_only = how
-    return run(out, scale, data, Again(repeat_lagged, repeat_failed), report_only=report_only)
+    repeat_lagged, repeat_failed, report_only = asked.again
+    return run(asked.out, asked.scale, asked.data, Again(repeat_lagged, repeat_failed), report_only=report_only)
 
 
-def _replayed(scale: Scale, data: Path | None, _out: Path | None) -> Any:
+def _replayed(asked: Asked) -> Any:
     from scheduler_bridge.experiments.real_runs import BadReferenceError
     from scheduler_bridge.experiments.real_runs.experiment import run
 
-    if data is None:
+    if asked.data is None:
         raise CliError(
             "real-runs-simulated needs the reference data", f"neither --data nor {ENV_DATA} is given", "give --data DIR"
         )
     try:
         return run(
-            data, "full" if scale == "full" else "small", lambda what: typer.echo(f"simulating {what}", err=True)
+            asked.data,
+            "full" if asked.scale == "full" else "small",
+            lambda what: typer.echo(f"simulating {what}", err=True),
         )
     except BadReferenceError as error:
         raise CliError(str(error), "the published data have this file", "give --data DIR") from None
@@ -169,14 +181,14 @@ class Entry:
 
     Attributes:
         summary: What it does, in one line.
-        run: Runs it at a scale, with the folder of data and the one for what it keeps; either may be None.
+        run: Runs what is asked for.
         tiny: Whether it has the scale tiny.
         must_pass: Whether the command fails where its outcome has not passed.
         tables: So many of its tables are shown.
     """
 
     summary: str
-    run: Callable[[Scale, Path | None, Path | None], Any]
+    run: Callable[[Asked], Any]
     tiny: bool = False
     must_pass: bool = False
     tables: int = 3

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,44 +15,79 @@ import typer
 from scheduler_bridge.cli.errors import CliError
 
 if TYPE_CHECKING:
+    from scheduler_bridge.cli.asked import Asked
     from scheduler_bridge.experiments.outcome import Outcome
-    from scheduler_bridge.experiments.sweep import Standing, Told
+    from scheduler_bridge.experiments.sweep import Standing, Sweeping, Told
 
 _QUIET_S: Final = 10.0
 """Where nobody watches a bar, a line says this often how far it is."""
 _MINUTE_S: Final = 60
+_RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+"""One of them is in the environment of a process that mpiexec has started."""
 
 
-def real_workloads(scale: str, data: Path | None, out: Path | None) -> Outcome:
+def real_workloads(asked: Asked) -> Outcome:
     """Run the experiment of the 2025 paper."""
     from scheduler_bridge.experiments.real_workloads.experiment import run
 
-    with _told(out) as told:
-        return run(data, "full" if scale == "full" else "small", out, told)
+    return swept(asked, lambda how: run(asked.data, how))
 
 
-def penalty(scale: str, _data: Path | None, out: Path | None) -> Outcome:
+def penalty(asked: Asked) -> Outcome:
     """Run the experiment of the 2016 paper."""
     from scheduler_bridge.experiments.penalty.experiment import run
 
-    with _told(out) as told:
-        return run("full" if scale == "full" else "small", out, told)
+    return swept(asked, run)
 
 
-def mebf(scale: str, _data: Path | None, out: Path | None) -> Outcome:
+def mebf(asked: Asked) -> Outcome:
     """Run the experiment of the MEBF paper."""
     from scheduler_bridge.experiments.mebf.experiment import run
 
-    with _told(out) as told:
-        return run("full" if scale == "full" else "small", out, told)
+    return swept(asked, run)
 
 
-def sd_policy(scale: str, data: Path | None, out: Path | None) -> Outcome:
+def sd_policy(asked: Asked) -> Outcome:
     """Run the experiment of the 2019 paper."""
     from scheduler_bridge.experiments.sd_policy.experiment import run
 
-    with _told(out) as told:
-        return run(data, "full" if scale == "full" else "small", out, told)
+    return swept(asked, lambda how: run(asked.data, how))
+
+
+def swept(asked: Asked, run: Callable[[Sweeping], Outcome]) -> Outcome:
+    """Run an experiment whose simulations are a sweep, on the places that are asked for.
+
+    One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
+    it has started, and a scheduler may send more.
+
+    Raises:
+        CliError: A file cannot be read or written, or holds something else; or MPI is missing.
+        Exit: It was interrupted.
+    """
+    from scheduler_bridge.experiments.sweep import Sweeping
+
+    def main() -> Outcome:
+        with _told(asked.out) as told:
+            return run(Sweeping("full" if asked.scale == "full" else "small", asked.out, told, asked.rows))
+
+    launched = any(name in os.environ for name in _RANKS)
+    if launched and asked.places is not None:
+        raise CliError(
+            f"--places {asked.places} under mpiexec", "the places are those that it starts", "give mpiexec -n instead"
+        )
+    places = asked.places or len(os.sched_getaffinity(0))
+    if places == 1 and not launched:
+        return main()
+    import apgas
+
+    def on_places() -> Outcome:
+        from scheduler_bridge.experiments.simulations import start_places
+
+        if not launched:
+            start_places(places)
+        return main()
+
+    return apgas.run(on_places)
 
 
 @contextmanager
@@ -73,7 +109,7 @@ def _told(out: Path | None) -> Iterator[Told]:
         typer.echo(f"interrupted{kept}", err=True)
         raise typer.Exit(130) from None
     except SweepFileError as error:
-        raise CliError(str(error), "it is of another version of this experiment", "give another --out") from None
+        raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
     except TraceError as error:
         raise CliError(str(error), error.why, error.hint) from None
     except OSError as error:
@@ -111,8 +147,9 @@ class _Lines:
 
 
 def _left(standing: Standing) -> str:
+    where = f"on {standing.places} places" if standing.places > 1 else ""
     if standing.left_s is None:
-        return ""
-    if standing.left_s < 2 * _MINUTE_S:
-        return f"about {standing.left_s:.0f} s left"
-    return f"about {standing.left_s / _MINUTE_S:.0f} min left"
+        return where
+    short = standing.left_s < 2 * _MINUTE_S
+    left = f"{standing.left_s:.0f} s" if short else f"{standing.left_s / _MINUTE_S:.0f} min"
+    return f"{where}, about {left} left".removeprefix(", ")

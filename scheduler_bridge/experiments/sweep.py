@@ -1,43 +1,35 @@
 """Many simulations of one experiment: which have to be run, what is known already, how long the rest takes.
 
-The rows are kept in one CSV, one for each simulation as soon as it is over, so that an interrupted sweep goes on.
+Within ``apgas.run`` they are tasks that all places share, as many as there are at the time (``simulations``); without
+it they are run one after the other. Rows are the same either way, and are kept as soon as a simulation is over
+(``rows``), so that a sweep that was interrupted, however hard, goes on.
 """
 
 from __future__ import annotations
 
-import csv
-import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TextIO, TypeAlias
+from typing import Literal, TypeAlias
 
+from scheduler_bridge.experiments.rows import (
+    Cell,
+    Figures,
+    Form,
+    Found,
+    Origin,
+    RowFile,
+    SweepFileError,
+    default_form,
+    origin,
+)
 
-class SweepFileError(ValueError):
-    """The file of an earlier sweep has other columns than this one; the text names it."""
+__all__ = ["Cell", "Figures", "Origin", "Row", "Scale", "Standing", "SweepFileError", "Sweeping", "Told", "sweep"]
 
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One simulation.
-
-    Attributes:
-        trace: The name of the workload; another cut of it has another name.
-        policy: Of this project.
-        share: Malleable jobs in percent.
-        seed: Determines what is drawn.
-    """
-
-    trace: str
-    policy: str
-    share: int
-    seed: int
-
-
-Figures: TypeAlias = Mapping[str, float | None]
-"""What a simulation found, by column; None: there is no such number."""
+Scale: TypeAlias = Literal["small", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +49,17 @@ class Standing:
         done: Cells that are known.
         cells: All cells.
         left_s: About how long the others take; None: not known yet.
+        places: How many simulate at a time.
     """
 
     cell: Cell | None
     done: int
     cells: int
     left_s: float | None
+    places: int = 1
 
 
 Told: TypeAlias = Callable[[Standing], None]
-_KEY: Final = tuple(field.name for field in fields(Cell))
 
 
 def sweep(
@@ -81,74 +74,164 @@ def sweep(
     """Simulate the cells of which nothing is known.
 
     Args:
-        cells: In the order in which they are simulated.
-        simulate: Simulates one and gives a number for each column.
+        cells: In the order in which they are simulated, as far as places that take turns keep to it.
+        simulate: Simulates one and gives a number for each column; has to travel to other places.
         columns: The names of the numbers.
-        file: Where rows are kept, and from where known ones come; None: nowhere.
-        told: Is told how far it is.
-        clock: Seconds, for the time left.
+        file: Where rows are kept, and from where known ones come, in the form that its ending names; None: nowhere.
+        told: Is told how far it is, by one thread at a time.
+        clock: Seconds, for the time that a simulation takes; has to travel likewise.
 
     Returns:
         A row for each cell, in their order.
 
     Raises:
-        SweepFileError: The file holds another sweep.
+        SweepFileError: The file cannot be gone on with.
         OSError: It cannot be read or written.
     """
     wanted = list(dict.fromkeys(cells))
-    known = {} if file is None else _kept(file, columns)
-    open_cells = [cell for cell in wanted if cell not in known]
-    took: dict[str, list[float]] = {}
-    told(Standing(None, len(wanted) - len(open_cells), len(wanted), None))
-    with _appending(file) as out:
-        for number, cell in enumerate(open_cells, start=1):
-            began = clock()
-            known[cell] = simulate(cell)
-            took.setdefault(cell.trace, []).append(clock() - began)
-            if out is not None:
-                csv.writer(out, lineterminator="\n").writerow(_line(cell, known[cell], columns))
-                out.flush()
-            left_s = _left_s(open_cells[number:], took)
-            told(Standing(cell, len(wanted) - len(open_cells) + number, len(wanted), left_s))
-    return [Row(cell, known[cell]) for cell in wanted]
+    with ExitStack() as stack:
+        kept = None if file is None else stack.enter_context(RowFile(file, columns))
+        books = Books(wanted, {} if kept is None else kept.found, kept, told)
+        run = Simulate(simulate, clock)
+        if (count := _places()) is None:
+            books.begin()
+            for cell in books.open():
+                books.take(cell, run(cell))
+        else:
+            from scheduler_bridge.experiments.simulations import on_all_places
+
+            books.places = count
+            books.begin()
+            on_all_places(books, run)
+        books.close()
+    return [Row(cell, books.found[cell].figures) for cell in wanted]
 
 
-def _left_s(cells: Sequence[Cell], took: Mapping[str, Sequence[float]]) -> float:
-    """A cell takes as long as those of its trace did on average, or as all did where none was simulated."""
-    means = {trace: sum(times) / len(times) for trace, times in took.items()}
-    every = sum(means.values()) / len(means)
-    return sum(means.get(cell.trace, every) for cell in cells)
+@dataclass(frozen=True, slots=True)
+class Simulate:
+    """Runs a simulation and takes its time; travels to other places."""
+
+    simulate: Callable[[Cell], Figures]
+    clock: Callable[[], float]
+
+    def __call__(self, cell: Cell) -> Found:
+        """Simulate ``cell``."""
+        began = self.clock()
+        figures = self.simulate(cell)
+        return Found(figures, origin(self.clock() - began))
 
 
-def _line(cell: Cell, figures: Figures, columns: Sequence[str]) -> list[object]:
-    values = [figures[column] for column in columns]
-    return [getattr(cell, name) for name in _KEY] + ["" if value is None else repr(value) for value in values]
+class Books:
+    """What is known of a sweep, and what is not.
+
+    Args:
+        wanted: All cells, in order.
+        found: What is known from before.
+        file: Where rows are kept; None: nowhere.
+        told: Is told how far it is.
+
+    Attributes:
+        found: What is known.
+        places: Returns how many places simulate at a time.
+    """
+
+    def __init__(self, wanted: Sequence[Cell], found: dict[Cell, Found], file: RowFile | None, told: Told) -> None:
+        self.found = dict(found)
+        self.places: Callable[[], int] = lambda: 1
+        self._wanted = wanted
+        self._open = dict.fromkeys(cell for cell in wanted if cell not in found)
+        self._file = file
+        self._told = told
+        self._took: dict[str, list[float]] = {}
+        self._lock = threading.Lock()
+
+    def open(self) -> list[Cell]:
+        """The cells of which nothing is known, in order."""
+        return list(self._open)
+
+    def begin(self) -> None:
+        """Tell what is known from before."""
+        self._tell(None)
+
+    def take(self, cell: Cell, found: Found) -> None:
+        """Take and keep a row.
+
+        Raises:
+            RuntimeError: There is one of that cell already.
+            OSError: It cannot be kept.
+        """
+        with self._lock:
+            if cell not in self._open:
+                raise RuntimeError(f"{cell} was simulated twice, or nobody asked for it")
+            if self._file is not None:
+                self._file.append(cell, found)
+            del self._open[cell]
+            self.found[cell] = found
+            self._took.setdefault(cell.trace, []).append(found.origin.seconds)
+            self._tell(cell)
+
+    def standing(self) -> tuple[int, int]:
+        """How many cells are known, of how many."""
+        return len(self._wanted) - len(self._open), len(self._wanted)
+
+    def close(self) -> None:
+        """Put the rows in order.
+
+        Raises:
+            RuntimeError: Some are missing.
+            OSError: They cannot be written.
+        """
+        if self._open:
+            first = next(iter(self._open))
+            raise RuntimeError(f"{len(self._open)} of {len(self._wanted)} simulations are missing: {first}, ...")
+        if self._file is not None:
+            self._file.finish(self._wanted)
+
+    def _tell(self, cell: Cell | None) -> None:
+        self._told(Standing(cell, *self.standing(), self._left_s(), self.places()))
+
+    def _left_s(self) -> float | None:
+        """A cell takes as long as those of its trace did on average, or as all did where none was simulated."""
+        if not self._took:
+            return None
+        means = {trace: sum(times) / len(times) for trace, times in self._took.items()}
+        every = sum(means.values()) / len(means)
+        return sum(means.get(cell.trace, every) for cell in self._open) / self.places()
 
 
-def _kept(file: Path, columns: Sequence[str]) -> dict[Cell, Figures]:
-    """What is known from before; the file then has whole lines only."""
-    header = [*_KEY, *columns]
-    found: dict[Cell, Figures] = {}
-    if file.exists():
-        with file.open(encoding="utf-8", newline="") as stream:
-            lines = csv.reader(line for line in stream if line.endswith("\n"))
-            if (there := next(lines, header)) != header:
-                raise SweepFileError(f"{file} holds another sweep: its columns are {', '.join(there)}")
-            for trace, policy, share, seed, *values in (line for line in lines if len(line) == len(header)):
-                numbers = [float(value) if value else None for value in values]
-                found[Cell(trace, policy, int(share), int(seed))] = dict(zip(columns, numbers, strict=True))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
+def _places() -> Callable[[], int] | None:
+    """Counts the places of the program that this is; None: it has none, for it is not within ``apgas.run``."""
+    import apgas
+
     try:
-        with partial.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows(_line(cell, figures, columns) for cell, figures in found.items())
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
-    return found
+        apgas.here()
+    except apgas.UsageError:
+        return None
+    return lambda: len(apgas.places())
 
 
-def _appending(file: Path | None) -> AbstractContextManager[TextIO | None]:
-    return nullcontext() if file is None else file.open("a", encoding="utf-8", newline="")
+@dataclass(frozen=True, slots=True)
+class Sweeping:
+    """How the sweep of an experiment is run.
+
+    Attributes:
+        scale: How much of it.
+        out: The folder of its file, ``cells-SCALE`` with an ending; None: nothing is kept.
+        told: Is told how far it is.
+        form: Of the finished file; None: Parquet where it can be written, else CSV.
+    """
+
+    scale: Scale
+    out: Path | None = None
+    told: Told = lambda _: None
+    form: Form | None = None
+
+    def rows(self, cells: Iterable[Cell], simulate: Callable[[Cell], Figures], columns: Sequence[str]) -> list[Row]:
+        """Simulate what is not known yet; see ``sweep``.
+
+        Raises:
+            SweepFileError: The file cannot be gone on with.
+            OSError: It cannot be read or written.
+        """
+        file = None if self.out is None else self.out / f"cells-{self.scale}.{self.form or default_form()}"
+        return sweep(cells, simulate, columns, file=file, told=self.told)

@@ -13,7 +13,7 @@ from scheduler_bridge.experiments.mebf import cells
 from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, simulated, variant
 from scheduler_bridge.experiments.mebf.claims import Means, judge, read_claims
 from scheduler_bridge.experiments.mebf.experiment import run
-from scheduler_bridge.experiments.sweep import Cell, Row
+from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
 
@@ -84,10 +84,11 @@ def test_claims_are_judged_by_gains_against_easy() -> None:
 
 
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = run("small", tmp_path, jobs=40)
+    how = Sweeping("small", tmp_path)
+    outcome = run(how, jobs=40)
     assert len(outcome.tables[1].rows) == 63
     monkeypatch.setattr("scheduler_bridge.experiments.mebf.experiment.simulated", lambda *_: pytest.fail("again"))
-    assert run("small", tmp_path, jobs=40).tables == outcome.tables
+    assert run(how, jobs=40).tables == outcome.tables
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from scheduler_bridge.experiments.penalty.cells import COLUMNS, figures_of
 from scheduler_bridge.experiments.penalty.claims import judge, read_claims
 from scheduler_bridge.experiments.penalty.experiment import run
 from scheduler_bridge.experiments.penalty.means import Waits
-from scheduler_bridge.experiments.sweep import Cell, Figures, Row
+from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
 
@@ -73,7 +73,7 @@ def test_a_claim_on_a_class_without_users_is_not_judged_and_others_have_a_reason
 
 
 def test_users_who_estimate_well_wait_less(tmp_path: Path) -> None:
-    outcome = run("small", tmp_path, seeds=(1,), jobs=1000)
+    outcome = run(Sweeping("small", tmp_path, form="csv"), seeds=(1,), jobs=1000)
     rows = {(row[0], row[1]): row for row in outcome.tables[0].rows}
     assert rows["BE", "a1"][3] == rows["BE", "all"][3]
     worst, best = rows["CFG", "a1"], rows["CFG", "a5"]
@@ -86,7 +86,7 @@ def test_users_who_estimate_well_wait_less(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(cells.SEEDS, "small", (2,))
-    words = ["experiment", "penalty", "--out", str(tmp_path)]
+    words = ["experiment", "penalty", "--rows", "csv", "--out", str(tmp_path)]
     assert malleable(words) == 0
     assert "Table 3" in capsys.readouterr().out
     assert malleable([*words, "--json"]) == 0

@@ -17,7 +17,8 @@ from scheduler_bridge.experiments.real_workloads.claims import judge, read_claim
 from scheduler_bridge.experiments.real_workloads.experiment import run
 from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
 from scheduler_bridge.experiments.real_workloads.traces import Trace
-from scheduler_bridge.experiments.sweep import Cell, Row
+from scheduler_bridge.experiments.rows import default_form
+from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload
 
 JOBS = tuple(TraceJob(number, submit, 100.0, 125.0, 4) for number, submit in ((1, 0.0), (2, 10.0), (3, 20.0)))
@@ -102,12 +103,12 @@ def test_claims_are_of_all_workloads_and_judged_with_a_reason() -> None:
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traces, "SMALL_JOBS", {"haswell": 60, "knl": 60, "eagle": 60})
-    plan = Plan((100,), (1,))
-    outcome = run(None, "small", tmp_path, plan=plan)
+    plan, how = Plan((100,), (1,)), Sweeping("small", tmp_path)
+    outcome = run(None, how, plan=plan)
     monkeypatch.setattr(
         "scheduler_bridge.experiments.real_workloads.experiment.simulated", lambda *_: pytest.fail("simulated again")
     )
-    again = run(None, "small", tmp_path, plan=plan)
+    again = run(None, how, plan=plan)
     assert again.tables == outcome.tables
     assert {path.suffix for path in write_outcome(outcome, tmp_path, reproduce="again")} == {".csv", ".png", ".html"}
     assert "(synthetic)" in (tmp_path / "report.html").read_text()
@@ -124,7 +125,8 @@ def test_the_command_goes_on_and_explains_mistakes(
     assert malleable(["experiment", "real-workloads", "--out", str(out), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert set(result["tables"]) == {"beside-the-paper", "claims", "workloads", "means"}
-    assert (out / "cells-small.csv").exists()
+    assert {path.name for path in out.glob("cells-*")} == {f"cells-small.{default_form()}"}
+    (out / f"cells-small.{default_form()}").unlink()
     (out / "cells-small.csv").write_text("other,columns\n")
     assert malleable(["experiment", "real-workloads", "--out", str(out)]) == 2
     assert "another sweep" in capsys.readouterr().err

@@ -29,7 +29,7 @@ from scheduler_bridge.experiments.sd_policy.experiment import run
 from scheduler_bridge.experiments.sd_policy.maps import Category, Day, Gains, categories, days
 from scheduler_bridge.experiments.sd_policy.means import Means
 from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, Trace, traces
-from scheduler_bridge.experiments.sweep import Cell, Row
+from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
 from scheduler_bridge.workloads import TraceJob, Workload
@@ -224,6 +224,6 @@ def test_the_experiment_at_small_scale(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_the_same_rows_again_need_no_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workloads = [TWO, Trace("two-exact", 2, "two jobs again", 4, partial(_two_jobs))]
-    first = run(None, "small", tmp_path, workloads=workloads)
+    first = run(None, Sweeping("small", tmp_path), workloads=workloads)
     monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.experiment.simulated", None)
-    assert run(None, "small", tmp_path, workloads=workloads).tables == first.tables
+    assert run(None, Sweeping("small", tmp_path), workloads=workloads).tables == first.tables

@@ -6,17 +6,16 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.sweep import Cell, Figures
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Behaviour, JobRecord, ReplayOptions, parse_cost, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule
 from scheduler_bridge.workloads.generate.twins import KIT, twin
 
-Scale: TypeAlias = Literal["small", "full"]
 SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1,), "full": tuple(range(1, 11))}
 """Each draws a twin and its malleable jobs."""
 EBF: Final = "easy"

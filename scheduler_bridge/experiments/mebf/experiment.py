@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, counted
-from scheduler_bridge.experiments.mebf.cells import COLUMNS, GROUPS, SEEDS, Scale, cells, simulated
+from scheduler_bridge.experiments.mebf.cells import COLUMNS, GROUPS, SEEDS, cells, simulated
 from scheduler_bridge.experiments.mebf.claims import Means, Verdict, judge
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
-from scheduler_bridge.experiments.sweep import Row, Told, sweep
+from scheduler_bridge.experiments.sweep import Row, Sweeping
 
 NAME: Final = "mebf"
-FILE: Final = "cells-{scale}.csv"
 _REMARKS: Final = (
     (
         f"A gain holds where it has the printed sign and is at most {TOLERANCE:g} points away; up to {CLOSE:g} points, "
@@ -34,9 +33,7 @@ _REMARKS: Final = (
 
 
 def run(
-    scale: Scale,
-    out: Path | None = None,
-    told: Told = lambda _: None,
+    how: Sweeping,
     *,
     seeds: Sequence[int] | None = None,
     jobs: int | None = None,
@@ -44,9 +41,7 @@ def run(
     """Simulate what is not known yet and compare.
 
     Args:
-        scale: ``small``: one twin; ``full``: ten.
-        out: Where the simulations' rows are kept, in ``cells-SCALE.csv``; None: nowhere.
-        told: Is told how far it is.
+        how: How the sweep is run; at scale ``small`` there is one twin, at ``full`` there are ten.
         seeds: Other twins.
         jobs: Another number of jobs in all workloads.
 
@@ -54,9 +49,8 @@ def run(
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
-    file = None if out is None else out / FILE.format(scale=scale)
-    chosen = SEEDS[scale] if seeds is None else tuple(seeds)
-    rows = sweep(cells(chosen), lambda cell: simulated(cell, jobs), COLUMNS, file=file, told=told)
+    chosen = SEEDS[how.scale] if seeds is None else tuple(seeds)
+    rows = how.rows(cells(chosen), partial(simulated, jobs=jobs), COLUMNS)
     return _outcome(rows, len(chosen))
 
 

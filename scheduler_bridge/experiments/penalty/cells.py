@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.sweep import Cell, Figures
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.policies.penalty import priority
 from scheduler_bridge.sim import JobRecord, ReplayOptions, replay
 from scheduler_bridge.workloads.generate.penalty import JOBS, SCENARIOS, penalty
 
-Scale: TypeAlias = Literal["small", "full"]
 SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1, 2, 3, 4), "full": tuple(range(1, 41))}
 """Each draws a workload; the paper has four."""
 CLASSES: Final = ("a1", "a2", "a3", "a4", "a5")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, counted
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
-from scheduler_bridge.experiments.penalty.cells import CLASSES, COLUMNS, SEEDS, Scale, cells, simulated
+from scheduler_bridge.experiments.penalty.cells import CLASSES, COLUMNS, SEEDS, cells, simulated
 from scheduler_bridge.experiments.penalty.claims import Verdict, judge, read_claims
 from scheduler_bridge.experiments.penalty.means import Waits
-from scheduler_bridge.experiments.sweep import Row, Told, sweep
+from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.workloads.generate.penalty import JOBS, SCENARIOS
 
 NAME: Final = "penalty"
-FILE: Final = "cells-{scale}.csv"
 _SIZES: Final = (
     "The workloads are synthetic, drawn from the paper's text: 1,000 jobs of 20 users on 1,672 cores. Sizes, the "
     "density of runtimes and arrivals (within a day) are ours, so that jobs in BE and GE wait as long as printed."
@@ -35,9 +34,7 @@ _TOLERANCE: Final = (
 
 
 def run(
-    scale: Scale,
-    out: Path | None = None,
-    told: Told = lambda _: None,
+    how: Sweeping,
     *,
     seeds: Sequence[int] | None = None,
     jobs: int = JOBS,
@@ -45,9 +42,7 @@ def run(
     """Simulate what is not known yet and compare.
 
     Args:
-        scale: ``small``: four workloads, as in the paper; ``full``: forty.
-        out: Where the simulations' rows are kept, in ``cells-SCALE.csv``; None: nowhere.
-        told: Is told how far it is.
+        how: How the sweep is run; at scale ``small`` there are four workloads, as in the paper, at ``full`` forty.
         seeds: Other workloads.
         jobs: How many jobs a workload has.
 
@@ -55,9 +50,8 @@ def run(
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
-    file = None if out is None else out / FILE.format(scale=scale)
-    chosen = SEEDS[scale] if seeds is None else tuple(seeds)
-    rows = sweep(cells(chosen), lambda cell: simulated(cell, jobs), COLUMNS, file=file, told=told)
+    chosen = SEEDS[how.scale] if seeds is None else tuple(seeds)
+    rows = how.rows(cells(chosen), partial(simulated, jobs=jobs), COLUMNS)
     return _outcome(rows, len(chosen))
 
 

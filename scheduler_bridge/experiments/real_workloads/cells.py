@@ -10,8 +10,8 @@ import numpy as np
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.real_workloads.traces import Scale, Trace
-from scheduler_bridge.experiments.sweep import Cell, Figures
+from scheduler_bridge.experiments.real_workloads.traces import Trace
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import JobRecord, ReplayOptions, replay
 from scheduler_bridge.workloads import convert
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,11 +12,10 @@ from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
 from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, PLANS, Plan, simulated, timeline
 from scheduler_bridge.experiments.real_workloads.claims import Verdict, judge, read_claims
 from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
-from scheduler_bridge.experiments.real_workloads.traces import Scale, Trace, traces
-from scheduler_bridge.experiments.sweep import Told, sweep
+from scheduler_bridge.experiments.real_workloads.traces import Trace, traces
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, Sweeping
 
 NAME: Final = "real-workloads"
-FILE: Final = "cells-{scale}.csv"
 _MEASURES: Final = {
     "turnaround_s": "turnaround, s",
     "runtime_s": "runtime, s",
@@ -43,9 +43,7 @@ _SPREAD: Final = "Quartiles are over jobs (of utilization: over seeds); expands 
 
 def run(
     data: Path | None,
-    scale: Scale,
-    out: Path | None = None,
-    told: Told = lambda _: None,
+    how: Sweeping,
     *,
     plan: Plan | None = None,
     workloads: Sequence[Trace] | None = None,
@@ -54,9 +52,8 @@ def run(
 
     Args:
         data: The folder with the traces; without it, Theta is left out.
-        scale: ``small``: Theta and short twins, three shares, one seed; ``full``: as in the paper.
-        out: Where the simulations' rows are kept, in ``cells-SCALE.csv``; None: nowhere.
-        told: Is told how far it is.
+        how: How the sweep is run; at scale ``small`` there are Theta and short twins, three shares, one seed; ``full``
+            is as in the paper.
         plan: Other shares and seeds.
         workloads: Other workloads.
 
@@ -65,12 +62,14 @@ def run(
         TraceError: The trace cannot be read.
         OSError: The same, or the folder cannot be written.
     """
-    plan = plan or PLANS[scale]
-    found = list(workloads) if workloads is not None else traces(scale, data)
-    by_name = {trace.name: trace for trace in found}
-    file = None if out is None else out / FILE.format(scale=scale)
-    rows = sweep(plan.cells(found), lambda cell: simulated(by_name[cell.trace], cell), COLUMNS, file=file, told=told)
-    return _outcome(MeanTable(rows), found, scale, plan)
+    plan = plan or PLANS[how.scale]
+    found = list(workloads) if workloads is not None else traces(how.scale, data)
+    rows = how.rows(plan.cells(found), partial(_simulated, {trace.name: trace for trace in found}), COLUMNS)
+    return _outcome(MeanTable(rows), found, how.scale, plan)
+
+
+def _simulated(by_name: Mapping[str, Trace], cell: Cell) -> Figures:
+    return simulated(by_name[cell.trace], cell)
 
 
 def _outcome(means: MeanTable, found: Sequence[Trace], scale: Scale, plan: Plan) -> Outcome:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
+from scheduler_bridge.experiments.sweep import Scale
 from scheduler_bridge.workloads import TraceError, Workload, load
 
-Scale: TypeAlias = Literal["small", "full"]
 THETA_FILE: Final = "traces/theta_2023_feb_dec_dras.swf.gz"
 THETA_FROM: Final = dt.datetime(2023, 8, 1, tzinfo=dt.UTC)
 WARMUP_S: Final = 12 * 3600.0

@@ -13,8 +13,8 @@ import numpy as np
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.sd_policy.traces import Scale, Trace
-from scheduler_bridge.experiments.sweep import Cell, Figures
+from scheduler_bridge.experiments.sd_policy.traces import Trace
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import JobRecord, Measures, ReplayOptions, replay
 from scheduler_bridge.sim.engine import SharingModel
 from scheduler_bridge.workloads import TraceJob, Workload, convert

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +13,10 @@ from scheduler_bridge.experiments.sd_policy.cells import COLUMNS, MEASURES, STAT
 from scheduler_bridge.experiments.sd_policy.claims import Verdict, judge, printed
 from scheduler_bridge.experiments.sd_policy.maps import HOURS, LIMIT, SIZES, Gains, gains
 from scheduler_bridge.experiments.sd_policy.means import Means
-from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, SEEDS, Scale, Trace, traces
-from scheduler_bridge.experiments.sweep import Row, Told, sweep
+from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, SEEDS, Trace, traces
+from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Scale, Sweeping
 
 NAME: Final = "sd-policy"
-FILE: Final = "cells-{scale}.csv"
 _BIG: Final = 4
 """The workload of section 4.2."""
 _TOLERANCE: Final = (
@@ -44,9 +44,7 @@ _REAL: Final = (
 
 def run(
     data: Path | None,
-    scale: Scale,
-    out: Path | None = None,
-    told: Told = lambda _: None,
+    how: Sweeping,
     *,
     seeds: Sequence[int] | None = None,
     workloads: Sequence[Trace] | None = None,
@@ -55,10 +53,8 @@ def run(
 
     Args:
         data: The folder with the traces; without it, Curie is left out.
-        scale: ``small``: short cuts, one seed; ``full``: Table 1 (of Curie what there is), both models for all
-            limits.
-        out: Where the simulations' rows are kept, in ``cells-SCALE.csv``; None: nowhere.
-        told: Is told how far it is.
+        how: How the sweep is run; at scale ``small`` there are short cuts and one seed, at ``full`` there is Table 1
+            (of Curie what there is) and both models for all limits.
         seeds: Of the workloads that are drawn.
         workloads: Others.
 
@@ -67,14 +63,16 @@ def run(
         TraceError: The trace cannot be read.
         OSError: The same, or the folder cannot be written.
     """
-    found = list(workloads) if workloads is not None else traces(scale, data)
+    found = list(workloads) if workloads is not None else traces(how.scale, data)
     chosen = SEEDS if seeds is None else tuple(seeds)
-    by_name = {trace.name: trace for trace in found}
-    file = None if out is None else out / FILE.format(scale=scale)
-    plan = cells(found, chosen, scale)
-    rows = sweep(plan, lambda cell: simulated(by_name[cell.trace], cell), COLUMNS, file=file, told=told)
+    simulate = partial(_simulated, {trace.name: trace for trace in found})
+    rows = how.rows(cells(found, chosen, how.scale), simulate, COLUMNS)
     drawn = [gains(trace, chosen[0]) for trace in found if trace.paper in (1, _BIG)]
-    return _outcome(rows, found, drawn, scale)
+    return _outcome(rows, found, drawn, how.scale)
+
+
+def _simulated(by_name: Mapping[str, Trace], cell: Cell) -> Figures:
+    return simulated(by_name[cell.trace], cell)
 
 
 def _outcome(rows: Sequence[Row], found: Sequence[Trace], drawn: Sequence[Gains], scale: Scale) -> Outcome:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
+from scheduler_bridge.experiments.sweep import Scale
 from scheduler_bridge.workloads import Workload, load
 from scheduler_bridge.workloads.generate.cirne import cirne
 from scheduler_bridge.workloads.generate.twins import RICC, twin
 from scheduler_bridge.workloads.swf import SwfOptions
 
-Scale: TypeAlias = Literal["small", "full"]
 SEEDS: Final[tuple[int, ...]] = (1,)
 """The paper has one draw of each workload, too."""
 CURIE_FILE: Final = "traces/CEA-Curie-sample-unfiltered.swf.gz"

@@ -1,0 +1,35 @@
+"""What somebody asks of an experiment on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from scheduler_bridge.experiments.rows import Form
+
+Scale: TypeAlias = Literal["tiny", "small", "full"]
+
+NOT_AGAIN: Final = (None, False, False)
+"""Nothing is repeated, and it is not only reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How an experiment is to be run.
+
+    Attributes:
+        scale: How much of it.
+        data: The folder with the reference data; None: not given.
+        out: Where it keeps what it finds; None: nowhere.
+        places: So many processes simulate; None: as many as there are cores, or as mpiexec has started.
+        rows: Form of the file of simulations; None: what can be written.
+        again: Of real runs: those with a longer lag in seconds, those that failed; and whether to report only.
+    """
+
+    scale: Scale
+    data: Path | None
+    out: Path | None
+    places: int | None = None
+    rows: Form | None = None
+    again: tuple[float | None, bool, bool] = NOT_AGAIN

@@ -1,0 +1,92 @@
+"""Sweeps on real places: they grow, shrink, are killed and go on, and their rows are those of a plain loop."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import Leftovers, mpirun, python_run, start_job
+
+from scheduler_bridge.experiments.penalty.cells import COLUMNS, cells, simulated
+from scheduler_bridge.experiments.sweep import sweep
+
+PROGRAM = Path(__file__).parent / "programs" / "sweeping.py"
+JOBS, SEEDS = 60, range(1, 9)  # as in the program
+ORIGIN = 5
+"""The last columns of a row, which say where it comes from."""
+MALLEABLE = ["-m", "scheduler_bridge.cli", "experiment", "penalty", "--rows", "csv", "--out"]
+
+
+def rows(file: Path) -> list[list[str]]:
+    return [line[:-ORIGIN] for line in csv.reader(file.read_text().splitlines())]
+
+
+@pytest.fixture(scope="module")
+def in_a_loop(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    file = tmp_path_factory.mktemp("loop") / "cells.csv"
+    sweep(cells(SEEDS), lambda cell: simulated(cell, JOBS), COLUMNS, file=file)
+    return rows(file)
+
+
+@pytest.mark.parametrize(
+    ("start", "orders", "places"),
+    [(2, "0:+2,0:-1,0:+1,0:-2", 2), (0, "0:+2,0:-1", 2)],
+    ids=["mpiexec", "plain"],
+)
+def test_a_sweep_that_grows_and_shrinks_has_the_rows_of_a_loop(
+    start: int, orders: str, places: int, tmp_path: Path, in_a_loop: list[list[str]], leftovers: Leftovers
+) -> None:
+    words: list[str | Path] = [PROGRAM, tmp_path / "cells.csv", orders]
+    job = mpirun(start, words) if start else python_run(words)
+    assert job.rc == 0, job.err
+    leftovers.check(job.mark)
+    told = json.loads(job.out.splitlines()[-1])
+    assert [outcome for _, _, outcome, _ in told["resizes"]] == ["done"] * orders.count(":"), told
+    assert told["places"] == places
+    assert len(told["counts"]) > 1
+    assert rows(tmp_path / "cells.csv") == in_a_loop
+
+
+def test_a_sweep_that_was_killed_goes_on_with_what_is_missing(
+    tmp_path: Path, in_a_loop: list[list[str]], leftovers: Leftovers
+) -> None:
+    file = tmp_path / "cells.csv"
+    with start_job([sys.executable, PROGRAM, file, "0:+1"]) as job:
+        until = time.monotonic() + 40
+        while not file.exists() or len(file.read_text().splitlines()) < 1 + 20:
+            assert job.process.poll() is None, job.text(job.err)
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        os.kill(job.process.pid, signal.SIGKILL)
+        job.wait(20)
+    before = file.read_text().splitlines(keepends=True)
+    whole = [line for line in before if line.endswith("\n")]
+    assert 20 < len(whole) < len(in_a_loop)
+    again = python_run([PROGRAM, file, "0:+1"])
+    assert again.rc == 0, again.err
+    assert rows(file) == in_a_loop
+    after = file.read_text().splitlines(keepends=True)
+    assert set(whole) <= set(after)  # with the times that their simulations took then
+    leftovers.check(again.mark)
+
+
+@pytest.mark.parametrize("start", [0, pytest.param(2, marks=pytest.mark.slow)], ids=["plain", "mpiexec"])
+def test_the_command_simulates_on_places(start: int, tmp_path: Path, leftovers: Leftovers) -> None:
+    words: list[str | Path] = [*MALLEABLE, tmp_path / "out", "--json"]
+    job = mpirun(start, words) if start else python_run([*words, "--places", "2"])
+    assert job.rc == 0, job.err
+    leftovers.check(job.mark)
+    assert set(json.loads(job.out)["tables"]) == {"table-3", "claims", "workloads"}
+    assert len(rows(tmp_path / "out" / "cells-small.csv")) == 1 + 48
+
+
+def test_the_places_of_mpiexec_are_those_that_it_starts(tmp_path: Path) -> None:
+    job = mpirun(1, [*MALLEABLE, tmp_path, "--places", "2"])
+    assert job.rc == 2
+    assert "give mpiexec -n instead" in job.err

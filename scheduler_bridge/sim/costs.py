@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 
@@ -20,7 +22,9 @@ class Cost(Protocol):
         """Seconds that it takes from so many nodes to so many."""
 
 
-KNOWN: Final = "none, constant:SECONDS, mebf[:SCALE_S], measured[:FACTOR]"
+KNOWN: Final = (
+    "none, constant:SECONDS, mebf[:SCALE_S], measured[:FACTOR], fitted:GROW_S:GROW_NODE_S:SHRINK_S:SHRINK_NODE_S"
+)
 
 
 _MEBF: Final = ResizeModel(alpha=0.0275, beta=0.0275, b=0.0275, scale_s=10.0, theta=0.5, gamma=2.0)
@@ -90,6 +94,37 @@ class Measured:
             return self.factor * (self.grow_s + self.grow_node_s * (after - before))
         return self.factor * (self.shrink_s + self.shrink_node_s * (before - after))
 
+    @property
+    def text(self) -> str:
+        """What ``parse_cost`` makes this model of."""
+        numbers = (self.grow_s, self.grow_node_s, self.shrink_s, self.shrink_node_s)
+        return "fitted:" + ":".join(f"{self.factor * number:.4g}" for number in numbers)
+
+
+def fit(grows: Iterable[tuple[int, float]], shrinks: Iterable[tuple[int, float]]) -> Measured:
+    """Fit ``Measured`` to resizes that were carried out: (nodes that came or went, seconds), by least squares.
+
+    Of a kind that did not occur nothing is known: it costs nothing. No cost falls with the nodes.
+    """
+    return Measured(*fitted_line(grows), *fitted_line(shrinks))
+
+
+def fitted_line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
+    """The base and the rise per node of the straight line nearest to ``points``; neither is negative."""
+    known = list(points)
+    if not known:
+        return 0.0, 0.0
+    nodes, seconds = zip(*known, strict=True)
+    mean_s = statistics.fmean(seconds)
+    if len(set(nodes)) == 1:
+        return mean_s, 0.0
+    rise, base = statistics.linear_regression(nodes, seconds)
+    if rise < 0:
+        return mean_s, 0.0
+    if base < 0:
+        return 0.0, statistics.linear_regression(nodes, seconds, proportional=True).slope
+    return base, rise
+
 
 def parse_cost(text: str) -> Cost | None:
     """Make the model that ``text`` describes; None: resizes cost nothing.
@@ -109,6 +144,9 @@ def parse_cost(text: str) -> Cost | None:
                 return MebfCost(replace(usual.model, scale_s=float(scale_s))) if rest else usual
             case "measured", factor:
                 return Measured(factor=float(factor) if rest else 1.0)
+            case "fitted", numbers:
+                grow_s, grow_node_s, shrink_s, shrink_node_s = (float(number) for number in numbers.split(":"))
+                return Measured(grow_s, grow_node_s, shrink_s, shrink_node_s)
             case _:
                 pass
     except UnknownModelError:

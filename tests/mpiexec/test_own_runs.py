@@ -46,7 +46,7 @@ def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path) -> None:
     assert all(job.ready_s is not None and job.result["startup"] for job in record.jobs if job.result is not None)
     outcome = conclude(plan, records, None, "")
     assert outcome.passed
-    assert outcome.verdict.startswith("1 batches, 3 jobs: every result is right.")
+    assert outcome.verdict.startswith("Runs: 1, jobs: 3; every result is right.")
     assert run_all(runner) == records
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from pathlib import Path
 from typing import ClassVar
@@ -10,15 +11,18 @@ from typing import ClassVar
 import pytest
 
 from scheduler_bridge.experiments.own_runs import findings, problems
+from scheduler_bridge.experiments.own_runs.costs import costs_table
 from scheduler_bridge.experiments.own_runs.experiment import conclude
 from scheduler_bridge.experiments.own_runs.plan import PLANS, SCALING, START_UP_S, Plan, RunKey
 from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate
 from scheduler_bridge.experiments.own_runs.runner import Again, Runner, all_kept, run_all
-from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment, encode_record
+from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
 
 PLAN = Plan(("easy", "malleable"), (0, 60), (42, 43), jobs=2, nodes=8, time=0.1)
 GROWN = ResizeRecord(1, "grow", 2, 1.0, 2.0, 0.5, {"pre": 0.1, "spawn": 0.4, "post": 0.2}, "done")
+
+COMPUTED = {"seconds": 3.5, "startup": {"runtime_s": 0.2, "balancer_s": 0.1}}
 
 
 def problem(name: str = "UTS_18") -> Problem:
@@ -29,7 +33,7 @@ def record(key: RunKey, last_end_s: float, *, verified: bool = True) -> RunRecor
     jobs = [
         JobRecord(
             1, "UTS_18-1", "me", "malleable", 2, 1, 4, 60.0, 0.0, (), 1.0, 5.0, "completed", "",
-            [Segment(1.0, 5.0, ("a", "b"))], [GROWN], {"seconds": 3.5}, True,
+            [Segment(1.0, 5.0, ("a", "b"))], [GROWN], COMPUTED, True,
         ),
         JobRecord(
             2, "UTS_18-2", "me", "rigid", 1, 1, 1, 60.0, 1.0, (), 2.0, last_end_s, "completed", "",
@@ -40,7 +44,10 @@ def record(key: RunKey, last_end_s: float, *, verified: bool = True) -> RunRecor
     cpu = {
         "cores": 2, "seconds": 3.0, "share": 0.3, "others_share": None, "worst_lag_s": lag_s, "given_up_s": 0.0,
     }  # fmt: skip
-    return RunRecord(key.policy, ["a", "b", "c", "d"], end_s=last_end_s, jobs=jobs, provenance={"cpu": cpu})
+    promised = [Reserved(node, 0.6, 1.0, 1) for node in ("a", "b")] + [Reserved("c", 1.0, 2.0, 1)]
+    return RunRecord(
+        key.policy, ["a", "b", "c", "d"], end_s=last_end_s, jobs=jobs, reserved=promised, provenance={"cpu": cpu}
+    )
 
 
 def all_records() -> dict[RunKey, RunRecord]:
@@ -162,17 +169,22 @@ def test_means_by_policy_and_share_stand_beside_the_papers() -> None:
     rows = {row[:3]: row[3:] for row in table.rows}
     assert set(rows) == {(policy, share, 2) for policy in PLAN.policies for share in PLAN.shares}
     # waits of 1 s each; runtimes of 4 and 9 s; 2 nodes for 4 s and 1 for 9 s, of 4 for 11 s
-    assert list(rows["easy", 60, 2][::3]) == pytest.approx([11.0, 7.5, 1.0, 6.5, 100 * 17 / 44])
+    assert list(rows["easy", 60, 2][:-2:3]) == pytest.approx([11.0, 7.5, 1.0, 6.5, 100 * 17 / 44])
     assert rows["easy", 60, 2][2] == 33.0
     assert rows["malleable", 60, 2][2] is None
 
 
 def test_costs_are_split_between_runtime_and_balancer() -> None:
-    rows = {row[0]: row[1:] for row in findings.costs_table(all_records().values()).rows}
-    # until the commit 0.5 s, afterwards 0.2 s; the balancer has 0.1 and 0.2 of them
-    assert rows["grow"][:2] == (2, 8)
-    assert list(rows["grow"][2:]) == pytest.approx([0.7, 0.4, 0.3, 0.7])
-    assert rows["start and end"][1] == 16
+    rows = {row[:2]: row[2:] for row in costs_table(list(all_records().values())).rows}
+    # ordered at 1, done at 2; the balancer has 0.1 s before and 0.2 s after the commit
+    assert rows["grow", 2][0] == rows["grow", "all"][0] == 8
+    assert list(rows["grow", 2][1:5]) == pytest.approx([1.0, 0.7, 0.3, 1.0])
+    assert list(rows["grow", "all"][5:8]) == pytest.approx([6.78, 6.32, 0.46])
+    # decided 0.4 s before the start: 0.4 + 0.2 of the runtime, 0.1 of the balancer, 3.5 s of work, and the rest
+    assert list(rows["start", 2][1:4]) == pytest.approx([0.7, 0.6, 0.1])
+    assert rows["end", 2][1] == pytest.approx(5.0 - 0.6 - 0.7 - 3.5)
+    # resizes of 1 s beside runtimes of 4 s and of 9 or 7 s
+    assert list(rows["start", 2][-2:]) == pytest.approx([100 / statistics.fmean([6.5, 5.5]), 0.0])
 
 
 def test_a_wrong_result_fails_the_experiment() -> None:

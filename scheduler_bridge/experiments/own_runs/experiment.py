@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.experiments.judging import counted
 from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.own_runs import findings
+from scheduler_bridge.experiments.own_runs import fidelity, findings
+from scheduler_bridge.experiments.own_runs.claims import judged
 from scheduler_bridge.experiments.own_runs.keeping import alone_in
 from scheduler_bridge.experiments.own_runs.plan import PLANS, Plan, RunKey, Scale
+from scheduler_bridge.experiments.own_runs.presenting import Shown, draw, fidelity_table, tables
 from scheduler_bridge.experiments.own_runs.problems import Problem, calibrate, calibrated
 from scheduler_bridge.experiments.own_runs.runner import Again, Runner, Watcher, all_kept, run_all
+from scheduler_bridge.experiments.own_runs.scaling import published_s
 from scheduler_bridge.experiments.real_runs import Reference, read_reference
 from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord
@@ -92,38 +96,48 @@ def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Referen
         reference: The paper's results, if they are at hand.
         shares: A sentence on what share of a core a node of each problem gets.
     """
-    from scheduler_bridge.experiments.own_runs.figure import draw_means
-
-    paper = findings.published(reference, plan.time) if (plan.nodes, plan.jobs) == (32, 25) else {}
+    paper_size = (plan.nodes, plan.jobs) == (32, 25)
     wrong = findings.faults(records)
-    jobs = sum(len(record.jobs) for record in records.values())
+    batches = {key: record for key, record in records.items() if key.kind == "batch"}
     where = f"{plan.nodes} nodes emulated on one machine of {os.cpu_count()} cores"
     note = f"{where}; one second of the paper lasts {plan.time:g} s"
+    costs = fidelity.fitted(records, plan.time)
+    shown = Shown(
+        plan,
+        records,
+        batches,
+        findings.published(reference, plan.time) if paper_size else {},
+        findings.published_orders(reference) if paper_size else {},
+        published_s(reference),
+        fidelity.hold(records, costs),
+        note,
+    )
+    claims, words = judged(batches if paper_size else {})
+    held, within = fidelity_table(shown.held)
+    jobs = sum(len(record.jobs) for record in records.values())
+    missing = len(plan.runs()) - len(records)
     remarks = [
         f"Emulated: {note}. Processes, messages, steals, resizes and decisions are real and not scaled.",
         shares,
         "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
+        *([f"{missing} of {len(plan.runs())} runs are not there yet."] if missing else []),
         *_lags(records),
+        *([f"The paper's claims: {counted(words)}."] if words else []),
+        f"Simulated with what was measured: {costs.spoken}. {within}",
         *wrong,
     ]
-    batches = {key: record for key, record in records.items() if key.kind == "batch"}
     verdict = (
-        f"{len(records)} batches, {jobs} jobs: every result is right."
+        f"Runs: {len(records)}, jobs: {jobs}; every result is right."
         if not wrong
-        else f"{len(records)} batches, {jobs} jobs: {len(wrong)} jobs failed or are wrong."
+        else f"Runs: {len(records)}, jobs: {jobs}; {len(wrong)} jobs failed or are wrong."
     )
     return Outcome(
         NAME,
         "The 2024 paper's batches as real jobs",
         f"{verdict} {_gain(batches)}".strip(),
         tuple(remarks),
-        (
-            findings.merit_table(batches, paper),
-            findings.costs_table(batches.values()),
-            findings.orders_table(batches),
-            findings.honesty_table(records),
-        ),
-        {"means": draw_means(batches, paper, note)},
+        (*tables(shown), held, *([claims] if words else []), findings.honesty_table(records)),
+        draw(shown),
         passed=not wrong,
     )
 

@@ -1,14 +1,16 @@
-"""What the records of the runs say: figures of merit by policy and share, what resizes cost, how honest it was."""
+"""What the records of the runs say: figures of merit by policy and share, orders, how honest it was."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from scheduler_bridge.experiments.outcome import DataTable, Value
+from scheduler_bridge.experiments.own_runs.costs import HONEST, honest
 from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.experiments.real_runs import Costs, Reference, measured
+from scheduler_bridge.experiments.real_runs.data import RealJob
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
 
 MEASURES: Final[Mapping[str, str]] = {
@@ -76,14 +78,19 @@ def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, i
     columns = ["policy", "malleable %", "runs"]
     for title in MEASURES.values():
         columns += [title, "quartiles", "paper, scaled"]
+    columns += HONEST
     rows = []
     for (policy, share), runs in cells(records).items():
         row: list[Value] = [policy, share, len(runs)]
         for name in MEASURES:
             values = [run[name] for run in runs]
             row += [statistics.fmean(values), quartiles(values), paper.get((policy, share), {}).get(name)]
-        rows.append(tuple(row))
+        rows.append((*row, *honest(_of(records, policy, share))))
     return DataTable("means", "Means of the batches", tuple(columns), tuple(rows))
+
+
+def _of(records: Mapping[RunKey, RunRecord], policy: str, share: int) -> list[RunRecord]:
+    return [record for key, record in records.items() if (key.policy, key.share) == (policy, share)]
 
 
 def quartiles(values: list[float]) -> str:
@@ -94,74 +101,107 @@ def quartiles(values: list[float]) -> str:
     return f"{low:.1f} to {high:.1f}"
 
 
-def orders_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
-    """Orders per malleable job, and how many were not carried out [figure 8]."""
+def orders(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], tuple[float, float]]:
+    """Grows and shrinks per malleable job, by policy and share, where there are such jobs."""
+    return {
+        cell: (statistics.fmean(job.done("grow") for job in jobs), statistics.fmean(job.done("shrink") for job in jobs))
+        for cell, jobs in _malleable(records).items()
+    }
+
+
+def published_orders(reference: Reference | None) -> dict[int, tuple[float, float]]:
+    """The paper's grows and shrinks per malleable job under its malleable policy, by share."""
+    if reference is None:
+        return {}
+    jobs: dict[int, list[RealJob]] = {}
+    for key, batch in reference.runs.items():
+        if key.strategy == PUBLISHED["malleable"]:
+            jobs.setdefault(key.share, []).extend(job for job in batch if job.malleable)
+    return {
+        share: (statistics.fmean(job.grows for job in those), statistics.fmean(job.shrinks for job in those))
+        for share, those in sorted(jobs.items())
+        if those
+    }
+
+
+def orders_table(records: Mapping[RunKey, RunRecord], paper: Mapping[int, tuple[float, float]]) -> DataTable:
+    """Orders per malleable job, the paper's beside, and how many were not carried out [figure 8]."""
+    jobs = _malleable(records)
+    rows = []
+    for (policy, share), (grows, shrinks) in orders(records).items():
+        theirs = paper.get(share) if policy == "malleable" else None
+        failed = sum(resize.outcome != "done" for job in jobs[policy, share] for resize in job.resizes)
+        rows.append(
+            (
+                policy,
+                share,
+                len(jobs[policy, share]),
+                f"{grows:.2f}",
+                None if theirs is None else f"{theirs[0]:.2f}",
+                f"{shrinks:.2f}",
+                None if theirs is None else f"{theirs[1]:.2f}",
+                failed,
+                *honest(_of(records, policy, share)),
+            )
+        )
+    columns = (
+        "policy",
+        "malleable %",
+        "malleable jobs",
+        "grows per job",
+        "paper: grows",
+        "shrinks per job",
+        "paper: shrinks",
+    )
+    return DataTable(
+        "orders", "Orders per malleable job (fig. 8)", (*columns, "orders not carried out", *HONEST), tuple(rows)
+    )
+
+
+def _malleable(records: Mapping[RunKey, RunRecord]) -> dict[tuple[str, int], list[JobRecord]]:
     grouped: dict[tuple[str, int], list[JobRecord]] = {}
     for key, record in records.items():
-        jobs = [job for job in record.jobs if job.malleable]
-        if jobs:
+        if jobs := [job for job in record.jobs if job.malleable]:
             grouped.setdefault((key.policy, key.share), []).extend(jobs)
-    rows = [
-        (
-            policy,
-            share,
-            len(jobs),
-            statistics.fmean(job.done("grow") for job in jobs),
-            statistics.fmean(job.done("shrink") for job in jobs),
-            sum(resize.outcome != "done" for job in jobs for resize in job.resizes),
-        )
-        for (policy, share), jobs in grouped.items()
-    ]
-    columns = ("policy", "malleable %", "malleable jobs", "grows per job", "shrinks per job", "orders not carried out")
-    return DataTable("orders", "Orders per malleable job", columns, tuple(rows))
+    return grouped
 
 
-def costs_table(records: Iterable[RunRecord]) -> DataTable:
-    """What starts, grows and shrinks took, split into the runtime's phases and those of the balancer [figure 7]."""
-    jobs = [job for record in records for job in record.jobs]
-    starts = [
-        job.end_s - job.start_s - job.result["seconds"]
-        for job in jobs
-        if job.start_s is not None and job.end_s is not None and job.result and "seconds" in job.result
-    ]
-    rows: list[tuple[Value, ...]] = []
-    if starts:
-        rows.append(("start and end", "", len(starts), statistics.fmean(starts), None, None, max(starts)))
-    done: dict[tuple[str, int], list[tuple[float, float]]] = {}
-    for job in jobs:
-        for resize in job.resizes:
-            if resize.outcome == "done" and resize.seconds is not None:
-                balancer_s = resize.phases.get("pre", 0.0) + resize.phases.get("post", 0.0)
-                total_s = resize.seconds + (resize.phases.get("post", 0.0) if resize.kind == "grow" else 0.0)
-                done.setdefault((resize.kind, resize.count), []).append((total_s, balancer_s))
-    for (kind, count), taken in sorted(done.items()):
-        totals = [total for total, _ in taken]
-        of_balancer = statistics.fmean(balancer for _, balancer in taken)
-        mean = statistics.fmean(totals)
-        rows.append((kind, count, len(taken), mean, max(0.0, mean - of_balancer), of_balancer, max(totals)))
-    columns = ("what", "nodes", "times", "mean s", "runtime s", "balancer s", "longest s")
-    return DataTable("costs", "What starts and resizes took", columns, tuple(rows))
+def injected_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
+    """What it changes if resizes take the paper's seconds longer: the same batches without and with it."""
+    pairs: dict[int, list[tuple[RunRecord, RunRecord]]] = {}
+    for key, slow in records.items():
+        plain = records.get(key._replace(kind="batch"))
+        if key.kind == "injected" and plain is not None:
+            pairs.setdefault(key.share, []).append((plain, slow))
+    rows = []
+    for share, those in pairs.items():
+        for name, which in (("as they are", 0), ("slower", 1)):
+            runs = [pair[which] for pair in those]
+            found = [measures(run) for run in runs]
+            means = [statistics.fmean(run[measure] for run in found) for measure in MEASURES]
+            rows.append((share, name, len(runs), *means, *honest(runs)))
+    columns = ("malleable %", "resizes", "runs", *MEASURES.values(), *HONEST)
+    return DataTable(
+        "injected", "Batches under malleable with resizes as slow as the paper's, scaled", columns, tuple(rows)
+    )
 
 
 def honesty_table(records: Mapping[RunKey, RunRecord]) -> DataTable:
     """How much scaled time and emulation distort: what is not scaled, beside what is."""
     rows: list[tuple[Value, ...]] = []
     for key, record in records.items():
-        found = metrics(record)
-        resizes = [resize for job in record.jobs for resize in job.resizes if resize.seconds is not None]
-        mean_s = statistics.fmean(resize.seconds or 0.0 for resize in resizes) if resizes else None
         cpu = record.provenance["cpu"]
         rows.append(
             (
                 key.spoken,
-                100 * mean_s / found.mean_runtime_s if mean_s is not None and found.mean_runtime_s else None,
                 100 * cpu["share"],
                 None if cpu["others_share"] is None else 100 * cpu["others_share"],
                 cpu["worst_lag_s"],
                 cpu["given_up_s"],
+                *honest([record]),
             )
         )
-    columns = ("run", "resize, % of the mean runtime", "CPU used %", "by others %", "worst lag s", "given up s")
+    columns = ("run", "CPU used %", "by others %", "worst lag s", "given up s", *HONEST)
     return DataTable("emulation", "What the emulation cost", columns, tuple(rows))
 
 

@@ -1,0 +1,203 @@
+"""The paper's figures 6, 7, 8 and 11 from our own runs, and the simulator beside them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from scheduler_bridge.experiments.own_runs.costs import PAPER, Cost
+from scheduler_bridge.experiments.own_runs.figure import MARKERS, color_of
+from scheduler_bridge.experiments.own_runs.findings import MEASURES, cells
+from scheduler_bridge.experiments.own_runs.plan import RunKey
+from scheduler_bridge.experiments.own_runs.problems import NODE_S
+from scheduler_bridge.record import RunRecord
+from scheduler_bridge.report.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from scheduler_bridge.experiments.own_runs.fidelity import Held
+
+_PROGRAMS: Final = ("UTS", "NQueens", "BC", "Pi")
+_GREY: Final = "#555555"
+
+
+def draw_scaling(
+    ours: Mapping[str, Mapping[int, float]], paper: Mapping[str, Mapping[int, float]], time: float, note: str
+) -> Figure:
+    """Figure 6: seconds of each program on each size, ideal ones as thin lines, the paper's, scaled, as hollow marks.
+
+    Args:
+        ours: Seconds of the computation by configuration and nodes.
+        paper: The paper's seconds, not scaled.
+        time: Seconds here for a second of the paper.
+        note: What is emulated.
+    """
+    figure = _figure(11.0, 7.6, "Rigid jobs on more and more nodes", note)
+    programs = [program for program in _PROGRAMS if any(name.startswith(program) for name in ours)]
+    grid = figure.subplots(-(-len(programs) // 2), min(2, len(programs)), squeeze=False)
+    for axes, program in zip(grid.flat, programs, strict=False):
+        configurations = [name for name in ours if name.startswith(program)]
+        for index, name in enumerate(configurations):
+            sizes, color = ours[name], OKABE_ITO[(index * 2 + 4) % len(OKABE_ITO)]
+            nodes = list(sizes)
+            axes.plot(nodes, [NODE_S[name] * time / count for count in nodes], color="#999999", lw=0.8, ls="--")
+            axes.plot(nodes, list(sizes.values()), color=color, marker="o", ms=4)
+            theirs = [(count, seconds * time) for count, seconds in paper.get(name, {}).items() if count in sizes]
+            if theirs:
+                axes.plot(*zip(*theirs, strict=True), color=color, marker="o", mfc="none", ls="", ms=8)
+            axes.annotate(name, (nodes[0], sizes[nodes[0]]), (6, 4), textcoords="offset points", color=color)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(10, (1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        sizes_shown = sorted({count for name in configurations for count in ours[name]})
+        axes.set_xticks(sizes_shown, [str(count) for count in sizes_shown])
+        axes.set(xlabel="nodes", ylabel="computing, s")
+        _plain(axes)
+    for axes in list(grid.flat)[len(programs) :]:
+        axes.set_visible(False)
+    handles = [
+        Line2D([], [], color=_GREY, marker="o", ms=4, label="measured"),
+        Line2D([], [], color="#999999", ls="--", label="as fast as all nodes together"),
+    ]
+    if paper:
+        label = "paper, scaled, start included"
+        handles.append(Line2D([], [], color=_GREY, marker="o", mfc="none", ls="", ms=8, label=label))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
+def draw_costs(costs: Sequence[Cost], note: str) -> Figure:
+    """Figure 7: mean seconds of start, grow and shrink, runtime below and balancer above, the paper's hollow beside."""
+    figure = _figure(7.0, 4.2, "What starts and resizes take, not scaled", note)
+    axes = figure.subplots()
+    for place, (what, theirs) in enumerate(PAPER.items()):
+        axes.bar(place + 0.2, theirs[0], 0.34, color="none", edgecolor=OKABE_ITO[4], lw=1.4)
+        axes.bar(place + 0.2, theirs[1], 0.34, bottom=theirs[0], color="none", edgecolor=OKABE_ITO[1], lw=1.4)
+        axes.annotate(f"{sum(theirs):.1f}", (place + 0.2, sum(theirs)), (0, 3), textcoords="offset points", ha="center")
+        those = [cost for cost in costs if cost.what == what]
+        if not those:
+            continue
+        runtime_s, balancer_s = (statistics.fmean(getattr(cost, part) for cost in those) for part in _PARTS)
+        axes.bar(place - 0.2, runtime_s, 0.34, color=OKABE_ITO[4])
+        axes.bar(place - 0.2, balancer_s, 0.34, bottom=runtime_s, color=OKABE_ITO[1])
+        total = runtime_s + balancer_s
+        axes.annotate(f"{total:.2f}", (place - 0.2, total), (0, 3), textcoords="offset points", ha="center")
+    axes.set_xticks(range(len(PAPER)), [_titled(what, costs) for what in PAPER])
+    axes.set(ylabel="mean, s")
+    _plain(axes)
+    handles = [
+        Patch(color=OKABE_ITO[4], label="runtime"),
+        Patch(color=OKABE_ITO[1], label="balancer"),
+        Patch(facecolor="none", edgecolor=_GREY, label="paper"),
+    ]
+    axes.legend(handles=handles, loc="upper left", frameon=False, fontsize=9)
+    return figure
+
+
+_PARTS: Final = ("runtime_s", "balancer_s")
+
+
+def _titled(what: str, costs: Sequence[Cost]) -> str:
+    nodes = [cost.nodes for cost in costs if cost.what == what]
+    return f"{what}\n{statistics.fmean(nodes):.1f} nodes, {len(nodes)} times" if nodes else f"{what}\nnone"
+
+
+def draw_orders(ours: Mapping[int, tuple[float, float]], paper: Mapping[int, tuple[float, float]], note: str) -> Figure:
+    """Figure 8: grows and shrinks per malleable job under ``malleable``, by share; the paper's as hollow marks."""
+    figure = _figure(7.0, 4.2, "Orders per malleable job under malleable", note)
+    axes = figure.subplots()
+    for index, (name, color) in enumerate((("grow", OKABE_ITO[2]), ("shrink", OKABE_ITO[5]))):
+        at = 2.6 * (2 * index - 1)
+        axes.bar([share + at for share in ours], [pair[index] for pair in ours.values()], 4.6, color=color, label=name)
+        theirs = [(share + at, pair[index]) for share, pair in paper.items() if share in ours]
+        if theirs:
+            label = f"paper: {name}"
+            axes.plot(*zip(*theirs, strict=True), color="black", marker=MARKERS[index], mfc="white", ls="", label=label)
+    axes.set(xlabel="malleable jobs, %", ylabel="orders per malleable job", xticks=list(ours), xlim=(-8, 108))
+    _plain(axes)
+    axes.legend(frameon=False, fontsize=9, ncols=2)
+    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
+    return figure
+
+
+def draw_turnaround(
+    records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
+) -> Figure:
+    """Figure 11: turnaround as wait and runtime, by share and policy; the paper's, scaled, as hollow bars."""
+    found = cells(records)
+    policies = list(dict.fromkeys(policy for policy, _ in found))
+    shares = sorted({share for _, share in found})
+    figure = _figure(11.0, 4.8, "Turnaround = wait + runtime", note)
+    axes = figure.subplots()
+    width = 0.8 / len(policies)
+    for index, policy in enumerate(policies):
+        color = color_of(index)
+        for place, share in enumerate(shares):
+            if (policy, share) not in found:
+                continue
+            x = place + (index - (len(policies) - 1) / 2) * width
+            runs = found[policy, share]
+            wait_s, runtime_s = (statistics.fmean(run[name] for run in runs) for name in ("wait_s", "runtime_s"))
+            axes.bar(x, wait_s, width * 0.9, color=color)
+            axes.bar(x, runtime_s, width * 0.9, bottom=wait_s, color=color, alpha=0.45)
+            theirs = paper.get((policy, share), {})
+            if "turnaround_s" in theirs:
+                for low_s, name in ((0.0, "wait_s"), (theirs["wait_s"], "runtime_s")):
+                    axes.bar(x, theirs[name], width * 0.9, bottom=low_s, color="none", edgecolor="black", lw=0.8)
+    axes.set_xticks(range(len(shares)), [str(share) for share in shares])
+    axes.set(xlabel="malleable jobs, %", ylabel="mean, s", xlim=(-0.5, len(shares) - 0.5))
+    _plain(axes)
+    handles = [Patch(color=color_of(i), label=name) for i, name in enumerate(policies)]
+    handles += [Patch(color=_GREY, label="wait"), Patch(color=_GREY, alpha=0.45, label="runtime")]
+    if paper:
+        handles.append(Patch(facecolor="none", edgecolor="black", label="paper, scaled"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    return figure
+
+
+def draw_fidelity(held: Sequence[Held], note: str) -> Figure:
+    """Run by run: simulated over measured; the band is 5 % wide to both sides."""
+    figure = _figure(11.0, 5.4, "Run by run: simulated over measured", note)
+    policies = list(dict.fromkeys(one.key.policy for one in held))
+    for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
+        ends = [value for one in held for value in (one.real[name], one.simulated[name])]
+        low, high = 0.95 * min(ends), 1.05 * max(ends)
+        axes.plot([low, high], [low, high], color="#333333", lw=1)
+        axes.fill_between([low, high], [low * 0.95, high * 0.95], [low * 1.05, high * 1.05], color="#dddddd", lw=0)
+        for one in held:
+            index = policies.index(one.key.policy)
+            color = color_of(index)
+            face = "none" if one.key.kind == "injected" else color
+            axes.plot(one.real[name], one.simulated[name], MARKERS[index % 8], mec=color, mfc=face, ms=6, alpha=0.85)
+        axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+        axes.set(xlabel=f"measured {MEASURES[name]}", ylabel=f"simulated {MEASURES[name]}")
+        _plain(axes)
+    handles = [
+        Line2D([], [], color=color_of(i), marker=MARKERS[i % 8], ls="", label=name) for i, name in enumerate(policies)
+    ]
+    handles.append(Line2D([], [], color=_GREY, marker="o", mfc="none", ls="", label="slower resizes"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    return figure
+
+
+def _figure(width: float, height: float, title: str, note: str) -> Figure:
+    figure = Figure(figsize=(width, height), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{title}\n{note}", fontsize=10)
+    return figure
+
+
+def _plain(axes: Axes) -> None:
+    axes.grid(visible=True, color="#e4e4e4", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

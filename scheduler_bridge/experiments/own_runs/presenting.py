@@ -1,0 +1,109 @@
+"""Which tables and figures show the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler_bridge.experiments.outcome import DataTable, Value
+from scheduler_bridge.experiments.own_runs import findings
+from scheduler_bridge.experiments.own_runs.costs import HONEST, costs, costs_table, honest
+from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, Held, errors, grouped
+from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
+from scheduler_bridge.experiments.own_runs.scaling import computed_s, scaling_table
+from scheduler_bridge.record import RunRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown.
+
+    Attributes:
+        plan: What was run.
+        records: All runs.
+        batches: Those without slower resizes.
+        paper: The paper's means by policy and share, scaled.
+        orders: Its grows and shrinks per malleable job, by share.
+        scaling: Its seconds by configuration and nodes, not scaled.
+        held: The runs and the simulator beside them.
+        note: What is emulated, for every figure.
+    """
+
+    plan: Plan
+    records: Mapping[RunKey, RunRecord]
+    batches: Mapping[RunKey, RunRecord]
+    paper: Mapping[tuple[str, int], Mapping[str, float]]
+    orders: Mapping[int, tuple[float, float]]
+    scaling: Mapping[str, Mapping[int, float]]
+    held: Sequence[Held]
+    note: str
+
+
+def tables(shown: Shown) -> list[DataTable]:
+    """The tables of the runs, those that people look at first before the others."""
+    found = [
+        findings.merit_table(shown.batches, shown.paper),
+        costs_table(list(shown.batches.values())),
+        findings.orders_table(shown.batches, shown.orders),
+    ]
+    if any(key.kind == "injected" for key in shown.records):
+        found.append(findings.injected_table(shown.records))
+    if SCALING in shown.records:
+        found.append(scaling_table(shown.records[SCALING], shown.scaling, shown.plan.time))
+    return found
+
+
+def draw(shown: Shown) -> dict[str, Figure]:
+    """The figures, by name."""
+    from scheduler_bridge.experiments.own_runs.figure import draw_means
+    from scheduler_bridge.experiments.own_runs.figures import (
+        draw_costs,
+        draw_fidelity,
+        draw_orders,
+        draw_scaling,
+        draw_turnaround,
+    )
+
+    found: dict[str, Figure] = {}
+    if shown.batches:
+        found["means"] = draw_means(shown.batches, shown.paper, shown.note)
+        found["turnaround"] = draw_turnaround(shown.batches, shown.paper, shown.note)
+        found["costs"] = draw_costs(costs(shown.batches.values()), shown.note)
+    orders = {share: pair for (policy, share), pair in findings.orders(shown.batches).items() if policy == "malleable"}
+    if orders:
+        found["orders"] = draw_orders(orders, shown.orders, shown.note)
+    if SCALING in shown.records:
+        ours = computed_s([shown.records[SCALING]])
+        found["scaling"] = draw_scaling(ours, shown.scaling, shown.plan.time, shown.note)
+    if shown.held:
+        found["fidelity"] = draw_fidelity(shown.held, shown.note)
+    return found
+
+
+def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
+    """The error of the simulator against reality by policy and share, and a sentence on how many means it meets."""
+    rows: list[tuple[Value, ...]] = []
+    every: list[float] = []
+    for (policy, share, kind), those in grouped(held).items():
+        found = errors(those)
+        row: list[Value] = [policy + (", slower resizes" if kind == "injected" else ""), share, len(those)]
+        for real, simulated, error in found.values():
+            row += [real, simulated, error]
+            every.append(abs(error))
+        rows.append((*row, *honest([one.record for one in those])))
+    columns = ["policy", "malleable %", "runs"]
+    for title in findings.MEASURES.values():
+        columns += [title, "simulated", "error %"]
+    inside = sum(error <= LIMIT for error in every)
+    sentence = (
+        f"{inside} of {len(every)} means by policy and share are within {LIMIT:g} % of what was measured, "
+        f"the farthest is off by {max(every):.1f} %."
+        if every
+        else ""
+    )
+    title = "The simulator held against the runs"
+    return DataTable("fidelity", title, (*columns, *HONEST), tuple(rows)), sentence

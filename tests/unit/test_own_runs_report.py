@@ -1,0 +1,119 @@
+"""What is made of the real runs: strong scaling, fitted costs, the simulator held against them, claims."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from scheduler_bridge.experiments.own_runs import fidelity, findings
+from scheduler_bridge.experiments.own_runs.claims import judged
+from scheduler_bridge.experiments.own_runs.experiment import conclude
+from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
+from scheduler_bridge.experiments.own_runs.scaling import scaling_table
+from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
+from scheduler_bridge.sim.costs import Measured, fit, fitted_line, parse_cost
+
+CPU = {"cores": 2, "seconds": 1.0, "share": 0.1, "others_share": 0.0, "worst_lag_s": 0.0, "given_up_s": 0.0}
+NODES = ["a", "b", "c", "d"]
+
+
+def job(
+    job_id: int, nodes: int, start_s: float, end_s: float, computed_s: float, *, malleable: bool, name: str = "UTS_18"
+) -> JobRecord:
+    """A job that is submitted at 0."""
+    return JobRecord(
+        job_id, f"{name}-{job_id}", "me", "malleable" if malleable else "rigid", nodes, 1 if malleable else nodes,
+        4 if malleable else nodes, 60.0, 0.0, (), start_s, end_s, "completed", "",
+        [Segment(start_s, end_s, tuple(NODES[:nodes]))], [],
+        {"seconds": computed_s, "startup": {"runtime_s": 0.5, "balancer_s": 0.1}}, True,
+        start_s + 0.5 if malleable else None,
+    )  # fmt: skip
+
+
+def run(policy: str, jobs: list[JobRecord]) -> RunRecord:
+    """A run whose jobs started a quarter of a second after the decision."""
+    reserved = [Reserved("a", job.start_s - 0.25, job.start_s, job.job_id) for job in jobs if job.start_s is not None]
+    end_s = max(job.end_s or 0.0 for job in jobs)
+    return RunRecord(policy, NODES, end_s=end_s, jobs=jobs, reserved=reserved, provenance={"cpu": CPU})
+
+
+def alone(policy: str = "fcfs") -> RunRecord:
+    """Two rigid jobs one after the other: 1 s around computations of 4 s on 4 nodes and of 8 s on 2."""
+    first, second = job(1, 4, 0.25, 5.25, 4.0, malleable=False), job(2, 2, 5.5, 14.5, 8.0, malleable=False)
+    return run(policy, [first, second])
+
+
+def test_costs_of_resizes_are_fitted_and_known_by_their_text() -> None:
+    found = fit([(1, 0.3), (3, 0.5)], [(2, 0.1), (2, 0.3)])
+    assert (found.grow_s, found.grow_node_s) == pytest.approx((0.2, 0.1))
+    assert (found.shrink_s, found.shrink_node_s) == pytest.approx((0.2, 0.0))
+    assert parse_cost(found.text) == Measured(0.2, 0.1, 0.2, 0.0)
+    assert found(4, 6) == pytest.approx(0.4)
+    assert fit([], [])(1, 4) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("points", "base", "rise"),
+    [([(1, 2.0), (2, 1.0)], 1.5, 0.0), ([(1, 1.0), (2, 3.0)], 0.0, 7 / 5), ([(2, 1.0), (4, 2.0)], 0.0, 0.5)],
+)
+def test_no_fitted_cost_is_negative_or_falls(points: list[tuple[int, float]], base: float, rise: float) -> None:
+    assert fitted_line(points) == pytest.approx((base, rise))
+
+
+def test_a_batch_is_simulated_as_it_was() -> None:
+    key = RunKey("fcfs", 0, 42)
+    costs = fidelity.fitted({key: alone()}, 0.08)
+    assert costs.launch_s == 0.25
+    assert costs.around == pytest.approx((1.0, 0.0))
+    assert costs.runtime_s("UTS_18", 2) == pytest.approx(9.0)
+    assert costs.runtime_s("UTS_18", 1) == pytest.approx(17.0)  # half the nodes, twice the time
+    assert costs.runtime_s("BC_17", 1) == pytest.approx(120 * 0.08 + 1)  # never ran: as the rate has it
+    (held,) = fidelity.hold({key: alone()}, costs)
+    assert dict(held.simulated) == pytest.approx(dict(held.real))
+    assert [error for *_, error in fidelity.errors([held]).values()] == pytest.approx([0.0] * 5)
+
+
+def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
+    def resized(seconds: float) -> RunRecord:
+        one = job(1, 2, 0.25, 11.0, 8.0, malleable=True)
+        one.resizes.append(ResizeRecord(1, "grow", 2, 0.75, 0.75 + seconds, seconds, {}, "done"))
+        return run("malleable", [one, job(2, 2, 0.25, 3.25, 2.0, malleable=False, name="Pi_8e10")])
+
+    plain, slow = RunKey("malleable", 100, 42), RunKey("malleable", 100, 42, "injected")
+    records = {plain: resized(1.0), slow: resized(4.0), RunKey("fcfs", 0, 42): alone()}
+    costs = fidelity.fitted(records, 0.08)
+    assert costs.resizes == Measured(1.0, 0.0, 0.0, 0.0)
+    assert costs.ready_s == 0.5
+    held = {one.key: one.simulated for one in fidelity.hold(records, costs)}
+    assert held[plain]["runtime_s"] < held[slow]["runtime_s"]
+    rows = findings.injected_table(records).rows
+    assert [row[:3] for row in rows] == [(100, "as they are", 1), (100, "slower", 1)]
+    assert rows[1][-2] == pytest.approx(4 * (rows[0][-2] or 0))
+
+
+def test_strong_scaling_stands_beside_the_papers() -> None:
+    two, four = scaling_table(alone(), {"UTS_18": {2: 100.0}}, 0.04).rows
+    # 200 node-seconds there, 8 here: 4 s on two nodes, 2 on four
+    assert two[:2] == ("UTS_18", 2)
+    assert list(two[2:]) == pytest.approx([8.0, 50, 9.0, 100 / 9, 4.0])
+    assert four[:3] == ("UTS_18", 4, 4.0)
+    assert four[-1] is None
+
+
+def test_claims_are_judged_where_their_runs_are_there() -> None:
+    faster = run("malleable", [job(1, 4, 0.25, 4.25, 3.0, malleable=True)])
+    table, words = judged({RunKey("malleable", 0, 42): alone("malleable"), RunKey("malleable", 100, 42): faster})
+    assert 0 < len(words) == len(table.rows) < 12
+    assert judged({})[1] == []
+
+
+def test_a_report_of_a_part_says_what_is_missing() -> None:
+    plan = Plan(("fcfs", "easy"), (0,), (42,), jobs=2, nodes=4, time=0.04, sizes=(2, 4))
+    outcome = conclude(plan, {RunKey("fcfs", 0, 42): alone(), SCALING: alone("backfilling")}, None, "")
+    assert "1 of 3 runs are not there yet." in outcome.remarks
+    assert {table.name for table in outcome.tables} == {
+        "means", "costs", "orders", "scaling", "fidelity", "emulation",
+    }  # fmt: skip
+    assert set(outcome.figures) == {"means", "turnaround", "costs", "scaling", "fidelity"}
+    assert any("5 of 5 means by policy and share are within 5 %" in remark for remark in outcome.remarks)

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def experiment(
     name: Annotated[str | None, typer.Argument(help="An experiment.", show_default="list them")] = None,
     scale: Annotated[
-        Scale, typer.Option("--scale", help="How much of it; tiny, a look, is for real-runs alone.")
+        Scale, typer.Option("--scale", help="How much of it; tiny, a look, is for real runs alone.")
     ] = "small",
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", envvar=ENV_DATA, help="Folder with the reference data.")
@@ -114,6 +114,18 @@ def _real(asked: Asked) -> Any:
         )
     repeat_lagged, repeat_failed, report_only = asked.again
     return run(asked.out, asked.scale, asked.data, Again(repeat_lagged, repeat_failed), report_only=report_only)
+
+
+def _shared(asked: Asked) -> Any:
+    from scheduler_bridge.cli.real_runs import run_shared
+
+    if asked.out is None:
+        raise CliError(
+            "sd-real needs a folder for the records of its runs", "it takes long, and goes on there", "give --out DIR"
+        )
+    if asked.scale == "full":
+        raise CliError("sd-real has no scale full", "it has tiny and small", "give --scale small")
+    return run_shared(asked.out, asked.scale)
 
 
 def _replayed(asked: Asked) -> Any:
@@ -208,6 +220,9 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     "mebf": Entry("the MEBF paper's workloads: resizing by scalability, with overheads", sweeps.mebf, tables=1),
     "sd-policy": Entry(
         "the 2019 paper's workloads: jobs that would wait share nodes with running ones", sweeps.sd_policy, tables=2
+    ),
+    "sd-real": Entry(
+        "SD-Policy on real jobs that share nodes, which this machine emulates", _shared, tiny=True, must_pass=True
     ),
     "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", sweeps.penalty, tables=2),
 }

@@ -1,10 +1,10 @@
-"""``malleable experiment real-runs``: progress, time left, and endings."""
+"""``malleable experiment real-runs`` and ``sd-real``: progress, time left, and endings."""
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -21,6 +21,9 @@ from scheduler_bridge.experiments.own_runs.experiment import run as run_experime
 from scheduler_bridge.experiments.own_runs.plan import PLANS, RunKey, Scale
 from scheduler_bridge.experiments.own_runs.runner import Again
 from scheduler_bridge.experiments.real_runs import BadReferenceError
+from scheduler_bridge.experiments.sd_real.experiment import run as run_shared_experiment
+from scheduler_bridge.experiments.sd_real.plan import PLANS as SHARED_PLANS
+from scheduler_bridge.experiments.sd_real.plan import Scale as SharedScale
 from scheduler_bridge.live import DaemonError
 from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord, makespan_s
@@ -59,6 +62,36 @@ def run(folder: Path, scale: Scale, data: Path | None, again: Again, *, report_o
         CliError: It cannot be done here.
         Exit: It was interrupted; what was run is kept.
     """
+    try:
+        if report_only:
+            return report(folder, scale, data)
+        with _followed(folder, len(PLANS[scale].runs())) as (tell, watcher):
+            return run_experiment(folder, scale, data, tell=tell, watcher=watcher, again=again)
+    except BadReferenceError as error:
+        raise CliError(str(error), "the published data have this file", "give --data DIR, or none") from None
+    except CalibrationError as error:
+        raise CliError("there is nothing to report", str(error), "run it first, without --report-only") from None
+
+
+def run_shared(folder: Path, scale: SharedScale) -> Outcome:
+    """Carry out, or go on with, the experiment in which jobs share nodes.
+
+    Raises:
+        CliError: It cannot be done here.
+        Exit: It was interrupted; what was run is kept.
+    """
+    with _followed(folder, len(SHARED_PLANS[scale].runs())) as (tell, watcher):
+        return run_shared_experiment(folder, scale, tell=tell, watcher=watcher)
+
+
+@contextmanager
+def _followed(folder: Path, runs: int) -> Iterator[tuple[Callable[[str], None], _Progress]]:
+    """Show real runs go on, and say what went wrong.
+
+    Raises:
+        CliError: They cannot be done here.
+        Exit: They were interrupted.
+    """
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -68,19 +101,12 @@ def run(folder: Path, scale: Scale, data: Path | None, again: Again, *, report_o
         console=Console(stderr=True, highlight=False),
     )
     try:
-        if report_only:
-            return report(folder, scale, data)
         with _interruptible(), progress:
-            watcher = _Progress(len(PLANS[scale].runs()), progress)
-            return run_experiment(folder, scale, data, tell=progress.console.print, watcher=watcher, again=again)
+            yield progress.console.print, _Progress(runs, progress)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; the same command goes on with what is in {folder}", err=True)
         raise typer.Exit(130) from None
-    except BadReferenceError as error:
-        raise CliError(str(error), "the published data have this file", "give --data DIR, or none") from None
     except (CalibrationError, DaemonError) as error:
-        if report_only:
-            raise CliError("there is nothing to report", str(error), "run it first, without --report-only") from None
         hint = getattr(error, "hint", "") or "try: malleable doctor"
         raise CliError("the experiment cannot run", str(error), hint) from None
     except OSError as error:

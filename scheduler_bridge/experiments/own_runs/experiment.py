@@ -54,7 +54,7 @@ def run(
     reference = None if data is None else read_reference(data)
     plan = PLANS[scale]
     folder.mkdir(parents=True, exist_ok=True)
-    environment = {"PYTHONPATH": _import_path()}
+    environment = {"PYTHONPATH": import_path()}
     with alone_in(folder):
         problems = calibrate(plan.problems(), folder, environment, lambda name: tell(f"measuring {name} at full speed"))
         records = run_all(Runner(plan, problems, folder, environment), watcher, again)
@@ -167,7 +167,7 @@ def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
     return [f"{count} a place fell more than {LAG_LIMIT_S} s behind its rate: the cores were the bottleneck there."]
 
 
-def _import_path() -> str:
+def import_path() -> str:
     """Let the jobs import what this process imports, installed or not."""
     root = str(Path(__file__).resolve().parents[3])
     return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))

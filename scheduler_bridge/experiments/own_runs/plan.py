@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from scheduler_bridge.experiments.own_runs.problems import NODE_S
 from scheduler_bridge.experiments.real_runs import Costs
 from scheduler_bridge.workloads.generate import batches
 from scheduler_bridge.workloads.record import TraceJob
@@ -68,6 +69,7 @@ class Plan:
         jobs: The first so many jobs of each batch.
         nodes: Nodes of the cluster; jobs that ask for more get as many.
         time: Seconds here for a second of the paper.
+        cores: Of a node; jobs that share nodes divide them.
         injected: Shares at which the batches are run again with slower resizes.
         sizes: On how many nodes the programs' strong scaling is measured; none: it is not.
         longest_node_s: It is measured for programs that take no longer on one node of the paper.
@@ -79,6 +81,7 @@ class Plan:
     jobs: int = batches.JOBS
     nodes: int = batches.NODES
     time: float = TIME
+    cores: int = 1
     injected: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     longest_node_s: float = math.inf
@@ -131,6 +134,10 @@ class Plan:
     def _fitted(self, job: TraceJob) -> TraceJob:
         nodes, least, most = (min(count, self.nodes) for count in (job.nodes, job.min_nodes, job.max_nodes))
         return replace(job, nodes=nodes, min_nodes=least, max_nodes=most)
+
+    def node_s(self, job: TraceJob) -> float:
+        """Node-seconds that a job takes here: those of its configuration, scaled."""
+        return NODE_S[job.name] * self.time
 
     def walltime_s(self, job: TraceJob) -> float:
         """What is asked for here."""

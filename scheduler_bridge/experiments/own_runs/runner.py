@@ -94,7 +94,12 @@ class Runner:
         batch = self.plan.batch(key)
         before = Usage.now()
         with scratch_in(self.folder, self.plan.nodes) as scratch:
-            config = DaemonConfig(nodes=numbered_nodes(self.plan.nodes), policy=key.policy, state_dir=state_of(scratch))
+            config = DaemonConfig(
+                nodes=numbered_nodes(self.plan.nodes),
+                policy=key.policy,
+                cores_per_node=self.plan.cores,
+                state_dir=state_of(scratch),
+            )
             due = [(job.submit_s * self.plan.time, self._request(key, job, scratch)) for job in batch]
             with Daemon.start_in_thread(config) as daemon:
 
@@ -122,9 +127,10 @@ class Runner:
 
     def _request(self, key: RunKey, job: TraceJob, scratch: Path) -> JobRequest:
         problem = self.problems[job.name]
-        rate = problem.rate(self.plan.time)
+        rate = problem.tasks / (self.plan.node_s(job) * self.plan.cores)
         command = (sys.executable, "-m", f"benchmarks.{problem.benchmark}", *problem.arguments)
-        options = ("--workers", "1", "--rate", f"{rate:.6g}", "--quiet", "--json", str(scratch / f"{job.job_id}.json"))
+        result = str(scratch / f"{job.job_id}.json")
+        options = ("--workers", "{cores}", "--rate", f"{rate:.6g}", "--quiet", "--json", result)
         slow = self.plan.slow_resizes(key) if job.job_class == "malleable" else None
         slowly = () if slow is None else ("--slow-resizes", f"{slow[0]:.6g},{slow[1]:.6g}")
         return JobRequest(
@@ -149,7 +155,10 @@ class Runner:
         """What a record must have been made with to be used: all that decides what the run does."""
         batch = self.plan.batch(key)
         slow = self.plan.slow_resizes(key)
+        # records of nodes of one core say nothing of it
+        cores = {"cores": self.plan.cores, "node_s": [self.plan.node_s(job) for job in batch]}
         return {
+            **(cores if self.plan.cores > 1 else {}),
             "kind": key.kind,
             "nodes": self.plan.nodes,
             "time": self.plan.time,

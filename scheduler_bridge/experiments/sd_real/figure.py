@@ -1,0 +1,42 @@
+"""The paper's figure 9: what changes from static backfill to SD-Policy, beside what it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from scheduler_bridge.experiments.sd_policy.claims import read_claims
+from scheduler_bridge.experiments.sd_real.findings import PAPER, change
+from scheduler_bridge.report.palette import OKABE_ITO
+
+_TITLES: Final = ("makespan", "mean response time", "mean slowdown", "energy (here an estimate)")
+_WIDTH: Final = 0.38
+
+
+def draw_changes(found: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Two bars a measure; below zero is better."""
+    figure = Figure(figsize=(8.0, 3.8), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle("From static backfill to SD-Policy: change in percent, real jobs", fontweight="bold")
+    axes = figure.subplots()
+    printed = {claim["measure"]: claim["printed"] for claim in read_claims()["real"]}
+    bars = (
+        ([change(found, name) or 0.0 for name in PAPER], OKABE_ITO[4], "here, emulated nodes"),
+        ([printed[name] for name in PAPER], "#bdbdbd", "the paper, 49 nodes"),
+    )
+    for number, (values, color, label) in enumerate(bars):
+        places = [place + (number - 0.5) * _WIDTH for place in range(len(PAPER))]
+        axes.bar_label(axes.bar(places, values, _WIDTH, color=color, label=label), fmt="%+.1f", fontsize=8, padding=2)
+    axes.axhline(0.0, color="#222222", lw=0.9)
+    axes.set_xticks(range(len(PAPER)), _TITLES)
+    axes.margins(y=0.12)
+    axes.grid(visible=True, axis="y", color="#e4e4e4", lw=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="x", length=0)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    return figure

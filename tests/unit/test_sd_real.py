@@ -1,0 +1,104 @@
+"""What records of real jobs that share nodes say, by hand; and the plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from scheduler_bridge.cli.app import run as malleable
+from scheduler_bridge.experiments.own_runs.plan import RunKey
+from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS
+from scheduler_bridge.experiments.sd_real import findings
+from scheduler_bridge.experiments.sd_real.experiment import conclude
+from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, STATIC
+from scheduler_bridge.record import JobRecord, RunRecord, Segment
+
+NODES = ("n1", "n2")
+
+
+def _job(number: int, submit_s: float, *segments: Segment) -> JobRecord:
+    start_s, end_s = segments[0].from_s, segments[-1].to_s
+    return JobRecord(
+        number, f"UTS_18-{number}", "me", "malleable", 2, 2, 2, 60.0, submit_s, (), start_s, end_s, "completed", "",
+        list(segments), [], {}, True,
+    )  # fmt: skip
+
+
+def _record(policy: str, *jobs: JobRecord) -> RunRecord:
+    cpu = {"cores": 2, "seconds": 1.0, "share": 0.1, "others_share": None, "worst_lag_s": 0.0, "given_up_s": 0.0}
+    return RunRecord(policy, list(NODES), end_s=20.0, jobs=list(jobs), provenance={"cpu": cpu})
+
+
+STATIC_RUN = _record(
+    STATIC, _job(1, 0.0, Segment(0.0, 10.0, NODES)), _job(2, 2.0, Segment(10.0, 12.0, NODES))
+)  # fmt: skip
+SHARED_RUN = _record(
+    SHARED,
+    _job(1, 0.0, Segment(0.0, 2.0, NODES), Segment(2.0, 6.0, NODES, 0.5), Segment(6.0, 12.0, NODES)),
+    _job(2, 2.0, Segment(2.0, 6.0, NODES, 0.5, is_guest=True)),
+)
+RECORDS = {RunKey(STATIC, 100, 1): STATIC_RUN, RunKey(SHARED, 100, 1): SHARED_RUN}
+
+
+def test_roles_and_changes_of_cores_by_hand() -> None:
+    mate, guest = SHARED_RUN.jobs
+    assert (findings.is_mate(mate), findings.is_guest(mate), findings.changes(mate)) == (True, False, 2)
+    assert (findings.is_mate(guest), findings.is_guest(guest), findings.changes(guest)) == (False, True, 0)
+    assert (findings.shared_s(mate), findings.shared_s(guest)) == (4.0, 4.0)
+
+
+def test_the_figures_of_merit_by_hand() -> None:
+    found = findings.by_policy(RECORDS)
+    assert found[STATIC]["response_s"] == pytest.approx((10 + 10) / 2)
+    assert found[STATIC]["slowdown"] == pytest.approx((1 + 5) / 2)
+    assert found[SHARED]["response_s"] == pytest.approx((12 + 4) / 2)
+    assert found[SHARED]["slowdown"] == pytest.approx((1.2 + 2) / 2), "by what the job took under static backfill"
+    assert (found[SHARED]["guests"], found[SHARED]["mates"], found[SHARED]["orders"]) == (50, 50, 2)
+    # two nodes are busy for 12 s under both, at 350 W
+    assert found[SHARED]["energy_wh"] == pytest.approx(found[STATIC]["energy_wh"]) == pytest.approx(24 * 350 / 3600)
+    assert findings.change(found, "response_s") == pytest.approx(-20)
+
+
+def test_claims_are_judged_by_batches_that_are_large_enough() -> None:
+    found = findings.by_policy(RECORDS)
+    table, words = findings.claims_table(found, enough=True)
+    by_text = {row[0]: row[1:] for row in table.rows}
+    assert by_text["average response time decreases by about 16 %"] == ("-16.0 %", "-20.0 %", "holds", "")
+    assert by_text["539 of 2,000 jobs, 27 %, are scheduled with malleability"][2] == "differs"
+    # makespan and energy stay as they are: 7 and 6 points are too much for another sign
+    assert words == ["differs", "holds", "same sign", "differs", "differs"]
+    assert set(findings.claims_table(found, enough=False)[1]) == {"not judged"}
+
+
+def test_a_wrong_result_or_nobody_who_shares_fails_the_experiment() -> None:
+    plan = PLANS["tiny"]
+    assert conclude(plan, RECORDS).passed
+    alone = {**RECORDS, RunKey(SHARED, 100, 1): STATIC_RUN}
+    assert not conclude(plan, alone).passed
+    SHARED_RUN.jobs[1].verified = False
+    try:
+        assert not conclude(plan, RECORDS).passed
+    finally:
+        SHARED_RUN.jobs[1].verified = True
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_the_plans_fit_their_nodes(scale: str) -> None:
+    plan = {str(name): plan for name, plan in PLANS.items()}[scale]
+    for key in plan.runs():
+        batch = plan.batch(key)
+        assert len(batch) == plan.jobs
+        assert all(job.is_malleable and job.min_nodes == job.max_nodes <= plan.nodes for job in batch)
+        assert {job.name for job in batch} <= set(plan.problems()) <= set(ARGUMENTS)
+        assert all(plan.walltime_s(job) > job.runtime_s for job in batch)
+    assert {key.policy for key in plan.runs()} == {STATIC, SHARED}
+
+
+def test_the_command_tells_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert malleable(["experiment", "sd-real", "--scale", "tiny"]) == 2
+    assert "give --out DIR" in capsys.readouterr().err
+    assert malleable(["experiment", "sd-real", "--scale", "full", "--out", str(tmp_path)]) == 2
+    assert "sd-real has no scale full" in capsys.readouterr().err

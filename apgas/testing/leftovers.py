@@ -1,7 +1,8 @@
 """What a job may leave behind: processes, shared-memory segments, temporary files.
 
-Other jobs may run on this machine at the same time, so processes are told apart by a mark in their environment, and a
-file counts as left over only if no living process has it mapped or open.
+Other jobs may run on this machine at the same time, so processes are told apart by a mark in their environment. A file
+counts as left over only if no living process has it mapped or open, and if it was there when the job had ended: what
+comes later is another job's.
 """
 
 from __future__ import annotations
@@ -69,10 +70,11 @@ class Leftovers:
         return {name for name in new - _in_use(new) if Path(name).exists()}
 
     def check(self, *marks: str) -> None:
-        """Asserts that no process with one of the marks and no new orphaned file is there after a second at most."""
+        """Asserts that a second later no process with one of the marks is there, and no orphaned file."""
         alive = patiently(lambda: {pid: line for mark in marks for pid, line in living(mark).items()})
         assert not alive, f"processes still alive after {PATIENCE_S} s: {alive}"
-        files = patiently(self.files)
+        known = _files()
+        files = patiently(lambda: self.files() & known)
         assert not files, f"files left behind: {sorted(files)}"
 
 

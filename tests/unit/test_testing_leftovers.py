@@ -1,0 +1,59 @@
+"""What counts as left behind by a job, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apgas.testing import leftovers
+from apgas.testing.leftovers import Leftovers
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(leftovers, "_PATTERNS", ((str(tmp_path), "apgas-*"),))
+    monkeypatch.setattr(leftovers, "PATIENCE_S", 0.2)
+    return tmp_path
+
+
+def test_a_file_of_the_job_is_found(folder: Path) -> None:
+    (folder / "apgas-before").touch()
+    watch = Leftovers()
+    (folder / "apgas-job").touch()
+    with pytest.raises(AssertionError, match=r"files left behind: \['[^']*apgas-job'\]"):
+        watch.check()
+
+
+def test_one_that_is_in_use_for_a_moment_is_found_nevertheless(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def in_use(names: set[str]) -> set[str]:
+        nonlocal looks
+        looks += 1
+        return names if looks == 1 else set()
+
+    watch = Leftovers()
+    (folder / "apgas-job").touch()
+    monkeypatch.setattr(leftovers, "_in_use", in_use)
+    monkeypatch.setattr(leftovers, "patiently", lambda look: look() or look())
+    with pytest.raises(AssertionError, match="apgas-job"):
+        watch.check()
+
+
+def test_files_of_jobs_that_come_later_are_not_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Leftovers()
+    files = Leftovers.files
+    (folder / "apgas-other-0").touch()
+    looks = 0
+
+    def busy(self: Leftovers) -> set[str]:
+        nonlocal looks
+        (folder / f"apgas-other-{looks}").unlink()
+        looks += 1
+        (folder / f"apgas-other-{looks}").touch()
+        return files(self)
+
+    monkeypatch.setattr(Leftovers, "files", busy)
+    watch.check()
+    assert looks

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 from typing import Any, ClassVar
 
 import pytest
+from support import ROOT
 
 from glb.config import Config
 from glb.errors import BagError, ConfigError
@@ -213,3 +215,18 @@ def test_statistics_merge() -> None:
 def test_a_lost_task_is_found_even_if_the_result_hides_it() -> None:
     with pytest.raises(BagError, match="merge made 7 tasks out of 0 \\+ 8"):
         check_bag(lambda: LosesATask([1], LIMIT), Total, lambda total: max(total.done, default=0) > 0)
+
+
+def test_the_guide_shows_what_is_said_of_a_bag_that_forgets_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    knapsack = import_module("knapsack")
+
+    def merge(self: Any, other: Any) -> None:
+        self.best = max(self.best, other.best)
+        other.choices = []
+
+    monkeypatch.setattr(knapsack.Knapsack, "merge", merge)
+    small = knapsack.problem(items=16, seed=0)
+    with pytest.raises(BagError) as caught:
+        check_bag(lambda: knapsack.whole(small), knapsack.Best, lambda best: best.value)
+    shown = f"```\nglb.errors.BagError: {caught.value}\n```"
+    assert shown in (ROOT / "docs" / "how-to-write-your-own-bag.md").read_text(encoding="utf-8")

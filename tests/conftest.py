@@ -36,6 +36,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if "slow" not in item.keywords]
 
 
+_SUMMARY = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def summary(request: pytest.FixtureRequest) -> list[str]:
+    """Lines that are shown at the end of the run, whether the test passes or not: what simulations have reached."""
+    return request.config.stash.setdefault(_SUMMARY, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Shows what the tests have told."""
+    if lines := config.stash.get(_SUMMARY, []):
+        terminalreporter.section("what the simulations have reached")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder with the papers' reference data and workload traces; tests that need it are skipped without it."""

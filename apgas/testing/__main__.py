@@ -11,21 +11,39 @@ import sys
 import time
 
 from apgas.testing import soak
-from apgas.testing.loss import LossSimulation
-from apgas.testing.simulation import Simulation
-from apgas.testing.survival import SurvivalSimulation
+from apgas.testing.hunt import Spread, lossy, repeatable, resilient, whole
 
 
-def run_seed(seed: int) -> int:
-    """Run what belongs to ``seed``: a job that ends well, one that a loss ends, one that survives losses.
+class Hunt:
+    """What the seeds so far have done.
 
-    Returns:
-        How many messages were delivered.
+    Attributes:
+        seeds: How many were run.
+        delivered: Messages in all.
+        deliveries: Messages of each job that ended well.
+        resizes: Orders that each of these carried out.
     """
-    whole = Simulation(seed, places=1 + seed % 5, orders=3 + seed % 3, activities=80, deliveries=300).run()
-    lossy = LossSimulation(seed, after=seed % 150, places=2 + seed % 5).run()
-    resilient = SurvivalSimulation(seed, kills=1 + seed % 3, places=2 + seed % 5).run()
-    return whole.network.delivered + lossy.network.delivered + resilient.network.delivered
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.delivered = 0
+        self.deliveries = Spread()
+        self.resizes = Spread()
+
+    def run(self, seed: int) -> None:
+        """Run what belongs to ``seed``: a job that ends well, one that a loss ends, one that survives losses."""
+        with repeatable(seed):
+            jobs = whole(seed).run(), lossy(seed).run(), resilient(seed).run()
+        self.seeds += 1
+        self.delivered += sum(job.network.delivered for job in jobs)
+        self.deliveries.add(jobs[0].network.delivered)
+        self.resizes.add(sum(record.outcome == "done" for record in jobs[0].records))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seeds} seeds, {self.delivered} deliveries; of jobs that end well, deliveries: {self.deliveries}; "
+            f"resizes: {self.resizes}"
+        )
 
 
 def main() -> int:
@@ -36,22 +54,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--from", type=int, default=0, dest="first", help="first seed (default 0)")
     options = parser.parse_args()
-    seeds = itertools.count(options.first) if options.seed is None else [options.seed]
-    began, delivered = time.monotonic(), 0
-    done = 0
+    began, hunt = time.monotonic(), Hunt()
     try:
-        for done, seed in enumerate(seeds, start=1):
-            try:
-                delivered += run_seed(seed)
-            except Exception as error:
-                error.add_note(f"again: python -m apgas.testing --seed {seed}")
-                raise
-            if done % 1000 == 0:
-                rate = done / (time.monotonic() - began)
-                sys.stdout.write(f"{done} seeds, {delivered} deliveries, {rate:.0f} seeds/s\n")
+        for seed in itertools.count(options.first) if options.seed is None else [options.seed]:
+            hunt.run(seed)
+            if hunt.seeds % 1000 == 0:
+                rate = hunt.seeds / (time.monotonic() - began)
+                sys.stdout.write(f"{hunt.seeds} seeds, {hunt.delivered} deliveries, {rate:.0f} seeds/s\n")
+                sys.stdout.flush()
     except KeyboardInterrupt:
         pass
-    sys.stdout.write(f"{done} seeds, {delivered} deliveries: nothing found\n")
+    sys.stdout.write(f"{hunt}: nothing found\n")
     return 0
 
 

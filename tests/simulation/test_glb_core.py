@@ -17,12 +17,12 @@ BLOCK = 100
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nothing_is_lost_doubled_early_stuck_or_starving(part: int) -> None:
+def test_nothing_is_lost_doubled_early_stuck_or_starving(part: int, summary: list[str]) -> None:
     total = Tally()
     seeds = range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
     for tally in run_blocks(seeds[first : first + BLOCK] for first in range(0, len(seeds), BLOCK)):
         total.merge(tally)
-    print(total)
+    summary.append(f"balancer: {total}")
     assert total.seeds == SEEDS // PARTS
     # the schedules must reach what they are to test
     assert all(total.events[event] > 50 for event in ("grow", "shrink", "workers", "call back", "lost place"))

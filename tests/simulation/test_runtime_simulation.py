@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,45 +11,57 @@ import pytest
 from support import planted
 
 from apgas.errors import ApgasError
+from apgas.testing.__main__ import main
+from apgas.testing.hunt import DELIVERIES, Spread, lossy, repeatable, whole
 from apgas.testing.loss import LossSimulation
 from apgas.testing.simulation import Simulation
 
 SEEDS = 10_000
 BLOCKS = 10
-DELIVERIES = 300
-
-
-def _run(seed: int) -> Simulation:
-    places, orders = 1 + seed % 5, 3 + seed % 3
-    try:
-        return Simulation(seed, places=places, orders=orders, activities=80, deliveries=DELIVERIES).run()
-    except Exception as error:
-        error.add_note(f"replay: python -m apgas.testing --seed {seed}")
-        raise
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_random_programs_end_exactly_when_all_is_done(block: int) -> None:
+def test_random_programs_end_exactly_when_all_is_done(block: int, summary: list[str]) -> None:
     outcomes: Counter[str] = Counter()
-    delivered = []
-    for seed in range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS):
-        run = _run(seed)
+    deliveries, resizes = Spread(), Spread()
+    seeds = range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS)
+    for seed in seeds:
+        with repeatable(seed):
+            run = whole(seed).run()
+            done = sum(record.outcome == "done" for record in run.records)
+            assert run.network.delivered >= DELIVERIES
+            assert done >= 2
         outcomes.update(f"{record.kind} {record.outcome}" for record in run.records)
-        delivered.append(run.network.delivered)
-        assert sum(record.outcome == "done" for record in run.records) >= 2
-    print(dict(outcomes), f"deliveries per seed: {min(delivered)} to {max(delivered)}")
-    assert min(delivered) >= DELIVERIES
+        deliveries.add(run.network.delivered)
+        resizes.add(done)
+    summary.append(f"runtime, seeds {seeds[0]} to {seeds[-1]}: deliveries {deliveries}; resizes {resizes}")
+    print(dict(outcomes))
     assert all(outcomes[f"{kind} {end}"] > 20 for kind in ("grow", "shrink") for end in ("done", "aborted"))
 
 
 @pytest.mark.parametrize("block", range(2))
 def test_when_a_place_dies_all_others_end(block: int) -> None:
     for seed in range(block * 1000, (block + 1) * 1000):
-        try:
-            LossSimulation(seed, after=seed % 150, places=2 + seed % 5).run()
-        except Exception as error:
-            error.add_note(f"replay: LossSimulation({seed}, after={seed % 150}, places={2 + seed % 5}).run()")
-            raise
+        with repeatable(seed):
+            lossy(seed).run()
+
+
+def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    planted.lose_a_reply(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["", "--from", "5"])
+    with pytest.raises(AssertionError) as found:
+        main()
+    (note,) = found.value.__notes__
+    told = re.fullmatch(r"seed (\d+), commit \S+; again: python -m apgas\.testing (--seed \1)", note)
+    assert told
+    monkeypatch.setattr(sys, "argv", ["", *told[2].split()])
+    with pytest.raises(AssertionError) as again:
+        main()
+    assert str(again.value) == str(found.value)
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "argv", ["", *told[2].split()])
+    assert main() == 0
+    assert re.match(r"1 seeds, \d+ deliveries; of jobs that end well, deliveries: \d{3,} to ", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

@@ -15,27 +15,20 @@ from apgas.core.reshape import Reshape
 from apgas.core.resilient import ResilientPlaceCore
 from apgas.core.resize import ReshapeEffect
 from apgas.errors import ApgasError
+from apgas.testing.hunt import repeatable, resilient
 from apgas.testing.survival import SurvivalSimulation
 
 SEEDS = 1_200
 BLOCKS = 4
 
 
-def _run(seed: int) -> SurvivalSimulation:
-    simulation = SurvivalSimulation(seed, kills=1 + seed % 3, places=2 + seed % 5)
-    try:
-        simulation.run()
-    except Exception as error:
-        error.add_note(f"replay: python -m apgas.testing --seed {seed}")
-        raise
-    return simulation
-
-
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_the_others_go_on_and_every_loss_is_told(block: int) -> None:
     seen: Counter[str] = Counter()
     for seed in range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS):
-        run = _run(seed)
+        run = resilient(seed)
+        with repeatable(seed):
+            run.run()
         seen.update(f"{record.kind} {record.outcome}" for record in run.records)
         seen.update(killed=len(run.killed), lost=len(run.losses.lost), counted=run.losses.counted)
         seen.update(orphans=sum(finish.home in run.losses.dead for finish in run.losses.alive))

@@ -58,6 +58,7 @@ class Measure:
         pinned: Whether the first two are pinned to different cores.
         rounds: At most so many rounds.
         note: What the reader of the table should know.
+        environment: What the contenders find in their environment beside everything else.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Measure:
     pinned: bool = False
     rounds: int | None = None
     note: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def contenders(self) -> tuple[str, ...]:
@@ -183,7 +185,7 @@ _NUMBA: Final = Measure(
             (OURS, MPI),
             (Quantity("loaded_s", f"grow by {n}, until Numba is loaded", "s"),),
         )
-        for n in (1, 4)
+        for n in (1, 2, 4, 8)
     ),
     rounds=3,
 )
@@ -217,6 +219,19 @@ _IDLE: Final = Measure(
     rounds=1,
     note="idle: everything that a contender runs, over 5 s, divided by 2",
 )
+_IDLE_MPI: Final = Measure(
+    "idle-mpi",
+    (
+        Case(
+            {"measure": "idle", "seconds": 5.0},
+            (OURS,),
+            (Quantity("share", "idle on the mpi transport, likewise", "share", (Goal("<", 0.003),)),),
+        ),
+    ),
+    kind="idle",
+    rounds=1,
+    environment={"APGAS_TRANSPORT": "mpi"},
+)
 _MEMORY: Final = Measure(
     "memory",
     (
@@ -235,7 +250,7 @@ _MEMORY: Final = Measure(
 
 MEASURES: Final = {
     measure.name: measure
-    for measure in (_RTT, _THROUGHPUT, _FINISH, _ECHO, _START, _GROW, _NUMBA, _LOST, _IDLE, _MEMORY)
+    for measure in (_RTT, _THROUGHPUT, _FINISH, _ECHO, _START, _GROW, _NUMBA, _LOST, _IDLE, _IDLE_MPI, _MEMORY)
 }
 
 

@@ -88,14 +88,14 @@ class Runner:
         cpus = self._cpus if len(self._cpus) == 2 else ()
         for name in names:
             self._display.note(f"starting {LABELS[name]}")
-            child = self._children[name] = self._child(contenders.command(name, measure, cpus))
+            child = self._children[name] = self._child(measure, contenders.command(name, measure, cpus))
             try:
                 child.answer(READY_S)
             except ContenderFailed as error:
                 self._fail(measure, name, error)
 
-    def _child(self, command: list[str]) -> Child:
-        return Child(command, self._env, f"{self._mark}.{next(self._numbers)}.")
+    def _child(self, measure: Measure, command: list[str]) -> Child:
+        return Child(command, {**self._env, **measure.environment}, f"{self._mark}.{next(self._numbers)}.")
 
     def _step(self, measure: Measure, case: Case, name: str) -> None:
         try:
@@ -109,7 +109,7 @@ class Runner:
             self.results.add(measure, case, name, answer)
 
     def _start_time(self, measure: Measure, name: str) -> dict[str, float]:
-        child = self._children[name] = self._child(contenders.hello(name, measure))
+        child = self._children[name] = self._child(measure, contenders.hello(name, measure))
         try:
             while True:
                 words = child.line(READY_S).split()

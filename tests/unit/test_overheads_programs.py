@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
 from benchmarks.harness.display import Display
+from benchmarks.overheads import runner
+from benchmarks.overheads.catalogue import MEASURES
+from benchmarks.overheads.command import plan
 from benchmarks.overheads.programs.ours_compute import PERIOD_S, share_done
 from benchmarks.overheads.programs.processes import Ends
 from benchmarks.overheads.programs.timing import WARM_UP, per_second, timed
@@ -107,3 +111,22 @@ def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
         display.begin("rtt", "ours, rounds: 1")
         display.step("round 1 of 1, ours")
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_idle_program_of_the_mpi_transport_is_told_so_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str | None] = []
+
+    def child(_: object, env: Mapping[str, str], __: str) -> None:
+        started.append(env.get("APGAS_TRANSPORT"))
+
+    monkeypatch.setattr(runner, "Child", child)
+    chosen = plan(1, "idle,idle-mpi", "")
+    asked = runner.Runner(chosen, Display(1, quiet=True))
+    for measure in chosen.measures:
+        asked._child(measure, [])
+    assert started == [None, "mpi"]
+
+
+def test_growing_with_numba_is_measured_as_often_as_growing() -> None:
+    sizes = {name: [case.command["n"] for case in MEASURES[name].cases] for name in ("resize", "numba")}
+    assert sizes["numba"] == sizes["resize"] == [1, 2, 4, 8]

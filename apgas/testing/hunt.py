@@ -39,7 +39,8 @@ def repeatable(seed: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(f"seed {seed}, commit {commit(Path(__file__).parent)}; again: python -m apgas.testing --seed {seed}")
+        where = commit(Path(__file__).parent) or "unknown"
+        error.add_note(f"seed {seed}, commit {where}; again: python -m apgas.testing --seed {seed}")
         raise
 
 

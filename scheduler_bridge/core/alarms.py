@@ -47,6 +47,15 @@ def arm(state: SchedulerState) -> list[Effect]:
         next_pass_s = state.next_pass_s
         if (next_pass_s is None or state.armed_s <= next_pass_s) and not state.bookings:
             return []
+    due_s = earliest(state)
+    if due_s is None or (state.armed_s is not None and state.armed_s <= due_s):
+        return []
+    state.armed_s = due_s
+    return [WakeAt(due_s)]
+
+
+def earliest(state: SchedulerState) -> float | None:
+    """When the earliest thing is due by time alone; None: nothing is."""
     while state.deadlines and not _is_live(state, state.deadlines[0][1]):
         heapq.heappop(state.deadlines)
     times = [state.deadlines[0][0]] if state.deadlines else []
@@ -54,7 +63,4 @@ def arm(state: SchedulerState) -> list[Effect]:
         times.append(state.next_pass_s)
     if state.bookings and (turn_s := bookings.next_turn_s(state)) is not None:
         times.append(turn_s)
-    if not times or (state.armed_s is not None and state.armed_s <= min(times)):
-        return []
-    state.armed_s = min(times)
-    return [WakeAt(state.armed_s)]
+    return min(times) if times else None

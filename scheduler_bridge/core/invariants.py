@@ -21,12 +21,13 @@ def check_touched(state: SchedulerState) -> None:
     Raises:
         InvariantError: Something does not hold.
     """
+    stacks = state.sharing.stacks
     for job in state.touched.values():
         _check_job(state, job)
-        size = len(job.allotment)
+        size = job.allotment.size
         state.counted += size - job.counted
         job.counted = size
-        if state.sharing.stacks and (found := _share_contradiction(state, job)):
+        if stacks and (found := _share_contradiction(state, job)):
             raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
     if state.counted != state.pool.held + state.pool.extra:
         raise InvariantError(
@@ -82,13 +83,13 @@ def _check_job(state: SchedulerState, job: TrackedJob) -> None:
 
 def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     """What is wrong with the job's nodes and lists; empty if nothing is."""
-    spec, size, job_id = job.spec, len(job.allotment), job.spec.job_id
-    holding = job.state in HOLDING
-    if state.pool.holds(job_id) != job.allotment.ranks:
+    spec, allotment, where = job.spec, job.allotment, job.state
+    size, job_id, holding = allotment.size, spec.job_id, where in HOLDING
+    if state.pool.holds(job_id) != allotment.ranks:
         return "the pool knows of other nodes"
-    if holding != (job_id in state.active) or (job.state is JobState.QUEUED) != (job_id in state.queue):
+    if holding != (job_id in state.active) or (where is JobState.QUEUED) != (job_id in state.queue):
         return "in the wrong list"
-    if (holding and not (spec.min_nodes <= size or job.losses)) or size > spec.max_nodes:
+    if (holding and size < spec.min_nodes and not job.losses) or size > spec.max_nodes:
         return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
     if not holding and size > 0:
         return "holds nodes in a state without nodes"

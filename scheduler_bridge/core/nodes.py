@@ -96,7 +96,11 @@ class NodePool:
 
     def name(self, allotment: Allotment) -> tuple[str, ...]:
         """The names of the nodes, in the order of the allotment."""
-        names = self._names
+        names, ranks = self._names, allotment.ranks
+        if len(allotment.chunks) == 1:
+            first, behind = (ranks & -ranks).bit_length() - 1, ranks.bit_length()
+            if behind - first == allotment.size:  # side by side
+                return tuple(names[first:behind])
         found: list[str] = []
         for chunk in allotment.chunks:
             for first, behind in runs(chunk):

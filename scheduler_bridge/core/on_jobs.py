@@ -18,7 +18,7 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.core.lifecycle import HOLDING, LIVE, JobState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import wording
+from scheduler_bridge.model import JobSpec, wording
 
 JobEvent: TypeAlias = (
     JobSubmitted | JobStarted | JobEnded | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
@@ -30,19 +30,19 @@ PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
 def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
     """Apply one event of a job's life."""
     if isinstance(event, JobSubmitted):
-        return _submit(state, event)
+        return _submit(state, event.job)
     job = state.jobs.get(event.job_id)
     if job is None:
         state.anomalies.append(f"{event} is about an unknown job")
         return []
-    match event:
-        case JobStarted():
-            _started(state, job, now)
+    match event:  # the most frequent ones first
         case JobEnded():
             if job.state in HOLDING and job.state is not JobState.CLAIMING:
                 state.end(job, event.outcome, event.reason, now)
             else:
                 state.anomalies.append(f"{event}, but the job is {job.state}")
+        case JobStarted():
+            _started(state, job, now)
         case MalleableReady():
             _set_ready(state, job, ready=True)
         case MalleableEnded():
@@ -56,8 +56,7 @@ def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
     return []
 
 
-def _submit(state: SchedulerState, event: JobSubmitted) -> list[Effect]:
-    spec = event.job
+def _submit(state: SchedulerState, spec: JobSpec) -> list[Effect]:
     if (before := state.jobs.get(spec.job_id)) is not None and before.state is not JobState.ENDED:
         state.anomalies.append(f"job {spec.job_id} is submitted twice")
         return []

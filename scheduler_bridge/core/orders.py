@@ -115,6 +115,8 @@ def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: R
 def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
     """Answer the evolving requests for more nodes with what the pass left free. [D] Waiting jobs come first."""
     effects: list[Effect] = []
+    if not state.wishes:
+        return effects
     for job_id, delta in state.wishes.items():
         job = state.jobs[job_id]
         if job.order is not None and job.order.kind == "grow":

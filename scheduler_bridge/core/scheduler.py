@@ -178,14 +178,16 @@ class SchedulerCore:
         state = self._state
         state.touched.clear()
         effects: list[Effect] = []
-        batch = events if isinstance(events, tuple | list) and len(events) == 1 else sorted(events, key=batch_rank)
+        batch = list(events)
+        if len(batch) > 1:
+            batch.sort(key=batch_rank)
         for event in batch:
             effects += self._apply(event, now)
         if state.armed_s is None or state.armed_s <= now:  # else nothing is due: it asked for the earliest
             effects += alarms.ring(state, now)
         if state.sharing.is_busy:
             effects += on_sharing.settle(state, now)
-        if remembers := bool(self._histories.remembered):
+        if remembers := self._histories.remembered:
             self._histories.note(state, now)
         if state.changed:
             state.changed = False
@@ -226,6 +228,11 @@ class SchedulerCore:
                 return []
             case _:
                 assert_never(event)
+
+    @property
+    def alarm_s(self) -> float | None:
+        """When the core is to be woken, as things are; None: never. What it was last told may be out of date."""
+        return alarms.earliest(self._state)
 
     @property
     def cores_per_node(self) -> int:

@@ -17,7 +17,8 @@ from scheduler_bridge.core.sharing import Sharing
 from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import Allotment, JobSpec, Reservation
+from scheduler_bridge.model import JobSpec, Reservation
+from scheduler_bridge.model.allotment import NOTHING
 
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
@@ -243,7 +244,7 @@ class SchedulerState:
         if self.sharing.stacks:
             on_sharing.left(self, job, job.allotment.ranks)
         self.pool.release(job.spec.job_id, job.allotment.ranks)
-        job.allotment = Allotment()
+        job.allotment = NOTHING
         self.queue.pop(job.spec.job_id, None)
         self.active.pop(job.spec.job_id, None)
         self.touch(job)

@@ -37,59 +37,60 @@ class LiveView(ClusterView):
         scaled: bool,
     ) -> None:
         self._pool = pool
-        self._cores_per_node = cores_per_node
-        self._scaled = scaled
         self._active = active
         self._queue = _Waiting(queue)
         self._running: tuple[RunningJob, ...] | None = None
-        self._promises: tuple[Reservation, ...] = ()
-        self._accuracy: Mapping[str, float] = {}
+        vars(self).update(queue=self._queue, cores_per_node=cores_per_node, scaled=scaled)
         self._orders: dict[Key, _Order] = {}
         self._totals: dict[Callable[[RunningJob], int], _Total] = {}
         self._indices: list[_Order | _Total] = []
         self._lines: dict[Need, WaitingIndex] = {}
+        self._releasing: dict[int, RunningJob] | None = None  # that are about to release nodes; None: not known
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what it looks at; indices, whose keys may be any functions, are made again when they are asked for."""
-        return {**vars(self), "_running": None, "_orders": {}, "_totals": {}, "_lines": {}, "_indices": []}
+        state = {**vars(self), "_orders": {}, "_totals": {}, "_lines": {}, "_indices": []}
+        return {**state, "_running": None, "_releasing": None}
 
     def refresh(
         self, stale: Mapping[int, TrackedJob], reservations: tuple[Reservation, ...], accuracy: Mapping[str, float]
     ) -> None:
         """Take in what has become of the ``stale`` jobs."""
+        pool = self._pool
         self._running = None
-        self._promises, self._accuracy = reservations, accuracy
-        queue, active, lines = self._queue.jobs, self._active, self._lines
+        vars(self).update(  # what policies ask for most often
+            total_nodes=pool.in_service, free_nodes=pool.free, reservations=reservations, accuracy=accuracy
+        )
+        queue, active, releasing = self._queue.jobs, self._active, self._releasing
+        lines, indices = self._lines.values(), self._indices
         for job_id, job in stale.items():
             if job_id in queue:
-                for line in lines.values():
+                for line in lines:
                     line.add(job.spec)
+                running = None
             else:
-                for line in lines.values():
+                for line in lines:
                     line.remove(job_id)
-            running = job.view() if job_id in active else None
-            for index in self._indices:
+                running = job.view() if job_id in active else None
+            for index in indices:
                 index.put(job_id, running)
+            if releasing is not None:
+                if running is not None and running.order is not None and running.releasing_nodes > 0:
+                    releasing[job_id] = running
+                elif job_id in releasing:
+                    del releasing[job_id]
 
     @property
-    def total_nodes(self) -> int:
-        """Nodes in service."""
-        return self._pool.in_service
+    def releasing_nodes(self) -> int:
+        """Nodes that are about to be released."""
+        return sum([job.releasing_nodes for job in releasing]) if (releasing := self.releasing) else 0
 
     @property
-    def cores_per_node(self) -> int:
-        """Cores of each node."""
-        return self._cores_per_node
-
-    @property
-    def free_nodes(self) -> int:
-        """Nodes in service that nobody holds."""
-        return self._pool.free
-
-    @property
-    def queue(self) -> Sequence[JobSpec]:
-        """Waiting jobs in the order of their submission."""
-        return self._queue
+    def releasing(self) -> Sequence[RunningJob]:
+        """The running jobs that are about to release nodes, in the order of their ids."""
+        if self._releasing is None:
+            self._releasing = {job.spec.job_id: job for job in self.running if job.releasing_nodes > 0}
+        return [job for _, job in sorted(self._releasing.items())] if self._releasing else ()
 
     @property
     def running(self) -> Sequence[RunningJob]:
@@ -97,21 +98,6 @@ class LiveView(ClusterView):
         if self._running is None:
             self._running = tuple([job.view() for job in self._active.values()])
         return self._running
-
-    @property
-    def reservations(self) -> tuple[Reservation, ...]:
-        """What the last pass promised to jobs."""
-        return self._promises
-
-    @property
-    def accuracy(self) -> Mapping[str, float]:
-        """Per user, how much of the walltime that was asked for the last jobs used."""
-        return self._accuracy
-
-    @property
-    def scaled(self) -> bool:
-        """Whether walltimes are predicted for the size at which a job runs."""
-        return self._scaled
 
     def total(self, measure: Callable[[RunningJob], int]) -> int:
         """The sum of a pure function over the running jobs."""
@@ -131,10 +117,10 @@ class LiveView(ClusterView):
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """The jobs of ``queue``; only the view's own queue is indexed."""
         if queue is not self._queue:
-            return super().line(queue, need)
+            return ClusterView.line(self, queue, need)
         if (index := self._lines.get(need)) is None:
             index = self._lines[need] = WaitingIndex(need, queue, self.walltime_s)
-        return index.walk(self._pool.in_service)
+        return index.walk(self.total_nodes)
 
     def snapshot(self) -> ClusterView:
         """The view as it is now, to be kept."""
@@ -143,10 +129,10 @@ class LiveView(ClusterView):
             free_nodes=self.free_nodes,
             queue=tuple(self._queue),
             running=self.running,
-            reservations=self._promises,
-            accuracy=dict(self._accuracy),
-            cores_per_node=self._cores_per_node,
-            scaled=self._scaled,
+            reservations=self.reservations,
+            accuracy=dict(self.accuracy),
+            cores_per_node=self.cores_per_node,
+            scaled=self.scaled,
         )
 
     def reorder(self) -> None:

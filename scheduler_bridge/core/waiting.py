@@ -25,23 +25,27 @@ class _Block:
 
     def append(self, spec: JobSpec, need: int, walltime_s: float) -> None:
         """Add a job behind the others."""
-        first = not self.specs
+        if not self.specs or need < self.least_need:
+            self.least_need = need
+        if not self.specs or walltime_s < self.least_walltime_s:
+            self.least_walltime_s = walltime_s
+        if need > self.most_need:
+            self.most_need = need
         self.specs.append(spec)
         self.ids.append(spec.job_id)
         self.needs.append(need)
         self.walltimes_s.append(walltime_s)
-        self.least_need = need if first else min(need, self.least_need)
-        self.most_need = max(need, self.most_need)
-        self.least_walltime_s = walltime_s if first else min(walltime_s, self.least_walltime_s)
 
     def remove(self, job_id: int) -> None:
         """Take a job out."""
         index = self.ids.index(job_id)
-        for column in (self.specs, self.ids, self.needs, self.walltimes_s):
-            del column[index]
+        need, walltime_s = self.needs.pop(index), self.walltimes_s.pop(index)
+        del self.specs[index], self.ids[index]
         if self.specs:
-            self.least_need, self.most_need = min(self.needs), max(self.needs)
-            self.least_walltime_s = min(self.walltimes_s)
+            if need in (self.least_need, self.most_need):
+                self.least_need, self.most_need = min(self.needs), max(self.needs)
+            if walltime_s == self.least_walltime_s:
+                self.least_walltime_s = min(self.walltimes_s)
 
 
 class WaitingIndex:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 
 class Allotment:
@@ -14,9 +15,10 @@ class Allotment:
     Attributes:
         chunks: Disjoint sets of ranks, the earliest first; none is empty.
         ranks: All of them, as one bitset.
+        size: How many they are.
     """
 
-    __slots__ = ("_size", "chunks", "ranks")
+    __slots__ = ("chunks", "ranks", "size")
 
     def __init__(self, chunks: tuple[int, ...] = ()) -> None:
         ranks = 0
@@ -24,10 +26,10 @@ class Allotment:
             ranks |= chunk
         self.chunks = chunks
         self.ranks = ranks
-        self._size = ranks.bit_count()
+        self.size = ranks.bit_count()
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Allotment) and self.chunks == other.chunks
@@ -70,8 +72,16 @@ class Allotment:
         return Allotment(tuple(reversed(found)))
 
 
+NOTHING: Final = Allotment()
+"""No nodes."""
+
+
 def lowest(ranks: int, count: int) -> int:
     """The ``count`` lowest members of a bitset that has as many."""
+    first = (ranks & -ranks).bit_length() - 1
+    run = ((1 << count) - 1) << first if ranks else 0
+    if ranks & run == run:  # as they mostly are, side by side
+        return run
     low, high = count, ranks.bit_length()
     while low < high:
         middle = (low + high) // 2

@@ -88,10 +88,6 @@ class Key(Protocol):
         """Something to sort by (smallest first, then by the smaller job id); None: the job is left out."""
 
 
-def _releasing(job: RunningJob) -> int:
-    return job.releasing_nodes
-
-
 @dataclass(frozen=True)
 class ClusterView:
     """The whole state that a policy decides on.
@@ -128,7 +124,13 @@ class ClusterView:
     @property
     def releasing_nodes(self) -> int:
         """Nodes that are about to be released."""
-        return self.total(_releasing)
+        return sum([job.releasing_nodes for job in self.releasing])
+
+    @property
+    def releasing(self) -> Sequence[RunningJob]:
+        """The running jobs that are about to release nodes, in the order of their ids."""
+        found = [job for job in self.running if job.releasing_nodes > 0]
+        return sorted(found, key=lambda job: job.spec.job_id)
 
     def total(self, measure: Callable[[RunningJob], int]) -> int:
         """The sum of a pure function over the running jobs. Ask with the same function object every time."""

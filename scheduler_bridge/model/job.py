@@ -51,6 +51,19 @@ class JobSpec:
     reservation: str = ""
 
     def __post_init__(self) -> None:
+        # comparisons with infinity and NaN that are false where the number will not do
+        if not (
+            self.job_id >= 0
+            and 1 <= self.min_nodes <= self.nodes <= self.max_nodes
+            and self.job_class in ("rigid", "malleable")
+            and (self.job_class == "malleable" or self.min_nodes == self.max_nodes)
+            and 0 < self.walltime_s < math.inf
+            and 0 <= self.rho <= 1
+            and -math.inf < self.submit_s < math.inf
+        ):
+            self._complain()
+
+    def _complain(self) -> None:
         for problem, culprit in (
             (self.job_id < 0, f"job_id is {self.job_id}, must not be negative"),
             (

@@ -67,10 +67,12 @@ class Easy:
 
         A job that only waits for nodes that are being released is promised them, so that later jobs leave them alone.
         """
+        if not queue:
+            return
         line = plan.line(queue, size.need)
-        while plan.reservation is None and (spec := line.next()) is not None:
-            if line.need <= plan.usable:
-                plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
+        while not plan.reservations and (spec := line.next()) is not None:
+            if line.need <= (usable := plan.usable):
+                plan.start(spec, size.pick(spec, usable), IN_ORDER)
             else:
                 self._block(plan, spec, line.need)
         while plan.soon > 0 and (spec := self._candidate(plan, line)) is not None:
@@ -78,7 +80,7 @@ class Easy:
 
     def _block(self, plan: Plan, spec: JobSpec, need: int) -> None:
         reservation = plan.reserve(spec, need, floor=self.floor)
-        if math.isinf(reservation.start_s):
+        if reservation.start_s == math.inf:
             return
         plan.reservations.append(reservation)
         plan.spare = reservation.spare_nodes
@@ -88,18 +90,19 @@ class Easy:
     @staticmethod
     def _candidate(plan: Plan, line: Line) -> JobSpec | None:
         """The next job that may overtake, at once or with nodes that are being released."""
-        if (head := plan.reservation) is None:
+        if not plan.reservations:
             return None
-        return line.next_fitting(1, plan.soon, plan.spare, plan.now, head.start_s)
+        return line.next_fitting(1, plan.soon, plan.spare, plan.now, plan.reservations[0].start_s)
 
     @staticmethod
     def _overtake(plan: Plan, spec: JobSpec, need: int, size: StartSize) -> None:
-        if need <= (room := plan.room(spec, plan.usable, at=need)):
+        end_s, usable = plan.now + plan.view.walltime_s(spec, need), plan.usable
+        if need <= (room := plan.room_until(end_s, usable)):
             nodes = size.pick(spec, room)
-            plan.charge(spec, nodes, at=need)
-            plan.start(spec, nodes, Because("backfilled: {} and stay so", (plan.reservation,)))
-        elif plan.usable < need <= plan.room(spec, plan.soon, at=need):
-            plan.charge(spec, need, at=need)
+            plan.charge_until(end_s, nodes)
+            plan.start(spec, nodes, Because("backfilled: {} and stay so", (plan.reservations[0],)))
+        elif usable < need <= plan.room_until(end_s, plan.soon):
+            plan.charge_until(end_s, need)
             plan.promise(spec, need)
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:

@@ -27,18 +27,18 @@ def reclaimable(floor: Floor) -> Callable[[RunningJob], int]:
 
 
 @cache
-def shrinkable(floor: Floor | None) -> Key:
+def shrinkable(floor: Floor) -> Key:
     """The jobs that are being shrunk, or could be above ``floor``."""
 
     def key(job: RunningJob) -> int | None:
-        able = job.releasing_nodes > 0 or (floor is not None and job.reclaimable_nodes(floor(job.spec)) > 0)
+        able = job.releasing_nodes > 0 or job.reclaimable_nodes(floor(job.spec)) > 0
         return 0 if able else None
 
     return key
 
 
 @cache
-def settled(floor: Floor | None) -> Key:
+def settled(floor: Floor) -> Key:
     """The other jobs, who ends first by what is expected comes first."""
     others = shrinkable(floor)
     return lambda job: job.expected_end_s if others(job) is None else None
@@ -84,16 +84,32 @@ class Plan:
         view: The cluster at the beginning of the pass.
         now: Time of the pass, in seconds.
         free: Free nodes that no decision of this pass uses.
+        releasing: Nodes that were about to be released at the beginning of the pass.
         soon: Nodes that are free or about to be released, and promised to nobody.
         reservations: Those made in this pass, the first blocked job's first.
         spare: Nodes that jobs running beyond the reservation may still take.
     """
 
+    __slots__ = (
+        "_promised",
+        "_resizes",
+        "_shares",
+        "_starts",
+        "free",
+        "now",
+        "releasing",
+        "reservations",
+        "soon",
+        "spare",
+        "view",
+    )
+
     def __init__(self, view: ClusterView, now: float) -> None:
         self.view = view
         self.now = now
-        self.free = view.free_nodes
-        self.soon = view.free_nodes + view.releasing_nodes
+        self.free = free = view.free_nodes
+        self.releasing = view.releasing_nodes
+        self.soon = free + self.releasing
         self.reservations: list[Reservation] = []
         self.spare = 0
         self._starts: dict[int, tuple[JobSpec, int, Reason]] = {}
@@ -109,8 +125,7 @@ class Plan:
     @property
     def usable(self) -> int:
         """Nodes that are free now and promised to nobody."""
-        usable = min(self.soon, self.free)
-        return max(0, usable)
+        return max(0, min(self.free, self.soon))
 
     @property
     def started(self) -> Iterable[tuple[JobSpec, int]]:
@@ -182,7 +197,9 @@ class Plan:
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """A walk along ``queue``, or along what ``waiting`` made of it; it may meet jobs that have started since."""
-        return self.view.line(queue.all if isinstance(queue, Waiting) else queue, need)
+        if queue is not self.view.queue and isinstance(queue, Waiting):  # to compare is quicker
+            queue = queue.all
+        return self.view.line(queue, need)
 
     def reserve(self, spec: JobSpec, nodes: int, *, floor: Floor | None) -> Reservation:
         """Find the earliest time at which ``nodes`` nodes are free if all walltimes hold.
@@ -194,8 +211,19 @@ class Plan:
             nodes: How many nodes it needs.
             floor: Count nodes that malleable jobs hold above it as available from their next possible order on.
         """
-        available = self.free + self.view.releasing_nodes
+        available = self.free + self.releasing
         start_s = self.now
+        if floor is None and not self._starts and not (self.releasing and self.view.scaled):
+            for job in self.view.running_by(by_expected_end):  # the usual case: nothing else comes free
+                if job.expected_end_s > start_s:
+                    if available >= nodes:
+                        break
+                    start_s = job.expected_end_s
+                available += job.nodes - job.kept_nodes
+                if self.releasing:
+                    available -= job.releasing_nodes
+            start_s = start_s if available >= nodes else math.inf
+            return Reservation(spec.job_id, start_s, nodes, max(0, available - nodes))
         for time_s, released in self._releases(floor):
             if time_s > start_s:
                 if available >= nodes:
@@ -206,7 +234,7 @@ class Plan:
 
     def profile(self) -> Profile:
         """The nodes free from now on if all walltimes hold; those about to be released count at once."""
-        return Profile(self.now, self.free + self.view.releasing_nodes, self._releases(None))
+        return Profile(self.now, self.free + self.releasing, self._releases(None))
 
     def _releases(self, floor: Floor | None) -> Iterator[tuple[float, int]]:
         """When which number of held nodes comes free, earliest first, not before now.
@@ -220,14 +248,18 @@ class Plan:
         if floor is not None:
             at_once, later = self._reclaimable(floor)
             others += [(now, at_once), *later]
-        scaled = self.view.scaled
-        if scaled:
-            for job in self.view.running_by(shrinkable(floor)):
-                nodes = job.nodes - job.releasing_nodes
-                nodes -= 0 if floor is None else job.reclaimable_nodes(floor(job.spec))
-                others.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
+        key: Key = by_expected_end
+        shrinking, scaled = self.view.releasing, self.view.scaled
+        if scaled and floor is not None:
+            key, shrinking = settled(floor), self.view.running_by(shrinkable(floor))
+        for job in shrinking if scaled else ():
+            nodes = job.nodes - job.releasing_nodes
+            nodes -= 0 if floor is None else job.reclaimable_nodes(floor(job.spec))
+            others.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
         others.sort(reverse=True)
-        for job in self.view.running_by(settled(floor) if scaled else by_expected_end):
+        for job in self.view.running_by(key):
+            if scaled and floor is None and job.releasing_nodes > 0:
+                continue
             held, end_s = job.nodes - job.kept_nodes, job.expected_end_s
             if job.order is not None:
                 held -= job.releasing_nodes
@@ -262,7 +294,7 @@ class Plan:
 
     def room_until(self, end_s: float, nodes: int) -> int:
         """How many of ``nodes`` nodes may be taken now until ``end_s`` without delaying the reservation."""
-        if self.reservation is None or end_s <= self.reservation.start_s:
+        if not self.reservations or end_s <= self.reservations[0].start_s:
             return nodes
         return min(nodes, max(0, self.spare))
 
@@ -272,13 +304,14 @@ class Plan:
 
     def charge_until(self, end_s: float, nodes: int) -> None:
         """Note that ``nodes`` nodes are taken until ``end_s``."""
-        if self.reservation is not None and end_s > self.reservation.start_s:
+        if self.reservations and end_s > self.reservations[0].start_s:
             self.spare -= nodes
 
     def decisions(self) -> list[Decision]:
         """All that was decided: the reservation, then starts, then resizes."""
         found: list[Decision] = [Reserve(reservation) for reservation in self.reservations]
-        found += [Start(job_id, nodes, reason) for job_id, (_, nodes, reason) in self._starts.items()]
-        found += self._shares.values()
-        found += self._resizes.values()
+        if self._starts:
+            found += [Start(job_id, nodes, reason) for job_id, (_, nodes, reason) in self._starts.items()]
+        if self._shares or self._resizes:
+            found += [*self._shares.values(), *self._resizes.values()]
         return found

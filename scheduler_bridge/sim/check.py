@@ -324,8 +324,8 @@ def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
         )
 
     def promised(reservation: Reservation) -> Reservation:
-        moved = replace(reservation, start_s=_snap(reservation.start_s) + shift_s)
-        return replace(moved, job_id=_renamed(reservation.job_id)) if rename else moved
+        moved = structs.replace(reservation, start_s=_snap(reservation.start_s) + shift_s)
+        return structs.replace(moved, job_id=_renamed(reservation.job_id)) if rename else moved
 
     return replace(
         view,
@@ -348,14 +348,16 @@ def _plain(decision: Decision, view: ClusterView) -> Decision:
     """Without its words, and without what rounding does to sums of predicted walltimes, which are on no grid."""
     if isinstance(decision, Reserve):
         reservation = decision.reservation
-        return Reserve(replace(reservation, start_s=round(reservation.start_s, 3))) if view.scaled else decision
+        return Reserve(structs.replace(reservation, start_s=round(reservation.start_s, 3))) if view.scaled else decision
     return structs.replace(decision, reason="")
 
 
 def _moved_decision(decision: Decision) -> Decision:
     if isinstance(decision, Reserve):
         reservation = decision.reservation
-        moved = replace(reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + _SHIFT_S)
+        moved = structs.replace(
+            reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + _SHIFT_S
+        )
         return Reserve(moved)
     if isinstance(decision, Share):
         decision = structs.replace(decision, mates=tuple(map(_renamed, decision.mates)))

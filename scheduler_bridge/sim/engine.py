@@ -116,6 +116,7 @@ class Engine:
         self._progress = progress
         self._over = 0
         self._here = (math.nan, 0)
+        self._wake_s = math.inf  # the earliest time that the core asked for
         self._now = 0.0
         self._batches = 0
         self._serial = 0
@@ -148,7 +149,7 @@ class Engine:
         self._core = self._make_core(prompt_starts=self._prompt)
         for time_s, event in disturbances:
             self._push(time_s, event)
-        while self._at_once or self._heap or self._submissions:
+        while self._at_once or self._heap or self._submissions or self._wake_s < math.inf:
             self._step()
         self._conclude()
         return SimResult(self._records, self._now, self._batches, self._core)
@@ -197,7 +198,15 @@ class Engine:
                 self._add(event, at_once, version, events)
             return events
         heap, submissions = self._heap, self._submissions
-        now = min(heap[0][0] if heap else math.inf, submissions[0].submit_s if submissions else math.inf)
+        now = heap[0][0] if heap else math.inf
+        if submissions and submissions[0].submit_s < now:
+            now = submissions[0].submit_s
+        if self._wake_s <= now:  # unless the jobs that it wanted to look at have ended since
+            alarm_s = self._core.alarm_s
+            self._wake_s = math.inf if alarm_s is None else alarm_s
+            now = min(now, self._wake_s)
+            if now == math.inf:
+                return events
         if self._tick_s:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
         while submissions and submissions[0].submit_s <= now:
@@ -206,10 +215,18 @@ class Engine:
             self._now, _, event, run, version = heapq.heappop(heap)
             self._add(event, run, version, events)
         self._now = now
+        if self._wake_s <= now:
+            self._wake_s = math.inf
+            events.append(WakeUp())
         return events
 
     def _add(self, event: Event | Change | Wish, run: Run | None, version: int, events: list[Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""
+        if run is not None and isinstance(event, JobEnded):  # by far the most frequent
+            if version == run.version and not run.over:
+                self._end(run)
+                events.append(event)
+            return
         if isinstance(event, EvolvingRequest):
             run = self._runs.get(event.job_id)  # only a job that runs can ask
             if run is None:
@@ -225,13 +242,12 @@ class Engine:
                 events.append(EvolvingRequest(event.job_id, run.sim.wishes[run.wishes][1]))
                 run.wishes += 1
                 self._foresee_wish(run)
-        elif self._happens(event, run, version):
+        elif not run.over:
+            self._happens(event, run)
             events.append(event)
 
-    def _happens(self, event: Event, run: Run, version: int) -> bool:
-        """Let the job live through ``event``; False if it is outdated."""
-        if run.over or (isinstance(event, JobEnded) and version != run.version):
-            return False
+    def _happens(self, event: Event, run: Run) -> None:
+        """Let the job live through ``event``."""
         record = self._records[run.sim.spec.job_id]
         match event:
             case JobStarted():
@@ -253,24 +269,30 @@ class Engine:
                 self._arrived(run, record)
                 if run.rate == 0:
                     self._go_on(run, len(run.nodes))
-            case JobEnded():
-                run.over = True
-                self._runs.pop(run.sim.spec.job_id, None)
-                self._over += 1
-                record.end_s = self._now
-                self._arrived(run, record)
-                if record.start_s is None:
-                    record.reserve(run.told_s, self._now, len(run.nodes))
             case _:
                 pass
-        return True
+
+    def _end(self, run: Run) -> None:
+        """Nothing of the job is left."""
+        job_id = run.sim.spec.job_id
+        record = self._records[job_id]
+        run.over = True
+        self._runs.pop(job_id, None)
+        self._over += 1
+        record.end_s = self._now
+        self._arrived(run, record)
+        if record.start_s is None:
+            record.reserve(run.told_s, self._now, len(run.nodes))
 
     def _begin(self, run: Run, record: JobRecord) -> None:
         """The job computes from now on."""
         record.start_s = self._now
         record.reserve(run.told_s, self._now, len(run.nodes))
         record.sizes.append((self._now, len(run.nodes)))
-        self._use(run, run.cores, record)
+        if run.cores:
+            self._use(run, run.cores, record)
+        else:
+            self._go_on(run, len(run.nodes))
 
     def _use(self, run: Run, cores: tuple[int, ...], record: JobRecord) -> None:
         """Go on with so many cores of each node."""
@@ -289,18 +311,19 @@ class Engine:
     def _go_on(self, run: Run, nodes: int) -> None:
         """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
         run.left_s = run.left_at(self._now)
-        run.rate, run.since_s = run.sim.rate(nodes) * self._share(run) if nodes else 0.0, self._now
+        run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, self._now
+        if run.cores:
+            run.rate *= self._share(run)
         if run.killed:
             return  # its end is certain, whatever it computes until then
         run.version += 1
         if nodes:
             self._push(self._now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
-            self._foresee_wish(run)
+            if run.sim.wishes:
+                self._foresee_wish(run)
 
     def _share(self, run: Run) -> float:
-        """How fast a job is with the cores that it uses, compared with all of its nodes'."""
-        if not run.cores:
-            return 1.0
+        """How fast a job is with the cores that it uses, which are not all, compared with all of its nodes'."""
         if self._sharing == "worst":
             return min(run.cores) / self._cores_per_node
         return sum(run.cores) / (len(run.cores) * self._cores_per_node)
@@ -324,7 +347,7 @@ class Engine:
                 run.killed = True
                 self._push(self._now + run.sim.kill_delay_s, JobEnded(effect.job_id, "failed", "killed"), run)
             case WakeAt():
-                self._push(effect.time_s, WakeUp())
+                self._wake_s = min(self._wake_s, effect.time_s)
             case KeepNodes() | RefuseReservation():
                 pass
             case Refuse():

@@ -67,7 +67,8 @@ class SimJob:
 
     def rate(self, nodes: int) -> float:
         """Seconds of the runtime at ``spec.nodes`` that pass per second on ``nodes`` nodes."""
-        return self.speedup(nodes) / self.speedup(self.spec.nodes)
+        wanted = self.spec.nodes
+        return 1.0 if nodes == wanted else self.speedup(nodes) / self.speedup(wanted)
 
 
 @dataclass(slots=True)

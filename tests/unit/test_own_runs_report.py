@@ -74,6 +74,18 @@ def test_a_batch_is_simulated_as_it_was() -> None:
     assert [error for *_, error in fidelity.errors([held]).values()] == pytest.approx([0.0] * 5)
 
 
+def test_runtimes_spread_in_simulations_as_they_did() -> None:
+    key = RunKey("fcfs", 0, 42)
+    other = alone()
+    other.jobs[0].end_s = 6.25  # of the two on 4 nodes one took 6 s, the other 5
+    costs = fidelity.fitted({key: alone(), key._replace(seed=43): other}, 0.08)
+    assert 0 < costs.spread < 0.2
+    once, often = (fidelity.simulated(alone(), costs, replicas) for replicas in (1, 8))
+    assert often != once
+    assert often == fidelity.simulated(alone(), costs, 8)
+    assert often["makespan_s"] == pytest.approx(once["makespan_s"], rel=3 * costs.spread)
+
+
 def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
     def resized(seconds: float) -> RunRecord:
         one = job(1, 2, 0.25, 11.0, 8.0, malleable=True)

@@ -4,14 +4,18 @@ The model: a job on n nodes takes what such jobs took that were never resized, t
 strong scaling (between two sizes by a power law), and for its start and end a base and something for each node. Its
 start comes the median delay after the decision, its first order the median delay after its start. Resizes cost a base
 and something for each node; the places that stay go on computing. All costs are fitted to the very runs; what is
-simulated is when what happens. Nothing is drawn at random.
+simulated is when what happens. A batch is chaotic: a job that ends a little later lets another one start elsewhere. So
+each is simulated several times, once as fitted, else with runtimes that spread as much as the measured ones, and the
+means count.
 """
 
 from __future__ import annotations
 
+import math
+import random
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler_bridge.core.presets import settings_for
@@ -29,6 +33,10 @@ from scheduler_bridge.sim.costs import Measured, fit, fitted_line
 
 LIMIT: Final = 5.0
 """The error of the means that we aim at, in percent."""
+REPLICAS: Final = 8
+"""Simulations of each batch."""
+_NEVER_S: Final = 1e9
+"""A simulated job that takes longer than the real one, which ended in time, is not killed for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class Fitted:
         around: Of a job's start and end, without its computation: a base, and for each node.
         resizes: What resizes cost.
         computing: The computation of each configuration, by nodes.
+        spread: Standard deviation of the logarithm of a measured runtime over the fitted one.
     """
 
     launch_s: float
@@ -48,6 +57,7 @@ class Fitted:
     around: tuple[float, float]
     resizes: Measured
     computing: Mapping[str, Mapping[int, float]]
+    spread: float = 0.0
 
     def runtime_s(self, name: str, nodes: int) -> float:
         """From the start to the end of a job that is not resized."""
@@ -61,7 +71,7 @@ class Fitted:
         return (
             f"a job starts {self.launch_s:.2f} s after the decision and takes orders {self.ready_s:.2f} s later; start "
             f"and end take {base_s:.2f} s and {node_s:.3f} s for each node beside the computation; "
-            f"resizes as in --cost {self.resizes.text}"
+            f"resizes as in --cost {self.resizes.text}; runtimes spread by {100 * self.spread:.1f} %"
         )
 
 
@@ -89,13 +99,24 @@ def fitted(records: Mapping[RunKey, RunRecord], time: float) -> Fitted:
         if (seconds := (job.result or {}).get("seconds"))
     ]
     known = computed_s(every)
-    return Fitted(
+    costs = Fitted(
         statistics.median(launches) if launches else 0.0,
         statistics.median(ready) if ready else 0.0,
         fitted_line(around),
         resizes(record for key, record in records.items() if key.kind != "injected"),
         {name: _two(node_s * time, known.get(name, {})) for name, node_s in NODE_S.items()},
     )
+    return replace(costs, spread=_spread(jobs, costs))
+
+
+def _spread(jobs: Iterable[JobRecord], costs: Fitted) -> float:
+    """How far runtimes of jobs that were not resized are spread around the fitted ones."""
+    apart = [
+        math.log((job.end_s - job.start_s) / costs.runtime_s(configuration(job), len(job.segments[0].nodes)))
+        for job in jobs
+        if not job.resizes and job.end_s is not None and job.start_s is not None and job.end_s > job.start_s
+    ]
+    return statistics.pstdev(apart) if apart else 0.0
 
 
 def resizes(records: Iterable[RunRecord]) -> Measured:
@@ -116,14 +137,21 @@ def _two(node_s: float, sizes: Mapping[int, float]) -> dict[int, float]:
     return {nodes: seconds, 2 * nodes: seconds / 2}
 
 
-def simulated(record: RunRecord, costs: Fitted) -> dict[str, float]:
-    """Simulate the batch of a real run under its policy; its figures of merit as in ``measures``.
+def simulated(record: RunRecord, costs: Fitted, replicas: int = REPLICAS) -> dict[str, float]:
+    """Simulate the batch of a real run under its policy: the means of its figures of merit as in ``measures``.
 
     Raises:
         RuntimeError: A job does not complete.
     """
-    sims = [_sim_job(job, costs) for job in record.jobs]
-    result = Engine(record.nodes, get(record.policy), settings_for(record.policy)).run(sims)
+    found = [_replica(record, costs, number) for number in range(replicas if costs.spread else 1)]
+    return {name: statistics.fmean(one[name] for one in found) for name in MEASURES}
+
+
+def _replica(record: RunRecord, costs: Fitted, number: int) -> dict[str, float]:
+    rng = random.Random(number)
+    sims = [_sim_job(job, costs, math.exp(rng.gauss(0, costs.spread)) if number else 1.0) for job in record.jobs]
+    settings = replace(settings_for(record.policy), walltime_grace_s=_NEVER_S)
+    result = Engine(record.nodes, get(record.policy), settings).run(sims)
     spans, held = [], 0.0
     for found in result.records.values():
         start_s, end_s = found.start_s, found.end_s
@@ -141,11 +169,11 @@ def simulated(record: RunRecord, costs: Fitted) -> dict[str, float]:
     }
 
 
-def _sim_job(job: JobRecord, costs: Fitted) -> SimJob:
+def _sim_job(job: JobRecord, costs: Fitted, factor: float) -> SimJob:
     name = configuration(job)
 
     def speed(nodes: int) -> float:
-        return 1 / costs.runtime_s(name, nodes)
+        return 1 / (factor * costs.runtime_s(name, nodes))
 
     spec = JobSpec(
         job_id=job.job_id, name=job.name, user=job.user, job_class="malleable" if job.malleable else "rigid",
@@ -175,7 +203,7 @@ class Held:
 def hold(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Held]:
     """Simulate the batches of real runs; those with slower resizes with their own costs of these."""
     slow = resizes(record for key, record in records.items() if key.kind == "injected")
-    slowly = Fitted(costs.launch_s, costs.ready_s, costs.around, slow, costs.computing)
+    slowly = replace(costs, resizes=slow)
     return [
         Held(key, record, measures(record), simulated(record, slowly if key.kind == "injected" else costs))
         for key, record in records.items()

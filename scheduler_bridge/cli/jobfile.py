@@ -34,6 +34,7 @@ _KEYS: Final = (
     "grace_s",
     "protocol",
     "rho",
+    "reservation",
 )
 _REQUIRED: Final = ("command",)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Table
 
+from scheduler_bridge.cli import reserve
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
 from scheduler_bridge.live.requests import ChangeNode
 
@@ -51,11 +52,17 @@ def nodes(
     busy = sum(1 for node in snapshot.nodes if node.state == "busy")
     table = Table(box=None, pad_edge=False)
     why = ("WHY",) if any(node.reason for node in snapshot.nodes) else ()
-    for head in ("NODE", "STATE", "JOB", *why):
+    kept: dict[str, list[str]] = {}
+    for reservation in snapshot.reservations:
+        for name in reservation.nodes:
+            kept.setdefault(name, []).append(reserve.line(reservation, snapshot))
+    reserved = ("RESERVED",) if kept else ()
+    for head in ("NODE", "STATE", "JOB", *reserved, *why):
         table.add_column(head, no_wrap=True)
     for node in snapshot.nodes:
         job = "" if node.job is None else f"{node.job} {names.get(node.job, '')}"
-        table.add_row(node.name, node.state, job, *([node.reason] if why else []))
+        more = [", ".join(kept.get(node.name, ()))] if reserved else []
+        table.add_row(node.name, node.state, job, *more, *([node.reason] if why else []))
     print_rich(table)
     typer.echo(
         f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %"

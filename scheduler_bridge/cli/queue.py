@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from scheduler_bridge.cli import reserve
 from scheduler_bridge.cli import watch as watching
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
@@ -41,10 +42,12 @@ def queue(
         print_json(snapshot.jobs)
         return
     jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
-    if not jobs:
+    if jobs:
+        print_rich(_table(jobs, snapshot))
+    else:
         typer.echo("no job waits or runs")
-        return
-    print_rich(_table(jobs, snapshot))
+    for kept in snapshot.reservations:
+        typer.echo(f"reserved: {words.plural(len(kept.nodes), 'node')} for {reserve.line(kept, snapshot)}")
 
 
 def _table(jobs: list[JobStatus], snapshot: Snapshot) -> Table:

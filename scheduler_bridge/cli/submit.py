@@ -29,6 +29,7 @@ _OPTIONS = {
     "launch": "--launch",
     "priority": "--priority",
     "grace_s": "--grace",
+    "reservation": "--reservation",
 }
 """Where the fields of a request come from."""
 
@@ -69,6 +70,9 @@ def submit(
     grace_s: Annotated[
         float | None, typer.Option("--grace", metavar="S", help="Seconds between TERM and KILL.", show_default="2")
     ] = None,
+    reservation: Annotated[
+        str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")
+    ] = None,
     array: Annotated[
         str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
     ] = None,
@@ -90,10 +94,11 @@ def submit(
         "launch": launch,
         "hold": hold or None,
         "priority": priority,
-        "after_ok": _numbers("--after-ok", after_ok),
-        "after_any": _numbers("--after-any", after_any),
+        "after_ok": numbers("--after-ok", after_ok),
+        "after_any": numbers("--after-any", after_any),
         "requeue": requeue or None,
         "grace_s": grace_s,
+        "reservation": reservation,
     }
     given = {key: value for key, value in options.items() if value is not None}
     if len(command) == 1 and command[0].endswith(".toml"):
@@ -102,7 +107,7 @@ def submit(
         submitted = [_submit_file(Path(command[0]), state)]
     else:
         request = _request(command, given)
-        members = [request] if array is None else _members(request, _numbers("--array", array) or ())
+        members = [request] if array is None else _members(request, numbers("--array", array) or ())
         submitted = [client(state).submit(member) for member in members]
     if as_json:
         print_json({"job": submitted[0]} if array is None else {"jobs": submitted})
@@ -122,21 +127,25 @@ def _members(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
     ]
 
 
-def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Read numbers such as 3,5-7."""
+def numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    """Read numbers such as 3,5-7.
+
+    Raises:
+        CliError: They are none.
+    """
     if text is None:
         return None
-    numbers: list[int] = []
+    found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
-        numbers += range(int(first), int(last or first) + 1)
-        if len(numbers) > _MOST:
+        found += range(int(first), int(last or first) + 1)
+        if len(found) > _MOST:
             raise CliError(f"{option} {text}", f"at most {_MOST} numbers are taken", "give fewer")
-    if not numbers:
+    if not found:
         raise CliError(f"{option} {text}", "there is no number in it", f"for example {option} 1-3")
-    return tuple(numbers)
+    return tuple(found)
 
 
 def _submit_file(path: Path, state: Path | None) -> int:

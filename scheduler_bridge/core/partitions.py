@@ -280,7 +280,7 @@ def _why(
         return f"{text}; {wording.are(kept)} free but reserved" if kept else text
     name, start_s, end_s = booking.spec.name, booking.spec.start_s, booking.spec.end_s
     if not booking.started:
-        return f"its reservation {name} begins at {start_s:g} s"
+        return f"its reservation {name} begins at {start_s:.0f} s"
     if now + _longest_s(state, spec) > end_s:
         return f"its walltime of {spec.walltime_s:g} s is more than is left of its reservation {name}"
     if promise is not None and bookings.of(state, state.jobs[promise.job_id].spec) is not booking:

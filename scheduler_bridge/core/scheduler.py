@@ -49,7 +49,7 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.core.history import Explanation, Histories, Remembered
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodePool, NodeState
-from scheduler_bridge.core.snapshot import Snapshot
+from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
 from scheduler_bridge.core.state import SchedulerState, Settings
 from scheduler_bridge.policies import Policy
 
@@ -254,6 +254,10 @@ class SchedulerCore:
     def endings(self) -> Iterator[tuple[int, Outcome | None, float | None]]:
         """How and when (seconds) every job ended, by id; None for those that have not."""
         return ((job_id, job.outcome, job.ended_s) for job_id, job in self._state.jobs.items())
+
+    def advance(self) -> tuple[ReservationRow, ...]:
+        """The advance reservations that are not over, the next one first."""
+        return snapshot.advance(self._state)
 
     def snapshot(self) -> Snapshot:
         """A read-only picture of all jobs and nodes."""

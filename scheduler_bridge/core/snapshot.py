@@ -116,12 +116,10 @@ def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
     nodes = tuple(
         NodeRow(node, state.pool.state(node, owners), owners.get(node), node in releasing) for node in state.pool.names
     )
-    return Snapshot(
-        now, policy.name, tuple(jobs), nodes, next(iter(state.reservations.values()), None), _advance(state)
-    )
+    return Snapshot(now, policy.name, tuple(jobs), nodes, next(iter(state.reservations.values()), None), advance(state))
 
 
-def _advance(state: SchedulerState) -> tuple[ReservationRow, ...]:
+def advance(state: SchedulerState) -> tuple[ReservationRow, ...]:
     """The reservations, the next one first."""
     if not state.bookings:
         return ()

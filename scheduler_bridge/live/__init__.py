@@ -33,7 +33,7 @@ from scheduler_bridge.live.client import ControlClient, ControlError
 from scheduler_bridge.live.config import DaemonConfig, DaemonError, Limits
 from scheduler_bridge.live.daemon import Daemon
 from scheduler_bridge.live.health import Standing
-from scheduler_bridge.live.requests import JobRequest, JobStatus, NodeStatus, Snapshot, SubmitError
+from scheduler_bridge.live.requests import JobRequest, JobStatus, NodeStatus, ReservationStatus, Snapshot, SubmitError
 from scheduler_bridge.live.thread import DaemonThread
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "JobStatus",
     "Limits",
     "NodeStatus",
+    "ReservationStatus",
     "Run",
     "Snapshot",
     "Standing",

@@ -22,9 +22,12 @@ from scheduler_bridge.live.requests import (
     Explained,
     Failure,
     JobRequest,
+    Kept,
     Manage,
     Recorded,
     Report,
+    ReservationStatus,
+    Reserve,
     Resize,
     Shutdown,
     Snapshot,
@@ -110,6 +113,14 @@ class ControlClient:
             ControlError: It cannot be done, no daemon, or no answer.
         """
         return self._ask(request, Done).text
+
+    def reserve(self, request: Reserve) -> ReservationStatus:
+        """Have nodes kept for a time to come.
+
+        Raises:
+            ControlError: That cannot be, no daemon, or no answer.
+        """
+        return self._ask(request, Kept).reservation
 
     def explain(self, job_id: int) -> Explanation:
         """Return why a job is where it is, and how that came about.

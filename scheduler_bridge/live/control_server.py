@@ -30,10 +30,13 @@ from scheduler_bridge.live.requests import (
     Failure,
     Hold,
     JobRequest,
+    Kept,
     Manage,
     Prioritise,
     Recorded,
     Report,
+    ReservationStatus,
+    Reserve,
     Resize,
     Shutdown,
     Snapshot,
@@ -41,6 +44,7 @@ from scheduler_bridge.live.requests import (
     Submit,
     SubmitError,
     Submitted,
+    Unreserve,
     Use,
 )
 from scheduler_bridge.policies import UnknownPolicyError
@@ -69,6 +73,9 @@ class Controlled(Protocol):
 
     def manage(self, request: Manage) -> str:
         """Carry out what an operator wants; say what was done; raises ``ValueError`` if that cannot be."""
+
+    def reserve(self, request: Reserve) -> ReservationStatus:
+        """Keep nodes for a time to come; raises ``ValueError`` if that cannot be."""
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is; raises ``KeyError``."""
@@ -183,8 +190,13 @@ class ControlServer:
                 return self._target.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
-            case Use() | Hold() | Prioritise() | ChangeNode():
+            case Use() | Hold() | Prioritise() | ChangeNode() | Unreserve():
                 return self._manage(request)
+            case Reserve():
+                try:
+                    return Kept(reservation=self._target.reserve(request))
+                except ValueError as error:
+                    return Failure(reason=f"nothing is reserved: {error}")
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
             case Shutdown():

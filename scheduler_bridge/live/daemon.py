@@ -21,7 +21,19 @@ from scheduler_bridge.live.driver import Driver, ExecutorMaker
 from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.journal import Journal
-from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, Manage, Prioritise, Snapshot, SubmitError, Use
+from scheduler_bridge.live.requests import (
+    ChangeNode,
+    Hold,
+    JobRequest,
+    Manage,
+    Prioritise,
+    ReservationStatus,
+    Reserve,
+    Snapshot,
+    SubmitError,
+    Unreserve,
+    Use,
+)
 from scheduler_bridge.live.restore import Restored, restore
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.store import Store, StoreError
@@ -188,6 +200,16 @@ class Daemon:
         """
         return self._serving().resize(job_id, delta)
 
+    def reserve(self, request: Reserve) -> ReservationStatus:
+        """Keep nodes for a time to come.
+
+        Raises:
+            ValueError: That cannot be.
+        """
+        driver = self._serving()
+        name = driver.desk.reserve(request)
+        return next(kept for kept in driver.reservations() if kept.name == name)
+
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is, and how that came about.
 
@@ -232,6 +254,9 @@ class Daemon:
             case Prioritise():
                 driver.desk.prioritise(request.job, request.priority)
                 return f"job {request.job} has priority {request.priority}"
+            case Unreserve():
+                driver.desk.unreserve(request.name)
+                return f"reservation {request.name} is cancelled"
             case ChangeNode():
                 driver.desk.change_node(request.node, request.to)
                 return f"node {request.node}: {request.to}"

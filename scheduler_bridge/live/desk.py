@@ -14,9 +14,9 @@ from scheduler_bridge.live import entries
 from scheduler_bridge.live.dialogue import Handle
 from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.live.ledger import Ledger, spec_of
-from scheduler_bridge.live.requests import JobRequest, SubmitError
+from scheduler_bridge.live.requests import JobRequest, Reserve, SubmitError
 from scheduler_bridge.live.template import check_command
-from scheduler_bridge.model import InvalidJobError, wording
+from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
 
 
 class Desk:
@@ -62,6 +62,8 @@ class Desk:
             spec = spec_of(job_id, request, self._now_s())
         except InvalidJobError as error:
             raise SubmitError(str(error)) from None
+        if request.reservation:
+            self._check_reservation(spec)
         if self._is_kept_back(request):
             self._handle(facts=[asked])
             return job_id
@@ -71,6 +73,66 @@ class Desk:
                 field = "min_nodes" if request.job_class == "malleable" else "nodes"
                 raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
         return job_id
+
+    def _check_reservation(self, spec: JobSpec) -> None:
+        """See that a job can run as the reservation's that it asks for."""
+        name = spec.reservation
+        kept = next((row.spec for row in self._ledger.core.advance() if row.spec.name == name), None)
+        if kept is None:
+            raise SubmitError(
+                f"there is no reservation {name}",
+                field="reservation",
+                why="it was never made, was cancelled, or is over",
+                hint="malleable reserve list shows those that there are",
+            )
+        if not kept.admits(spec.user):
+            raise SubmitError(
+                f"reservation {name} is not for {spec.user or 'a user without a name'}",
+                field="reservation",
+                why=f"it is for {', '.join(kept.users)}",
+                hint="submit without it, or have it made for this user, too",
+            )
+        if spec.min_nodes > kept.nodes:
+            raise SubmitError(
+                f"the job needs {wording.nodes(spec.min_nodes)}, reservation {name} has {kept.nodes}",
+                field="min_nodes" if spec.is_malleable else "nodes",
+                hint="ask for fewer nodes",
+            )
+        left_s = kept.end_s - max(kept.start_s, self._now_s())
+        if spec.walltime_s > left_s:
+            raise SubmitError(
+                f"the walltime of {spec.walltime_s:g} s is more than reservation {name} leaves, {left_s:.0f} s",
+                field="walltime_s",
+                why="a job of a reservation ends with it at the latest",
+                hint=f"give a walltime of at most {left_s:.0f} s",
+            )
+
+    def reserve(self, request: Reserve) -> str:
+        """Keep nodes for a time to come; return the reservation's name.
+
+        Raises:
+            ValueError: That cannot be.
+        """
+        nodes = request.nodes if request.nodes is not None else len(request.named)
+        start_s = self._now_s() + request.in_s
+        name = request.name or self._ledger.new_reservation()
+        wanted = AdvanceReservation(
+            name, start_s, start_s + request.duration_s, nodes, request.named, request.users, request.jobs
+        )
+        for effect in self._handle(ev.ReservationMade(wanted)):
+            if isinstance(effect, fx.RefuseReservation) and effect.name == name:
+                raise ValueError(effect.reason)
+        return name
+
+    def unreserve(self, name: str) -> None:
+        """Keep the nodes of a reservation no longer.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        if not any(row.spec.name == name for row in self._ledger.core.advance()):
+            raise ValueError(f"there is no reservation {name}")
+        self._handle(ev.ReservationCancelled(name))
 
     def _is_kept_back(self, request: JobRequest) -> bool:
         """Whether the core is not to hear of a job yet; raises if it never could."""

@@ -29,9 +29,9 @@ from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
-from scheduler_bridge.live.requests import Snapshot
+from scheduler_bridge.live.requests import ReservationStatus, Snapshot
 from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.live.status import snapshot
+from scheduler_bridge.live.status import kept_nodes, snapshot
 from scheduler_bridge.live.template import find_mpiexec
 from scheduler_bridge.live.timing import Timed, untimed
 from scheduler_bridge.model import wording
@@ -151,6 +151,10 @@ class Driver:
         )
         self._timed("picture", perf_counter() - began_s)
         return told
+
+    def reservations(self) -> tuple[ReservationStatus, ...]:
+        """The advance reservations that are not over, the next one first."""
+        return kept_nodes(self._ledger.core.advance())
 
     async def durable(self) -> None:
         """Wait until the log has everything so far on disk (or the disk is known to take nothing)."""

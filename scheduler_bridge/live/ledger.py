@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import metadata
+from itertools import count
 from typing import Final, assert_never
 
 from scheduler_bridge import policies
@@ -25,7 +26,7 @@ from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = metadata.version("malleable-apgas")
+VERSION: Final = f"{metadata.version('malleable-apgas')}/2"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
@@ -63,6 +64,7 @@ class Ledger:
         self.jobs: dict[int, JobFacts] = {}
         self.next_job_id = era.first_job
         self.kept: set[int] = set()
+        self._reservations = 0
         self.prioritised = False
         self.ailing: dict[str, str] = {}
         """Nodes that are out of service for not answering, and what they failed with."""
@@ -118,6 +120,11 @@ class Ledger:
             return []
         self._gate_moved = False
         return verdicts(self.kept, self.jobs, self.ended, user_jobs)
+
+    def new_reservation(self) -> str:
+        """Return a name that no reservation of this era has had, unless an operator chose it."""
+        taken = {row.spec.name for row in self.core.advance()}
+        return next(name for number in count(self._reservations + 1) if (name := f"r{number}") not in taken)
 
     # snapshots ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +186,9 @@ class Ledger:
         if isinstance(event, ev.NodeUp | ev.NodeDown | ev.NodeDrained):
             self.ailing.pop(event.node, None)
             return
-        if isinstance(event, ev.JobSubmitted):
+        if isinstance(event, ev.ReservationMade):
+            self._reservations += 1
+        elif isinstance(event, ev.JobSubmitted):
             self.next_job_id = max(self.next_job_id, event.job.job_id + 1)
             self.kept.discard(event.job.job_id)
             if event.job.job_id in self.jobs:
@@ -275,7 +284,7 @@ def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
     return JobSpec(
         job_id=job_id, name=request.name, user=request.user, job_class=request.job_class, nodes=wanted,
         min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s, command=request.command,
-        rho=request.rho,
+        rho=request.rho, reservation=request.reservation,
     )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         requeue: Run it again if it is lost with a node or a machine.
         grace_s: Time between TERM and KILL when it is ended; None: the scheduler's.
         rho: How far the speedup stays behind the nodes, n^(1 - rho); for policies that ask for it.
+        reservation: Run it on the nodes of this advance reservation, in its time; empty: on any others.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -69,6 +70,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     requeue: bool = False
     grace_s: Annotated[float, Meta(ge=0, le=3600)] | None = None
     rho: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    reservation: Annotated[str, Meta(max_length=100)] = ""
 
     def bounds(self) -> tuple[int, int, int]:
         """Return (min, wanted, max) nodes.
@@ -160,6 +162,34 @@ class ChangeNode(Request, frozen=True, tag="node", kw_only=True):
     to: Literal["drain", "resume", "down"]
 
 
+class Reserve(Request, frozen=True, tag="reserve", kw_only=True):
+    """Keep nodes for some jobs from a time on; answered by ``Kept``.
+
+    Attributes:
+        in_s: Begins so many seconds from now.
+        duration_s: Lasts so long.
+        nodes: How many nodes; None: those that are named.
+        named: Which ones; empty: any.
+        name: Empty: the scheduler gives it one.
+        users: Who may ask for it; empty: everybody.
+        jobs: Waiting jobs that belong to it.
+    """
+
+    in_s: Annotated[float, Meta(ge=0, le=315_360_000)]
+    duration_s: Annotated[float, Meta(gt=0, le=315_360_000)]
+    nodes: NodeCount | None = None
+    named: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+    name: Annotated[str, Meta(max_length=100)] = ""
+    users: Annotated[tuple[Annotated[str, Meta(max_length=200)], ...], Meta(max_length=1000)] = ()
+    jobs: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=10_000)] = ()
+
+
+class Unreserve(Request, frozen=True, tag="unreserve", kw_only=True):
+    """Keep the nodes of a reservation no longer; answered by ``Done``."""
+
+    name: Annotated[str, Meta(max_length=100)]
+
+
 class Report(Request, frozen=True, tag="report"):
     """Give the record of the run so far; answered by ``Recorded``."""
 
@@ -217,6 +247,23 @@ class JobStatus(msgspec.Struct, frozen=True):
     progress_total: float | None = None
     progress_unit: str = ""
     priority: int = 0
+    reservation: str = ""
+
+
+class ReservationStatus(msgspec.Struct, frozen=True):
+    """An advance reservation that is not over; times in seconds on the daemon's clock.
+
+    ``nodes``: those kept for it. ``users``: who may ask for it; empty: everybody. ``jobs``: those of its jobs that wait
+    or run. ``started``: its time has come.
+    """
+
+    name: str
+    start_s: float
+    end_s: float
+    nodes: tuple[str, ...]
+    users: tuple[str, ...] = ()
+    jobs: tuple[int, ...] = ()
+    started: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
@@ -227,6 +274,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
     utilization: float
     nodes: tuple[NodeStatus, ...]
     jobs: tuple[JobStatus, ...]
+    reservations: tuple[ReservationStatus, ...] = ()
 
     def job(self, job_id: int) -> JobStatus:
         """Return one job.
@@ -252,6 +300,12 @@ class Done(msgspec.Struct, frozen=True, tag_field="type", tag="done"):
     text: str = ""
 
 
+class Kept(msgspec.Struct, frozen=True, tag_field="type", tag="kept"):
+    """The nodes are kept."""
+
+    reservation: ReservationStatus
+
+
 class Explained(msgspec.Struct, frozen=True, tag_field="type", tag="explained"):
     """Why the job is where it is."""
 
@@ -273,10 +327,10 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
     hint: str = ""
 
 
-Manage: TypeAlias = Use | Hold | Prioritise | ChangeNode
+Manage: TypeAlias = Use | Hold | Prioritise | ChangeNode | Unreserve
 """What only a scheduler can do, not whoever runs a single program."""
-AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Manage | Explain | Report | Shutdown
-AnyReply: TypeAlias = Submitted | Snapshot | Done | Explained | Recorded | Failure
+AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Manage | Reserve | Explain | Report | Shutdown
+AnyReply: TypeAlias = Submitted | Snapshot | Done | Kept | Explained | Recorded | Failure
 
 REQUESTS: Final = msgspec.json.Decoder(AnyRequest)
 REPLIES: Final = msgspec.json.Decoder(AnyReply)

@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 
 from apgas.malleability.orders import Progress
-from scheduler_bridge.core import JobRow, JobState, NodeRow, NodeState
+from scheduler_bridge.core import JobRow, JobState, NodeRow, NodeState, ReservationRow
 from scheduler_bridge.core import Snapshot as CoreSnapshot
 from scheduler_bridge.live.forecast import expected_starts
 from scheduler_bridge.live.gate import JobFacts
-from scheduler_bridge.live.requests import JobStatus, NodeStatus, Snapshot
+from scheduler_bridge.live.requests import JobStatus, NodeStatus, ReservationStatus, Snapshot
 
 _STATES = {
     JobState.QUEUED: "waiting",
@@ -62,6 +62,23 @@ def snapshot(
         utilization=utilization,
         nodes=tuple(_node(row, ailing.get(row.node, "")) for row in picture.nodes),
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
+        reservations=kept_nodes(picture.advance),
+    )
+
+
+def kept_nodes(rows: Iterable[ReservationRow]) -> tuple[ReservationStatus, ...]:
+    """Return advance reservations for users."""
+    return tuple(
+        ReservationStatus(
+            name=row.spec.name,
+            start_s=row.spec.start_s,
+            end_s=row.spec.end_s,
+            nodes=row.nodes,
+            users=row.spec.users,
+            jobs=row.jobs,
+            started=row.started,
+        )
+        for row in rows
     )
 
 
@@ -71,7 +88,7 @@ def _kept(job: JobFacts, reason: str) -> JobStatus:
         job=spec.job_id, name=spec.name, user=spec.user, job_class=spec.job_class,
         state="held" if job.held else "waiting", nodes=(), wanted_nodes=spec.nodes, min_nodes=spec.min_nodes,
         max_nodes=spec.max_nodes, walltime_s=spec.walltime_s, submit_s=spec.submit_s, start_s=None, end_s=None,
-        grows=0, shrinks=0, reason=reason,
+        grows=0, shrinks=0, reason=reason, reservation=spec.reservation,
     )  # fmt: skip
 
 
@@ -108,6 +125,7 @@ def _job(row: JobRow, progress: Progress | None) -> JobStatus:
         progress=progress.done if progress is not None else None,
         progress_total=progress.total if progress is not None else None,
         progress_unit=progress.unit if progress is not None else "",
+        reservation=spec.reservation,
     )
 
 

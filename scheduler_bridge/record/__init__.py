@@ -17,6 +17,7 @@ from scheduler_bridge.record.metrics import (
     waiting_steps,
 )
 from scheduler_bridge.record.model import (
+    Advance,
     JobRecord,
     JobState,
     Reserved,
@@ -32,6 +33,7 @@ from scheduler_bridge.record.recorder import Recorder
 
 __all__ = [
     "UTILIZATION_DENOMINATOR",
+    "Advance",
     "JobRecord",
     "JobState",
     "Metrics",

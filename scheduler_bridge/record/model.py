@@ -93,6 +93,15 @@ class Reserved(msgspec.Struct, frozen=True):
     job_id: int | None
 
 
+class Advance(msgspec.Struct, frozen=True):
+    """Nodes that were kept for the jobs of an advance reservation, or are to be."""
+
+    name: str
+    from_s: float
+    to_s: float
+    nodes: tuple[str, ...]
+
+
 class RunRecord(msgspec.Struct):
     """Everything that happened on ``nodes`` under one policy; ``end_s`` is the last moment that was observed."""
 
@@ -102,6 +111,7 @@ class RunRecord(msgspec.Struct):
     end_s: float = 0.0
     jobs: list[JobRecord] = msgspec.field(default_factory=list)
     reserved: list[Reserved] = msgspec.field(default_factory=list)
+    advance: list[Advance] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
     provenance: dict[str, Any] = msgspec.field(default_factory=dict)
     version: int = RECORD_VERSION

@@ -15,6 +15,7 @@ import msgspec
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.record.model import (
+    Advance,
     JobRecord,
     JobState,
     Reserved,
@@ -26,6 +27,8 @@ from scheduler_bridge.record.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from scheduler_bridge.model import AdvanceReservation
 
 
 @dataclass
@@ -73,6 +76,8 @@ class Recorder:
         self._origin_s = origin_s
         self._jobs: dict[int, _Watched] = {}
         self._down: dict[str, float] = {}
+        self._asked: dict[str, AdvanceReservation] = {}
+        self._kept: dict[str, int] = {}
 
     def observe(self, now: float, event: ev.Event, effects: Iterable[fx.Effect] = ()) -> None:
         """Take in ``event``, handled at ``now``, and the ``effects`` that the core answered with."""
@@ -143,6 +148,7 @@ class Recorder:
         is to be used before the next observation.
         """
         part = msgspec.structs.replace(self._record, jobs=[], reserved=[])
+        part.advance = [kept for kept in self._record.advance if kept.to_s > max(since_s, kept.from_s)]
         part.reserved += [taken for taken in self._record.reserved if taken.to_s > since_s]
         part.reserved += [Reserved(node, down_s, math.inf, None) for node, down_s in self._down.items()]
         for watched in self._jobs.values():
@@ -215,8 +221,27 @@ class Recorder:
                 since_s = self._down.pop(node, None)
                 if since_s is not None:
                     self._record.reserved.append(Reserved(node, since_s, at_s, None))
+            case ev.ReservationMade(reservation=reservation):
+                self._asked[reservation.name] = reservation
+            case ev.ReservationCancelled(name=name):
+                self._cancelled(name, at_s)
             case _:  # The others move no node: wake-ups, requests.
                 pass
+
+    def _keep(self, name: str, nodes: tuple[str, ...], at_s: float) -> None:
+        """Nodes are kept, or others than before."""
+        advance, place = self._record.advance, self._kept.get(name)
+        if place is not None and advance[place].to_s > at_s:
+            advance[place] = msgspec.structs.replace(advance[place], nodes=nodes)
+            return
+        asked = self._asked[name]
+        self._kept[name] = len(advance)
+        advance.append(Advance(name, asked.start_s - self._origin_s, asked.end_s - self._origin_s, nodes))
+
+    def _cancelled(self, name: str, at_s: float) -> None:
+        if (place := self._kept.get(name)) is not None and at_s < self._record.advance[place].to_s:
+            before = self._record.advance[place]
+            self._record.advance[place] = msgspec.structs.replace(before, to_s=max(at_s, before.from_s))
 
     def _started(self, job_id: int, at_s: float) -> None:
         watched = self._jobs[job_id]
@@ -290,6 +315,8 @@ class Recorder:
                 )
                 if kind == "grow":
                     watched.promised = dict.fromkeys(nodes, at_s)
+            case fx.KeepNodes(name=name, nodes=nodes):
+                self._keep(name, nodes, at_s)
             case fx.Refuse(job_id=job_id, reason=reason):
                 refused = self._jobs.get(job_id)
                 if refused is not None and refused.record.start_s is None:

@@ -46,6 +46,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def some(names: Sequence[str], most: int = 4) -> str:
+    """Word names, the first ones if there are many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def summary(record: RunRecord) -> str:
     """Word makespan and utilization: ``61 s, 92 % busy``."""
     return f"{seconds(makespan_s(record))}, {percent(utilization(record))} busy"

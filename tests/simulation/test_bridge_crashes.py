@@ -25,7 +25,7 @@ def test_a_scheduler_may_die_at_any_step(
 ) -> None:
     monkeypatch.setattr(driver, "_FREEZE_EVERY_ROWS", 9)
     monkeypatch.setattr(desk, "check_command", lambda request: None)
-    crashes = orders = 0
+    crashes = orders = kept = 0
     for seed in range(seeds):
         world = World(seed, policy)
         dice = random.Random(seed)
@@ -47,6 +47,7 @@ def test_a_scheduler_may_die_at_any_step(
         assert all(key.endswith(".1") for key in world.retired)
         assert all(not job.admitted for job in world.ledger.jobs.values())
         assert set(world.retired) >= {f"{row.spec.job_id}.1" for row in rows if row.outcome == "completed"}
+        kept += len(world.ledger.recorder.record().advance)
         orders += sum(row.grows + row.shrinks for row in rows)
         world.disk.frozen = None
         assert world.disk.era is not None
@@ -56,4 +57,5 @@ def test_a_scheduler_may_die_at_any_step(
         assert replayed.recorder.record() == world.ledger.recorder.record(), f"seed {seed}"
     assert "a snapshot of the state cannot be used" not in caplog.text
     assert crashes > 10 * seeds
+    assert kept > seeds // 2
     assert (orders > seeds // 2) == (policy != "easy")

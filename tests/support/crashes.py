@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from apgas.malleability import orders as wire
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import DaemonConfig, JobRequest, restore
@@ -24,6 +26,7 @@ from scheduler_bridge.live.entries import Row
 from scheduler_bridge.live.job_server import JobServer
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import Ledger
+from scheduler_bridge.live.requests import Reserve
 from scheduler_bridge.live.session import Attach, Heard, Send, Session, Trespassed
 from scheduler_bridge.live.store import Era, Frozen, StoreError
 
@@ -286,6 +289,9 @@ class World:
                 name=name, command=(sys.executable,), job_class="malleable",
                 nodes=wanted, min_nodes=low, max_nodes=high, **wishes,
             )  # fmt: skip
+        if (kept := self.driver.reservations()) and self.rng.random() < 0.5:
+            mine = msgspec.structs.replace(request, reservation=kept[0].name)
+            request = mine if low <= len(kept[0].nodes) and wanted <= len(kept[0].nodes) else request
         self.answered.append(self.driver.desk.submit(request))
         self.submitted += 1
 
@@ -304,6 +310,19 @@ class World:
                 self.driver.desk.prioritise(job_id, self.rng.randint(-9, 9))
         except ValueError as error:
             if "wait" not in str(error) and "ended" not in str(error):
+                raise
+
+    def reserve(self) -> None:
+        """Keep nodes from now on or later, or keep them no longer; where too many are in use it is refused."""
+        kept = self.driver.reservations()
+        if kept and self.rng.random() < 0.5:
+            self.driver.desk.unreserve(kept[-1].name)
+            return
+        late_s = self.rng.choice([0.0, 0.001, 7200.0])
+        try:
+            self.driver.desk.reserve(Reserve(in_s=late_s, duration_s=7200.0, nodes=self.rng.randint(1, 2)))
+        except ValueError as error:
+            if "can be free" not in str(error):
                 raise
 
     # lives and deaths
@@ -389,6 +408,8 @@ async def step(world: World, draw: float) -> None:
         world.cancel()
     elif draw < 0.3 and world.answered:
         world.wish()
+    elif draw < 0.33 and world.submitted < JOBS:
+        world.reserve()
     elif draw < 0.4:
         if await settled(world):
             world.durable = set(world.answered)
@@ -398,3 +419,5 @@ async def step(world: World, draw: float) -> None:
         for job_id, job in list(world.ledger.jobs.items()):
             if job.held:
                 world.driver.desk.hold(job_id, held=False)
+        for kept in world.driver.reservations():
+            world.driver.desk.unreserve(kept.name)

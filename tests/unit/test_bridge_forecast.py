@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
-from scheduler_bridge.core.events import JobMoved, JobStarted, JobSubmitted, NodeDrained
+from scheduler_bridge.core.events import (
+    JobEnded,
+    JobMoved,
+    JobStarted,
+    JobSubmitted,
+    NodeDrained,
+    ReservationMade,
+    WakeUp,
+)
 from scheduler_bridge.live.forecast import expected_starts
-from scheduler_bridge.model import JobSpec
+from scheduler_bridge.model import AdvanceReservation, JobSpec
 
 
 def test_jobs_are_expected_when_those_before_them_have_taken_their_walltimes() -> None:
@@ -19,3 +27,20 @@ def test_jobs_are_expected_when_those_before_them_have_taken_their_walltimes() -
     assert expected_starts(core.snapshot(), core.waiting, 120.0) == {5: 120.0, 2: 130.0, 3: 180.0, 4: 180.0}
     core.handle(NodeDrained("a"), 121.0)  # Neither of those that need all nodes may be expected any more.
     assert set(expected_starts(core.snapshot(), core.waiting, 121.0)) == {3, 4}
+
+
+def test_reserved_nodes_are_expected_for_the_jobs_of_the_reservation_only() -> None:
+    core = SchedulerCore(("a", "b", "c"), policies.get("easy"))
+    core.handle(ReservationMade(AdvanceReservation("r", 100.0, 300.0, 2)), 0.0)
+    for number, nodes, walltime_s, name in ((1, 3, 150.0, ""), (2, 2, 90.0, "r"), (3, 1, 120.0, "r"), (4, 2, 80.0, "")):
+        spec = JobSpec(number, "j", "u", "rigid", nodes, nodes, nodes, walltime_s, 0.0, reservation=name)
+        core.handle(JobSubmitted(spec), 0.0)
+    assert [row.spec.job_id for row in core.snapshot().jobs if row.nodes] == [4], "it ends before the reservation"
+    core.handle(JobStarted(4), 0.0)
+    assert expected_starts(core.snapshot(), core.waiting, 0.0) == {1: 300.0, 2: 100.0}, "there is no room for job 3"
+    core.handle(JobEnded(4, "completed"), 50.0)
+    core.handle(WakeUp(), 100.0)
+    core.handle(JobStarted(2), 100.0)
+    assert expected_starts(core.snapshot(), core.waiting, 110.0) == {1: 300.0}
+    core.handle(JobEnded(2, "completed"), 120.0)
+    assert [row.spec.job_id for row in core.snapshot().jobs if row.nodes] == [3]

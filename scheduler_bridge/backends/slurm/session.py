@@ -31,7 +31,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.control_server import ControlServer
-from scheduler_bridge.live.requests import JobRequest, Manage, Snapshot, SubmitError
+from scheduler_bridge.live.requests import JobRequest, Manage, ReservationStatus, Reserve, Snapshot, SubmitError
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.template import check_command, find_mpiexec, launch_command
 from scheduler_bridge.model import JobSpec, wording
@@ -253,6 +253,14 @@ class Session:
         """
         what = type(request).__name__.lower()
         raise ValueError(f"{what}: this is one program in a Slurm job; it has no policy, and its nodes are Slurm's")
+
+    def reserve(self, request: Reserve) -> ReservationStatus:
+        """Refuse, as ``manage`` does.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(f"{request.name or 'this'} is for a scheduler; this is one program in a Slurm job")
 
     async def durable(self) -> None:
         """Return at once: a session ends with its program, and remembers nothing beyond that."""

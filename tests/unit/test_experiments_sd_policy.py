@@ -213,7 +213,7 @@ def test_the_experiment_at_small_scale(tmp_path: Path, capsys: pytest.CaptureFix
     said = capsys.readouterr().out
     assert "Workload 4 is left out" in said
     assert "SD-Policy" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert {"limits.png", "models.png", "map-cirne.png", "days-cirne.png"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"limits.png", "models.png", "map-cirne.png", "days.csv"} <= {path.name for path in tmp_path.iterdir()}
     with (tmp_path / "means.csv").open(encoding="utf-8", newline="") as stream:
         rows = {(row["workload"], row["limit"]): row for row in csv.DictReader(stream)}
     assert len(rows) == 4 * 7

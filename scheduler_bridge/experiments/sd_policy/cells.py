@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -50,17 +50,15 @@ def named(limit: str, model: str = "ideal") -> str:
     return limit if model == "ideal" else f"{limit} {model}"
 
 
-def cells(traces: Iterable[Trace], seeds: Sequence[int], scale: Scale) -> list[Cell]:
-    """All simulations, those of the first seed first; what is not drawn is simulated once."""
-    policies_there = (*LIMITS, *(named(limit, "worst") for limit in WORST[scale]))
-    traces = list(traces)
+def cells(traces: Sequence[Trace], seeds: Sequence[int], scale: Scale) -> list[Cell]:
+    """All simulations: the paper's first, those of the first seed before others; what is not drawn, once."""
+    paper = (*LIMITS, named(WORST["small"][0], "worst"))
+    others = tuple(named(limit, "worst") for limit in WORST[scale] if limit not in WORST["small"])
+    drawn = [(trace.name, seed) for at, seed in enumerate(seeds) for trace in traces if trace.drawn or not at]
     found = []
-    for number, seed in enumerate(seeds):
-        for trace in traces:
-            if trace.drawn or number == 0:
-                found.append(Cell(trace.name, STATIC, 0, seed))
-                found += [Cell(trace.name, policy, 100, seed) for policy in policies_there]
-    return found
+    for name, seed in drawn:
+        found += [Cell(name, STATIC, 0, seed), *(Cell(name, policy, 100, seed) for policy in paper)]
+    return found + [Cell(name, policy, 100, seed) for name, seed in drawn for policy in others]
 
 
 @dataclass(frozen=True)

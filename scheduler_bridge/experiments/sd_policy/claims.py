@@ -27,7 +27,7 @@ _ANOTHER: Final = {
     1: "drawn by the model's form, not by the authors",
     2: "drawn by the model's form, not by the authors",
     3: "a twin: of the log, only numbers of jobs and nodes and the largest job are known here",
-    4: "a few weeks of the log, not its first eight months",
+    4: "a part of the log, another one than the paper's eight months",
     5: "a simulation, where jobs have no memory-bound phases; what sharing gained in the real run is not in the model",
 }
 _Found: TypeAlias = tuple[str, str, Word]

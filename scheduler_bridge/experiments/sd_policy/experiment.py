@@ -82,7 +82,9 @@ def _outcome(rows: Sequence[Row], found: Sequence[Trace], drawn: Sequence[Gains]
     verdicts = judge(means, found, next((one for one in drawn if one.trace.paper == _BIG), None))
     figures = {"limits": draw_limits(means, found), "models": draw_models(means, found)}
     for one in sorted(drawn, key=lambda one: -one.trace.paper):
-        figures |= {f"map-{one.trace.name}": draw_maps(one), f"days-{one.trace.name}": draw_days(one)}
+        figures[f"map-{one.trace.name}"] = draw_maps(one)
+        if len(one.days) > 1:
+            figures[f"days-{one.trace.name}"] = draw_days(one)
     return Outcome(
         NAME,
         "The 2019 paper: SD-Policy, jobs that share nodes",

@@ -35,6 +35,6 @@ class SlowResizes(apgas.MalleableHandler):
         """Leave the choice to the balancer."""
         return []
 
-    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: ARG002
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: ARG002 - whoever it was
         """Keep the nodes of the leavers, as if their processes still ended."""
         time.sleep(self._shrink_s)

@@ -18,7 +18,7 @@ def start(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_quick_run_measures_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="numba is not installed")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     result, picture = tmp_path / "kernels.json", tmp_path / "kernels.png"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.experiments.own_runs.problems import calibrate
 from scheduler_bridge.experiments.own_runs.runner import Runner, run_all

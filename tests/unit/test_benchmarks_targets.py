@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.pi import reference
 
-pytest.importorskip("numba")
+pytest.importorskip("numba", reason="numba is not installed")
 
 COUNT = """
 from benchmarks.nqueens import kernel as queens, reference as nqueens

@@ -23,8 +23,8 @@ def _not_again(cell: Cell) -> Figures:
 
 
 def test_a_finished_sweep_is_one_parquet_file(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     file = tmp_path / "cells.parquet"
     first = sweep(CELLS, _figures, COLUMNS, file=file)
     assert [path.name for path in tmp_path.iterdir()] == ["cells.parquet"]
@@ -38,7 +38,7 @@ def test_a_finished_sweep_is_one_parquet_file(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_is_gone_on_with(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     file = tmp_path / "cells.parquet"
     sweep(CELLS[1:], _figures, COLUMNS, file=file)
     simulated: list[Cell] = []
@@ -58,7 +58,7 @@ def test_a_parquet_file_is_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_rows_that_this_sweep_does_not_ask_for_stay(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     file = tmp_path / "cells.parquet"
     sweep(CELLS, _figures, COLUMNS, file=file)
     assert [row.cell for row in sweep(CELLS[2:], _not_again, COLUMNS, file=file)] == CELLS[2:]
@@ -66,7 +66,7 @@ def test_rows_that_this_sweep_does_not_ask_for_stay(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_parquet_is_not_overwritten(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     file = tmp_path / "cells.parquet"
     file.write_bytes(b"something else")
     with pytest.raises(SweepFileError, match="cannot be read"):

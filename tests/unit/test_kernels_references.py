@@ -44,7 +44,7 @@ def test_the_naive_programs_are_right() -> None:
 
 
 def test_points_of_numpy_give_pi() -> None:
-    np = pytest.importorskip("numpy")
+    np = pytest.importorskip("numpy", reason="numpy is not installed")
     samples = 1 << 18
     hits = pi.count_hits(np.random.Generator(np.random.SFC64(1)), samples)
     assert abs(4 * hits / samples - 3.1416) < 0.02

@@ -123,7 +123,7 @@ def test_the_json_form_tells_runs_ratios_and_goals() -> None:
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     from benchmarks.kernels.figure import draw
 
     log: list[str] = []

@@ -20,7 +20,7 @@ def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(kernel, "expand", scalar.expand)
         monkeypatch.setattr(kernel, "CAPACITY", scalar.CAPACITY)
     elif request.param == "compiled":
-        pytest.importorskip("numba")
+        pytest.importorskip("numba", reason="numba is not installed")
         from benchmarks.nqueens import compiled
 
         monkeypatch.setattr(kernel, "expand", compiled.expand)
@@ -96,7 +96,7 @@ def test_the_largest_board_stays_within_its_words(any_kernel: str, budget: int) 
 )
 def test_the_kernel_falls_back(numba: bool, compress: bool, name: str) -> None:
     if numba:
-        pytest.importorskip("numba")
+        pytest.importorskip("numba", reason="numba is not installed")
     code = (
         f"import benchmarks.harness.jit as jit; jit.has_numba = lambda: {numba}\n"
         + (f"import benchmarks.simd as simd; simd.has_compress = lambda: {compress}\n" if numba else "")
@@ -107,7 +107,7 @@ def test_the_kernel_falls_back(numba: bool, compress: bool, name: str) -> None:
 
 
 def test_an_unknown_intrinsic_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="numba is not installed")
     from benchmarks import simd
 
     assert simd.has_compress()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.experiments.own_runs import fidelity, findings
 from scheduler_bridge.experiments.own_runs.claims import judged

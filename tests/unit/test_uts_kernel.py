@@ -30,7 +30,7 @@ def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_compiled_kernel_is_loaded_where_numba_is() -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="numba is not installed")
     assert kernel.NAME.startswith("numba")
     assert kernel.expand is not plain.expand
 
@@ -164,7 +164,7 @@ def test_the_integer_laws_are_the_logarithm(tree: Tree | ShapedTree) -> None:
 
 
 def test_a_second_process_loads_the_kernel_instead_of_compiling_it() -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="numba is not installed")
     code = (
         "from benchmarks.uts.vector import expand as uts; from benchmarks.nqueens.vector import expand as queens\n"
         "print(*(sum(e.stats.cache_misses.values()) + len(e.stats.cache_hits) for e in (uts, queens)))\n"

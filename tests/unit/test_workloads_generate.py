@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numpy")
+pytest.importorskip("numpy", reason="numpy is not installed")
 
 from scheduler_bridge.workloads import Workload, read_swf, write_swf
 from scheduler_bridge.workloads.generate import RECIPES, generate, top_up_theta

@@ -242,5 +242,14 @@ def attach(scope: Scope) -> AbstractContextManager[None]:
 
     Returns:
         The context of the block.
+
+    Example:
+        >>> import threading
+        >>> def work(scope):
+        ...     with apgas.attach(scope):
+        ...         apgas.async_(pow, 2, 10)
+        >>> thread = threading.Thread(target=work, args=(apgas.capture(),))
+        >>> thread.start()
+        >>> thread.join()
     """
     return entered(scope)

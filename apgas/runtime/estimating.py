@@ -25,6 +25,19 @@ def estimate(*, grow: int = 0, shrink: int = 0) -> Estimate | None:
 
     Raises:
         UsageError: Not on place 0, or not exactly one of the numbers is given and at least 1.
+
+    Example:
+        >>> import time
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest())
+        >>> apgas.estimate(grow=4) is None  # nothing is known before the first one
+        True
+        >>> apgas.schedule_orders("0:+1")
+        >>> while not apgas.resizes():
+        ...     time.sleep(0.01)
+        >>> expected = apgas.estimate(grow=4)
+        >>> expected.nodes, expected.samples, expected.seconds > 0
+        (4, 1, True)
     """
     if min(grow, shrink) != 0 or max(grow, shrink) < 1:
         raise UsageError(f"estimate(grow=N) or estimate(shrink=N) with N of at least 1, not {grow} and {shrink}")

@@ -49,6 +49,9 @@ def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:
 
     Raises:
         UsageError: There is no such level, the format is none, or the program is running and this is not place 0.
+
+    Example:
+        >>> apgas.configure_logging("WARNING", "%(levelname)s on %(place)s, %(activity)s: %(message)s")
     """
     driver = current.driver()
     if driver is not None and driver.core.here != 0:

@@ -23,6 +23,10 @@ def nodes() -> list[list[Place]]:
 
     Raises:
         UsageError: Not on place 0.
+
+    Example:
+        >>> [len(places) for places in apgas.nodes()] == [1] * len(apgas.places())
+        True
     """
     return program().resizing.nodes()
 
@@ -47,6 +51,10 @@ def define_malleable_handler(
     Raises:
         UsageError: Not on place 0, or a handler is or was registered, or the bounds are none, or the places do not fill
             their nodes.
+
+    Example:
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest(), deadlines=apgas.Deadlines(pre_s=600), max_nodes=8)
     """
     if not isinstance(handler, MalleableHandler):
         raise UsageError(f"a MalleableHandler is needed, not {type(handler).__name__}")
@@ -62,6 +70,11 @@ def disable_malleable_handler() -> None:
 
     Raises:
         UsageError: Not on place 0, or in a method of the handler.
+
+    Example:
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest())
+        >>> apgas.disable_malleable_handler()
     """
     program().resizing.disable()
 
@@ -77,6 +90,12 @@ def request_grow(nodes: int) -> Future[int]:
 
     Raises:
         UsageError: Not on place 0, no handler is registered, or ``nodes`` is less than 1.
+
+    Example:
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest())
+        >>> apgas.request_grow(2).result()  # there is nobody who has any
+        0
     """
     return program().resizing.request(_at_least_one(nodes))
 
@@ -92,6 +111,12 @@ def offer_shrink(nodes: int) -> Future[int]:
 
     Raises:
         UsageError: Not on place 0, no handler is registered, or ``nodes`` is less than 1.
+
+    Example:
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest())
+        >>> apgas.offer_shrink(1).result() in (-1, 0)
+        True
     """
     return program().resizing.request(-_at_least_one(nodes))
 
@@ -111,6 +136,10 @@ def shrink_wish() -> list[Place]:
 
     Raises:
         UsageError: Not on place 0.
+
+    Example:
+        >>> apgas.shrink_wish()  # not in preShrink
+        []
     """
     return program().resizing.shrink_wish()
 
@@ -128,6 +157,16 @@ def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:
 
     Raises:
         UsageError: Not on place 0, or the text is not a schedule.
+
+    Example:
+        >>> import time
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest())
+        >>> apgas.schedule_orders("0:+2,0:-1")
+        >>> while len(apgas.resizes()) < 2:
+        ...     time.sleep(0.01)
+        >>> [(record.kind, record.n, record.outcome) for record in apgas.resizes()]
+        [('grow', 2, 'done'), ('shrink', 1, 'done')]
     """
     program().resizing.schedule(parse_orders(orders, tuple(hosts)))
 
@@ -137,6 +176,14 @@ def drain_orders() -> None:
 
     Raises:
         UsageError: Not on place 0.
+
+    Example:
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest())
+        >>> apgas.schedule_orders("600:+1")
+        >>> apgas.drain_orders()
+        >>> [record.outcome for record in apgas.resizes()]
+        ['not_due']
     """
     program().resizing.drain_scheduled()
 
@@ -149,6 +196,10 @@ def resizes() -> list[ResizeRecord]:
 
     Raises:
         UsageError: Not on place 0.
+
+    Example:
+        >>> apgas.resizes()  # there was none yet
+        []
     """
     return list(program().resizing.records)
 
@@ -163,6 +214,9 @@ def progress(done: float, total: float | None = None, unit: str = "tasks") -> No
 
     Raises:
         UsageError: Not on place 0, or a number is not finite.
+
+    Example:
+        >>> apgas.progress(300, 1000, "rows")
     """
     # numbers of other libraries know no JSON
     plain_done, plain_total = float(done), None if total is None else float(total)

@@ -64,6 +64,12 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
     Raises:
         UsageError: The job does not use the mpi transport, this is called outside of ``apgas.run`` or in an
             ``immediate``, or these places are the members of no present or coming epoch.
+
+    Example:
+        >>> def everybody():
+        ...     return apgas.comm().allreduce(1)
+        >>> set(apgas.gather(everybody).values()) == {len(apgas.places())}
+        True
     """
     driver = current.required()
     plane = process.mpi_plane()

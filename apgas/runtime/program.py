@@ -168,6 +168,13 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             another MPI.
         ExceptionGroup: Activities that no other finish covers raised errors.
         BaseException: What ``main`` raised.
+
+    Example:
+        >>> def main(greeting):
+        ...     with apgas.finish():
+        ...         for place in apgas.places():
+        ...             apgas.async_at(place, print, greeting, place)
+        >>> apgas.run(main, "hello")  # doctest: +SKIP
     """
     if current.driver() is not None:
         raise UsageError("apgas.run can be called once per process")

@@ -27,6 +27,11 @@ def statistics() -> Statistics:
 
     Raises:
         UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> counts = apgas.gather(apgas.statistics)
+        >>> sum(each.messages_sent for each in counts.values()) >= 2 * (len(counts) - 1)
+        True
     """
     driver = current.required()
     return Statistics(driver.messages_sent, driver.activities_run)

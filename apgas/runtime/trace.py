@@ -99,6 +99,9 @@ def instant(name: str, category: str, **arguments: int | float | str) -> None:
         name: What happened.
         category: The kind of event, by which a viewer sorts.
         **arguments: Numbers and texts to show with it.
+
+    Example:
+        >>> apgas.trace_instant("checkpoint", "program", step=3)
     """
     tracer = _tracer()
     if tracer is not None:
@@ -115,6 +118,10 @@ def span(name: str, category: str, **arguments: int | float | str) -> AbstractCo
 
     Returns:
         The context of the block.
+
+    Example:
+        >>> with apgas.trace_span("sort", "program", rows=3):
+        ...     rows = sorted([3, 1, 2])
     """
     tracer = _tracer()
     return nullcontext() if tracer is None else _timed(tracer, name, category, arguments)
@@ -134,6 +141,12 @@ def between(
         ended_s: When it ended, in s of ``time.monotonic``.
         row: Name of the row, which is shown like a thread; what is in it should not overlap.
         **arguments: Numbers and texts to show with it.
+
+    Example:
+        >>> import time
+        >>> began_s = time.monotonic()
+        >>> rows = sorted([3, 1, 2])
+        >>> apgas.trace_between("sort", "program", began_s, time.monotonic(), row="sorting", rows=3)
     """
     tracer = _tracer()
     if tracer is not None:

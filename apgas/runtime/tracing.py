@@ -65,6 +65,9 @@ def trace(path: Path | str) -> None:
 
     Raises:
         UsageError: Tracing is on already, or the file's folder cannot be written.
+
+    Example:
+        >>> apgas.trace("timeline.json")
     """
     resizing = program().resizing
     path = Path(path).absolute()

@@ -99,19 +99,20 @@ def test_references_are_let_go(mpi: Mpi, leftovers: Leftovers) -> None:
 
 
 EXAMPLES = (
-    "GlobalRef PlaceLocal async_ async_at at broadcast cancel cancelled capture deadline finish gather here immediate"
-    " place places reduce uncounted"
+    "GlobalRef PlaceLocal async_ async_at at attach broadcast cancel cancelled capture configure_logging deadline"
+    " finish gather here immediate place places reduce statistics uncounted"
 )
 
 
-@pytest.mark.parametrize("places", [None, 3])
-def test_the_examples_in_the_texts_of_public_names(places: int | None, leftovers: Leftovers) -> None:
-    program = [PROGRAMS / "documented.py"]
-    job = python_run(program) if places is None else mpirun(places, program)
+@pytest.mark.parametrize(("places", "transport"), [(None, "tcp"), (3, "tcp"), (2, "mpi")])
+def test_the_examples_in_the_texts_of_public_names(places: int | None, transport: str, leftovers: Leftovers) -> None:
+    program, env = [PROGRAMS / "documented.py"], {"APGAS_TRANSPORT": transport}
+    job = python_run(program, env=env) if places is None else mpirun(places, program, env=env)
     assert (job.rc, job.err) == (0, "")
     told, _, names = job.out.rstrip().partition(" went wrong in ")
     assert told.startswith("0 of ")
-    assert set(EXAMPLES.split()) <= set(names.split())
+    expected = set(EXAMPLES.split()) | ({"comm"} if transport == "mpi" else set())
+    assert expected <= set(names.split())
     leftovers.check(job.mark)
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mpiexec.programs import documented
 
 import apgas
 from apgas import _public
+from apgas.testing.pytest_plugin import MakeJob
 
 PUBLIC = [getattr(apgas, name) for name in apgas.__all__]
+OF_ONE_PROGRAM = [value.__name__ for value in PUBLIC if getattr(value, "__module__", "") in documented.OF_ONE_PROGRAM]
 NEVER_FAIL = (apgas.attach, apgas.trace_between, apgas.trace_instant, apgas.trace_span)
 
 
@@ -44,6 +49,26 @@ def test_a_public_function_says_what_it_takes_and_returns(value: Any) -> None:
         assert f"{name}: " in text, f"{name} is not described"
     if signature.return_annotation not in ("None", "Iterator[None]"):
         assert ("Yields:" if signature.return_annotation.startswith("Iterator[") else "Returns:") in text
+
+
+@pytest.mark.parametrize("value", [value for value in PUBLIC if inspect.isfunction(value)])
+def test_a_public_function_has_an_example(value: Any) -> None:
+    assert "Example:\n        >>> " in (value.__doc__ or "")
+
+
+@pytest.mark.parametrize("name", OF_ONE_PROGRAM)
+def test_the_example_of_a_function_that_changes_the_program_works(
+    name: str, apgas_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main() -> doctest.TestResults:
+        globs = {"apgas": apgas, "__name__": "__main__"}
+        test = doctest.DocTestParser().get_doctest(getattr(apgas, name).__doc__, globs, name, name, 0)
+        return doctest.DocTestRunner(verbose=False).run(test)
+
+    monkeypatch.chdir(tmp_path)
+    done = apgas_job(main, places=2).run()
+    assert done.failed == 0
+    assert done.attempted > 0
 
 
 @pytest.mark.parametrize("value", [value for value in PUBLIC if inspect.isfunction(value) and value not in NEVER_FAIL])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from scheduler_bridge.policies import average as _average
 from scheduler_bridge.policies import backfilling as _backfilling
+from scheduler_bridge.policies import best_use as _best_use
 from scheduler_bridge.policies import conservative as _conservative
 from scheduler_bridge.policies import easy as _easy
 from scheduler_bridge.policies import easy_compat as _easy_compat
@@ -63,6 +64,7 @@ _REGISTERED = (
     _mebf,
     _penalty,
     _sd_policy,
+    _best_use,
     _easy_compat,
     _malleable_compat,
 )

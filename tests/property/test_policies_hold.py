@@ -25,12 +25,14 @@ from scheduler_bridge.sim import Scenario, SimJob, check_policy
 
 CONSERVES: dict[str, Literal["nothing", "head", "any"]] = {
     "backfilling": "any",
+    "best-use": "nothing",
     "conservative": "nothing",
     "penalty": "nothing",
 }
 NEED = {"keep-pref": at_preferred, "sd-policy": at_preferred}
 PROTECTS: dict[str, Literal["nothing", "promises", "head"]] = {
     "backfilling": "nothing",
+    "best-use": "nothing",
     "conservative": "promises",
     "malleable-compat": "nothing",
     "penalty": "nothing",
@@ -133,6 +135,7 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     *((name, {}) for name in policies.names()),
     ("mebf", {"expand": "spare", "plus": "shrink"}),
     ("mebf", {"expand": "intensive", "plus": "expand"}),
+    ("best-use", {"patience": 1.0, "haste": 1.0, "ratio": 1.0, "worth_s": 0.0}),
     ("penalty", {"over": "conservative"}),
     ("penalty", {"over": "avg"}),
     ("sd-policy", {"max_slowdown": "inf", "mates": 3, "jobs_per_node": 3, "free_nodes": "yes"}),

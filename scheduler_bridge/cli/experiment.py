@@ -224,6 +224,7 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     "sd-real": Entry(
         "SD-Policy on real jobs that share nodes, which this machine emulates", _shared, tiny=True, must_pass=True
     ),
+    "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", sweeps.ours),
     "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", sweeps.penalty, tables=2),
 }
 """By name."""

@@ -33,6 +33,13 @@ def real_workloads(asked: Asked) -> Outcome:
     return swept(asked, lambda how: run(asked.data, how))
 
 
+def ours(asked: Asked) -> Outcome:
+    """Run all policies on all workloads."""
+    from scheduler_bridge.experiments.ours.experiment import run
+
+    return swept(asked, lambda how: run(asked.data, how))
+
+
 def penalty(asked: Asked) -> Outcome:
     """Run the experiment of the 2016 paper."""
     from scheduler_bridge.experiments.penalty.experiment import run

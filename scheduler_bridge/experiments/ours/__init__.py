@@ -1,0 +1,1 @@
+"""All policies on all workloads, and this project's own policy among them."""

@@ -1,0 +1,116 @@
+"""Which policy for which workload, at a glance; and what the own policy's ingredients are worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
+
+from scheduler_bridge.experiments.ours.cells import OWN, WITHOUT, without
+from scheduler_bridge.experiments.ours.tables import EVERY
+from scheduler_bridge.report.palette import OKABE_ITO
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
+
+    from scheduler_bridge.experiments.ours.results import Estimate, Results
+
+_BASE: Final = "easy"
+_RANGE: Final = (0.2, 2.0)
+_DARK: Final = 0.62
+
+
+def draw_map(results: Results, labels: Mapping[str, str], column: str, title: str) -> Figure:
+    """A row a workload, a column a policy: its mean by that of EASY; the lowest of a row is framed."""
+    rows, names = results.workloads, EVERY
+    figure = Figure(figsize=(11.0, 1.9 + 0.36 * len(rows)), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{title}, by that under EASY (framed: the lowest)", fontweight="bold")
+    axes = figure.subplots()
+    table = np.array([[_value(results.ratio([row], name, _BASE, column)) for name in names] for row in rows])
+    norm = TwoSlopeNorm(0.0, math.log(_RANGE[0]), math.log(_RANGE[1]))
+    picture = axes.imshow(np.log(np.clip(table, *_RANGE)), cmap="RdBu_r", norm=norm, aspect="auto")
+    for y, line in enumerate(table):
+        for x, value in enumerate(line):
+            if not math.isnan(value):
+                strong = abs(float(norm(math.log(min(max(value, _RANGE[0]), _RANGE[1])))) - 0.5) * 2 > _DARK
+                axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=8, color="w" if strong else "k")
+        if not np.isnan(line).all():
+            lowest = np.nanmin(line)
+            for column_number in np.flatnonzero(line <= lowest * 1.0005).tolist():
+                axes.add_patch(_frame(column_number, y))
+    axes.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=9)
+    axes.set_yticks(range(len(rows)), [f"{labels[name]}, {share} % malleable" for name, share in rows], fontsize=8)
+    axes.get_xticklabels()[-1].set_fontweight("bold")
+    bar = figure.colorbar(picture, ax=axes, shrink=0.9, ticks=[math.log(at) for at in (0.2, 0.35, 0.6, 1.0, 1.4, 2.0)])
+    bar.ax.set_yticklabels(["0.2 or less", "0.35", "0.6", "1", "1.4", "2 or more"], fontsize=8)
+    return figure
+
+
+def _frame(x: float, y: float) -> Patch:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor="k", linewidth=1.6)
+
+
+def draw_trade(results: Results) -> Figure:
+    """Wait against turnaround over all workloads, by EASY's; the lower left is best."""
+    figure = Figure(figsize=(7.6, 5.2), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle("All workloads: geometric means, by those under EASY", fontweight="bold")
+    axes = figure.subplots()
+    for name in EVERY:
+        found = [results.ratio(results.workloads, name, _BASE, f"all_{what}") for what in ("wait_s", "turnaround_s")]
+        wait, turnaround = found
+        if wait is None or turnaround is None:
+            continue
+        color = OKABE_ITO[5] if name == OWN else OKABE_ITO[4]
+        axes.errorbar(
+            wait.value, turnaround.value, xerr=_arms(wait), yerr=_arms(turnaround), fmt="o", color=color, lw=0.9, ms=5
+        )
+        weight = "bold" if name == OWN else "normal"
+        axes.annotate(name, (wait.value, turnaround.value), (6, 5), textcoords="offset points", fontweight=weight)
+    axes.set(xscale="log", xlabel="wait + 1 min, by EASY's", ylabel="turnaround, by EASY's")
+    _plain(axes)
+    return figure
+
+
+def draw_ablation(results: Results) -> Figure:
+    """What it costs to leave an ingredient out."""
+    figure = Figure(figsize=(8.6, 3.4), dpi=120, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{OWN} with an ingredient off, by {OWN} (right of 1: it helps)", fontweight="bold")
+    panels = figure.subplots(1, 2, sharey=True)
+    measures = (("all_turnaround_s", "turnaround"), ("all_wait_s", "wait + 1 min"))
+    for axes, (column, label) in zip(panels, measures, strict=True):
+        for y, what in enumerate(WITHOUT):
+            if (ratio := results.ratio(results.workloads, without(what), OWN, column)) is not None:
+                axes.errorbar(ratio.value, y, xerr=_arms(ratio), fmt="o", color=OKABE_ITO[5], lw=1.2, capsize=3)
+        axes.axvline(1.0, color="#777777", lw=0.8)
+        axes.set_yticks(range(len(WITHOUT)), list(WITHOUT))
+        axes.set(xlabel=label, ylim=(len(WITHOUT) - 0.5, -0.5))
+        _plain(axes)
+    return figure
+
+
+def _arms(ratio: Estimate) -> Sequence[Sequence[float]] | None:
+    if ratio.low is None or ratio.high is None:
+        return None
+    return [[max(0.0, ratio.value - ratio.low)], [max(0.0, ratio.high - ratio.value)]]
+
+
+def _value(ratio: Estimate | None) -> float:
+    return math.nan if ratio is None else ratio.value
+
+
+def _plain(axes: Axes) -> None:
+    axes.grid(visible=True, color="#e4e4e4", lw=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

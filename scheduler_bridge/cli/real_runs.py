@@ -51,8 +51,10 @@ class _Progress:
         left = self._progress.tasks[0].total or 0
         left_s = (left - self._known) * sum(self._made) / len(self._made) if self._made else 0.0
         self._progress.update(self._task, advance=1, left=f"{left_s / 60:.0f} min left" if left_s else "")
-        lag_s = record.provenance["cpu"]["worst_lag_s"]
-        self._progress.console.print(f"{key.spoken}: {makespan_s(record):.1f} s, worst lag {lag_s:.2f} s")
+        cpu = record.provenance["cpu"]
+        said = f"{key.spoken}: {makespan_s(record):.1f} s, CPU {100 * cpu['share']:.0f} %"
+        others = "" if cpu["others_share"] is None else f" (others {100 * cpu['others_share']:.0f} %)"
+        self._progress.console.print(f"{said}{others}, worst lag {cpu['worst_lag_s']:.2f} s")
 
 
 def run(folder: Path, scale: Scale, data: Path | None, again: Again, *, report_only: bool) -> Outcome:

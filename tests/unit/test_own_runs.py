@@ -200,4 +200,14 @@ def test_a_wrong_result_fails_the_experiment() -> None:
 def test_the_verdict_names_the_gain_and_lags_are_told() -> None:
     outcome = conclude(PLAN, all_records(), None, "")
     assert "6.5 s under malleable with 60 % malleable jobs, 7.5 s under easy with 0 % (-13 %)" in outcome.verdict
-    assert any("In 4 of 8 runs a place fell more than 0.25 s behind" in remark for remark in outcome.remarks)
+    (lags,) = (
+        remark for remark in outcome.remarks if remark.startswith("In 4 of 8 runs a place fell more than 0.25 s")
+    )
+    assert "most in easy, 0 % malleable, seed 43: 0.40 s. 0.00 % of all node-seconds were given up" in lags
+    assert not any("Others used" in remark for remark in outcome.remarks)
+    records = all_records()
+    records[RunKey("malleable", 60, 42)].provenance["cpu"] |= {"others_share": 0.5, "given_up_s": 3.0}
+    told = " ".join(conclude(PLAN, records, None, "").remarks)
+    assert "The jobs used 30 % of the cores. Others used 50 % meanwhile" in told
+    # 3 of the node-seconds: twice 4 and once 9 under easy, once 7 under malleable, in four runs each
+    assert f"{100 * 3 / (4 * 17 + 4 * 15):.2f} % of all node-seconds" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from scheduler_bridge.experiments.own_runs.runner import Again, Runner, Watcher,
 from scheduler_bridge.experiments.own_runs.scaling import published_s
 from scheduler_bridge.experiments.real_runs import Reference, read_reference
 from scheduler_bridge.live.trial import CalibrationError
-from scheduler_bridge.record import RunRecord
+from scheduler_bridge.record import RunRecord, busy_node_s
 
 NAME: Final = "real-runs"
 LAG_LIMIT_S: Final = 0.25
@@ -160,11 +161,28 @@ def _gain(records: Mapping[RunKey, RunRecord]) -> str:
 
 
 def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
-    late = [key for key, record in records.items() if record.provenance["cpu"]["worst_lag_s"] > LAG_LIMIT_S]
-    if not late:
-        return []
-    count = f"In {len(late)} of {len(records)} runs"
-    return [f"{count} a place fell more than {LAG_LIMIT_S} s behind its rate: the cores were the bottleneck there."]
+    """How far the emulation was from what it should be: nodes behind their rate, and others on the machine."""
+    cpu = {key: record.provenance["cpu"] for key, record in records.items()}
+    remarks = []
+    if late := [key for key, used in cpu.items() if used["worst_lag_s"] > LAG_LIMIT_S]:
+        worst = max(late, key=lambda key: cpu[key]["worst_lag_s"])
+        held_s = sum(busy_node_s(record.jobs) for record in records.values())
+        given_up = 100 * sum(used["given_up_s"] for used in cpu.values()) / held_s if held_s else 0.0
+        remarks.append(
+            f"In {len(late)} of {len(records)} runs a place fell more than {LAG_LIMIT_S} s behind its rate, for the "
+            f"cores were busy, most in {worst.spoken}: {cpu[worst]['worst_lag_s']:.2f} s. {given_up:.2f} % of all "
+            "node-seconds were given up so; --repeat-lagged SECONDS does such runs again."
+        )
+    others = {key: used["others_share"] for key, used in cpu.items() if used["others_share"] is not None}
+    if others:
+        busiest = max(others, key=others.__getitem__)
+        own = statistics.fmean(used["share"] for used in cpu.values())
+        theirs = statistics.fmean(others.values())
+        remarks.append(
+            f"The jobs used {100 * own:.0f} % of the cores. Others used {100 * theirs:.0f} % meanwhile, which makes "
+            f"starts and resizes slower (most in {busiest.spoken}: {100 * others[busiest]:.0f} %)."
+        )
+    return remarks
 
 
 def import_path() -> str:

@@ -10,7 +10,7 @@ from scheduler_bridge.experiments.rows import Form
 
 Scale: TypeAlias = Literal["tiny", "small", "full"]
 
-NOT_AGAIN: Final = (None, False, False)
+NOT_AGAIN: Final = (None, None, False, False)
 """Nothing is repeated, and it is not only reported."""
 
 
@@ -24,7 +24,8 @@ class Asked:
         out: Where it keeps what it finds; None: nowhere.
         places: So many processes simulate; None: as many as there are cores, or as mpiexec has started.
         rows: Form of the file of simulations; None: what can be written.
-        again: Of real runs: those with a longer lag in seconds, those that failed; and whether to report only.
+        again: Of real runs: those with a longer lag in seconds, those in which others used more percent of the machine,
+            those that failed; and whether to report only.
     """
 
     scale: Scale
@@ -32,4 +33,4 @@ class Asked:
     out: Path | None
     places: int | None = None
     rows: Form | None = None
-    again: tuple[float | None, bool, bool] = NOT_AGAIN
+    again: tuple[float | None, float | None, bool, bool] = NOT_AGAIN

@@ -61,6 +61,17 @@ def experiment(
             show_default="none",
         ),
     ] = None,
+    repeat_busy: Annotated[
+        float | None,
+        typer.Option(
+            "--repeat-busy",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="Of real-runs: do those again in which others used more of the machine; the better run is kept.",
+            show_default="none",
+        ),
+    ] = None,
     repeat_failed: Annotated[
         bool, typer.Option("--repeat-failed", help="Of real-runs: do those again in which a job failed.")
     ] = False,
@@ -85,7 +96,7 @@ def experiment(
     chosen = EXPERIMENTS[name]
     if scale == "tiny" and not chosen.tiny:
         raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
-    runs_again = (repeat_lagged, repeat_failed, report_only)
+    runs_again = (repeat_lagged, repeat_busy, repeat_failed, report_only)
     if name != "real-runs" and runs_again != NOT_AGAIN:
         raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
     outcome = chosen.run(Asked(scale, data, out, places, rows, runs_again))
@@ -112,8 +123,9 @@ def _real(asked: Asked) -> Any:
         raise CliError(
             "real-runs needs a folder for the records of its runs", "it takes long, and goes on there", "give --out DIR"
         )
-    repeat_lagged, repeat_failed, report_only = asked.again
-    return run(asked.out, asked.scale, asked.data, Again(repeat_lagged, repeat_failed), report_only=report_only)
+    lagged_s, busy, failed, report_only = asked.again
+    again = Again(lagged_s, failed, None if busy is None else busy / 100)
+    return run(asked.out, asked.scale, asked.data, again, report_only=report_only)
 
 
 def _shared(asked: Asked) -> Any:

@@ -164,6 +164,19 @@ def test_runs_that_lagged_or_failed_are_done_again_and_the_better_one_is_kept(tm
     assert run_all(runner, again=Again(failed=True)) == all_kept(runner)
 
 
+def test_runs_on_a_busy_machine_are_done_again() -> None:
+    busy, quiet = (record(RunKey("easy", 0, seed), 9.0) for seed in (42, 43))  # the quiet one has the longer lag
+    busy.provenance["cpu"]["others_share"], quiet.provenance["cpu"]["others_share"] = 0.8, 0.1
+    again = Again(busy=0.2)
+    assert again.wants(busy)
+    assert not again.wants(quiet)
+    assert again.prefers(quiet, busy)
+    assert not again.prefers(busy, quiet)
+    assert Again(lagged_s=0.2, busy=0.2).prefers(busy, quiet)
+    busy.provenance["cpu"]["others_share"] = None
+    assert not again.wants(busy)
+
+
 def test_means_by_policy_and_share_stand_beside_the_papers() -> None:
     table = findings.merit_table(all_records(), {("easy", 60): {"makespan_s": 33.0}})
     rows = {row[:3]: row[3:] for row in table.rows}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
+from scheduler_bridge.cli.app import run as cli
 from scheduler_bridge.experiments.own_runs import fidelity, findings
 from scheduler_bridge.experiments.own_runs.claims import judged
 from scheduler_bridge.experiments.own_runs.experiment import conclude
@@ -129,3 +132,14 @@ def test_a_report_of_a_part_says_what_is_missing() -> None:
     }  # fmt: skip
     assert set(outcome.figures) == {"means", "turnaround", "costs", "scaling", "fidelity"}
     assert any("5 of 5 means by policy and share are within 5 %" in remark for remark in outcome.remarks)
+
+
+def test_options_for_real_runs_are_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["experiment", "mebf", "--repeat-busy", "20"]) == 2
+    assert "mebf does not know this option" in capsys.readouterr().err
+
+
+def test_without_runs_there_is_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["experiment", "real-runs", "--scale", "tiny", "--report-only", "--out", str(tmp_path)]) != 0
+    assert "there is nothing to report" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

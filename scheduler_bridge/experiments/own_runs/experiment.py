@@ -180,7 +180,8 @@ def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
         theirs = statistics.fmean(others.values())
         remarks.append(
             f"The jobs used {100 * own:.0f} % of the cores. Others used {100 * theirs:.0f} % meanwhile, which makes "
-            f"starts and resizes slower (most in {busiest.spoken}: {100 * others[busiest]:.0f} %)."
+            f"starts and resizes slower (most in {busiest.spoken}: {100 * others[busiest]:.0f} %); "
+            "--repeat-busy PERCENT does such runs again."
         )
     return remarks
 

@@ -43,21 +43,41 @@ class Again:
     Attributes:
         lagged_s: Those in which a place fell further behind than this; None: none of them.
         failed: Those in which a job failed, or computed something wrong.
+        busy: Those in which others used more of the machine than this, from 0 to 1, where that is known; None: none.
     """
 
     lagged_s: float | None = None
     failed: bool = False
+    busy: float | None = None
 
     def wants(self, record: RunRecord) -> bool:
         """Whether this run is to be done again."""
         faults, lag_s = quality(record)
-        return (self.failed and faults > 0) or (self.lagged_s is not None and lag_s > self.lagged_s)
+        return (
+            (self.failed and faults > 0)
+            or (self.lagged_s is not None and lag_s > self.lagged_s)
+            or (self.busy is not None and _others(record) > self.busy)
+        )
+
+    def prefers(self, made: RunRecord, kept: RunRecord) -> bool:
+        """Whether the run just made is better: in jobs that are right, else in what it was made again for."""
+        return self._measured(made) < self._measured(kept)
+
+    def _measured(self, record: RunRecord) -> tuple[int, float, float]:
+        faults, lag_s = quality(record)
+        others = _others(record)
+        return (faults, others, lag_s) if self.lagged_s is None and self.busy is not None else (faults, lag_s, others)
 
 
 def quality(record: RunRecord) -> tuple[int, float]:
-    """Jobs that are not right, and the worst lag; of two runs of a batch the one with less of it is kept."""
+    """Jobs that are not right, and the worst lag."""
     faults = sum(job.state != "completed" or not job.verified for job in record.jobs)
     return faults, float(record.provenance["cpu"]["worst_lag_s"])
+
+
+def _others(record: RunRecord) -> float:
+    """What others used of the machine, from 0 to 1; 0 where that is not known."""
+    return float(record.provenance["cpu"]["others_share"] or 0.0)
 
 
 @dataclass(frozen=True)
@@ -199,7 +219,7 @@ def run_all(runner: Runner, watcher: Watcher | None = None, again: Again | None 
         record = runner.kept(key)
         if record is None or again.wants(record):
             made = runner.run(key, watcher)
-            if record is None or quality(made) < quality(record):
+            if record is None or again.prefers(made, record):
                 runner.keep(key, made)
                 record = made
         records[key] = record

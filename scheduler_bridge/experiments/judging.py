@@ -11,10 +11,10 @@ CLOSE: Final = 3.0
 """So close, in points, the sign does not matter: what hardly changes may change either way."""
 
 
-def word_for(found: float, printed: float) -> Word:
-    """Judge a change in percent by the printed one."""
+def word_for(found: float, printed: float, tolerance: float = TOLERANCE) -> Word:
+    """Judge a change in percent by the printed one, which may be ``tolerance`` points away."""
     apart, alike = abs(found - printed), found * printed > 0
-    if apart <= (TOLERANCE if alike else CLOSE):
+    if apart <= (tolerance if alike else CLOSE):
         return "holds"
     return "same sign" if alike else "differs"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,12 +219,18 @@ class Sweeping:
         out: The folder of its file, ``cells-SCALE`` with an ending; None: nothing is kept.
         told: Is told how far it is.
         form: Of the finished file; None: Parquet where it can be written, else CSV.
+        seeds: Other seeds than those of the plan.
     """
 
     scale: Scale
     out: Path | None = None
     told: Told = lambda _: None
     form: Form | None = None
+    seeds: tuple[int, ...] | None = None
+
+    def seeds_of(self, plan: Mapping[Scale, tuple[int, ...]]) -> tuple[int, ...]:
+        """The seeds that were asked for, or else those of a plan."""
+        return plan[self.scale] if self.seeds is None else self.seeds
 
     def rows(self, cells: Iterable[Cell], simulate: Callable[[Cell], Figures], columns: Sequence[str]) -> list[Row]:
         """Simulate what is not known yet; see ``sweep``.

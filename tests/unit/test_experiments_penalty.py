@@ -73,7 +73,7 @@ def test_a_claim_on_a_class_without_users_is_not_judged_and_others_have_a_reason
 
 
 def test_users_who_estimate_well_wait_less(tmp_path: Path) -> None:
-    outcome = run(Sweeping("small", tmp_path, form="csv"), seeds=(1,), jobs=1000)
+    outcome = run(Sweeping("small", tmp_path, form="csv", seeds=(1,)), jobs=1000)
     rows = {(row[0], row[1]): row for row in outcome.tables[0].rows}
     assert rows["BE", "a1"][3] == rows["BE", "all"][3]
     worst, best = rows["CFG", "a1"], rows["CFG", "a5"]

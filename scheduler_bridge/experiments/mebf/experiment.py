@@ -32,26 +32,19 @@ _REMARKS: Final = (
 )
 
 
-def run(
-    how: Sweeping,
-    *,
-    seeds: Sequence[int] | None = None,
-    jobs: int | None = None,
-) -> Outcome:
+def run(how: Sweeping, *, jobs: int | None = None) -> Outcome:
     """Simulate what is not known yet and compare.
 
     Args:
         how: How the sweep is run; at scale ``small`` there is one twin, at ``full`` there are ten.
-        seeds: Other twins.
         jobs: Another number of jobs in all workloads.
 
     Raises:
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
-    chosen = SEEDS[how.scale] if seeds is None else tuple(seeds)
-    rows = how.rows(cells(chosen), partial(simulated, jobs=jobs), COLUMNS)
-    return _outcome(rows, len(chosen))
+    seeds = how.seeds_of(SEEDS)
+    return _outcome(how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS), len(seeds))
 
 
 def _outcome(rows: Sequence[Row], twins: int) -> Outcome:

@@ -33,26 +33,19 @@ _TOLERANCE: Final = (
 )
 
 
-def run(
-    how: Sweeping,
-    *,
-    seeds: Sequence[int] | None = None,
-    jobs: int = JOBS,
-) -> Outcome:
+def run(how: Sweeping, *, jobs: int = JOBS) -> Outcome:
     """Simulate what is not known yet and compare.
 
     Args:
         how: How the sweep is run; at scale ``small`` there are four workloads, as in the paper, at ``full`` forty.
-        seeds: Other workloads.
         jobs: How many jobs a workload has.
 
     Raises:
         SweepFileError: The folder holds rows of another kind.
         OSError: It cannot be written.
     """
-    chosen = SEEDS[how.scale] if seeds is None else tuple(seeds)
-    rows = how.rows(cells(chosen), partial(simulated, jobs=jobs), COLUMNS)
-    return _outcome(rows, len(chosen))
+    seeds = how.seeds_of(SEEDS)
+    return _outcome(how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS), len(seeds))
 
 
 def _outcome(rows: Sequence[Row], workloads: int) -> Outcome:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
+from scheduler_bridge.experiments.judging import Word, word_for
 from scheduler_bridge.experiments.real_runs.compare import Cell, Comparison
 
 TOLERANCE: Final = 5.0
-"""A claim holds where the simulated change has the sign of the printed one and is not farther from it, in points."""
-CLOSE: Final = 3.0
-"""So close, in points, the sign does not matter: what hardly changes may change either way."""
+"""So many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""
 _PER_JOB: Final = {"shrinks_per_job": "shrinks", "grows_per_job": "grows"}
 _JOBS: Final = 25
 
@@ -59,7 +58,7 @@ class Verdict:
     claim: Claim
     simulated: float
     correct: float
-    word: str
+    word: Word
     reason: str
 
 
@@ -93,8 +92,7 @@ def judge(comparison: Comparison) -> tuple[Verdict, ...]:
 def _verdict(claim: Claim, compat: tuple[Cell, Cell], correct: tuple[Cell, Cell]) -> Verdict:
     simulated, ours = (100 * (_value(claim, after) / _value(claim, before) - 1) for before, after in (compat, correct))
     printed = claim.printed_change
-    apart, alike = abs(simulated - printed), simulated * printed > 0
-    word = "holds" if apart <= (TOLERANCE if alike else CLOSE) else "same sign" if alike else "differs"
+    word = word_for(simulated, printed, TOLERANCE)
     reason = "" if word == "holds" else f"the simulated means are off by {_errors(claim, compat)}"
     return Verdict(claim, simulated, ours, word, reason)
 

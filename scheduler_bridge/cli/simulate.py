@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli import explain, simulated
+from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.trace_file import DaysOption, FromOption, made, window
 
 if TYPE_CHECKING:
     from scheduler_bridge.policies import Policy
     from scheduler_bridge.record import Recorder
     from scheduler_bridge.sim import Replay, ReplayOptions
     from scheduler_bridge.workloads import Workload
-    from scheduler_bridge.workloads.conversion import Rule
 
 _HOUR_S: Final = 3600.0
-_DAY_S: Final = 86400.0
 _GANTT_NODES: Final = 256
 _GANTT_JOBS: Final = 1000
 
@@ -36,6 +35,7 @@ class Asked:
     settings: list[str]
     malleable: float
     rule: str
+    evolving: float
     seed: int
     warmup_h: float | None
     start: str | None
@@ -51,6 +51,11 @@ class Asked:
     explain: frozenset[int]
     cores: int
     sharing: str
+
+
+def _hours(text: str) -> Any:
+    """An option in hours, which typer has no type for."""
+    return typer.Option(min=0, metavar="HOURS", help=text, show_default=False)
 
 
 def register(app: typer.Typer) -> None:
@@ -71,25 +76,14 @@ def simulate(
         list[str] | None, typer.Option("--set", metavar="K=V", help="A parameter of the policy; may be repeated.")
     ] = None,
     malleable: Annotated[float, typer.Option(min=0, max=1, help="Make this share of the rigid jobs malleable.")] = 0.0,
-    rule: Annotated[
-        str, typer.Option(help="How: amdahl, mebf-high, mebf-medium or mebf-low.", metavar="RULE")
-    ] = "amdahl",
+    rule: RuleOption = "amdahl",
+    evolving: EvolvingOption = 0.0,
     seed: Annotated[int, typer.Option(help="Determines which jobs become malleable, and failures.")] = 1,
     warmup: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="HOURS",
-            help="Leave the first hours, and what follows the last submission, out of the figures.",
-            show_default=False,
-        ),
+        float | None, _hours("Leave the first hours, and what follows the last submission, out of the figures.")
     ] = None,
-    start: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Begin at this date (UTC) of the trace.", show_default=False)
-    ] = None,
-    days: Annotated[
-        float | None, typer.Option(min=0, help="Take the jobs of so many days only.", show_default=False)
-    ] = None,
+    start: FromOption = None,
+    days: DaysOption = None,
     cost: Annotated[
         str, typer.Option(metavar="MODEL", help="Of resizes: none, constant:SECONDS, mebf[:SCALE], measured[:FACTOR].")
     ] = "none",
@@ -107,15 +101,7 @@ def simulate(
         float, typer.Option(min=0, metavar="SECONDS", help="The scheduler decides at multiples of this time only.")
     ] = 0.0,
     moldable: Annotated[bool, typer.Option(help="Malleable jobs choose their size at the start and keep it.")] = False,
-    mtbf: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="HOURS",
-            help="Mean time between failures of a node, until the last submission.",
-            show_default=False,
-        ),
-    ] = None,
+    mtbf: Annotated[float | None, _hours("Mean time between failures of a node, until the last submission.")] = None,
     repair: Annotated[float, typer.Option(min=0, metavar="HOURS", help="How long a failed node is away.")] = 4.0,
     cores: Annotated[
         int,
@@ -140,7 +126,7 @@ def simulate(
     Example: malleable simulate --workload theta.swf.gz --nodes 4360 --policy avg --malleable 0.6
     """
     asked = Asked(
-        workload, policy, nodes, settings or [], malleable, rule, seed, warmup, start, days, cost, points,
+        workload, policy, nodes, settings or [], malleable, rule, evolving, seed, warmup, start, days, cost, points,
         walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
     )  # fmt: skip
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
@@ -170,45 +156,15 @@ def simulate(
 
 
 def prepare(asked: Asked) -> Workload:
-    """Read the workload, cut it, and make jobs malleable.
+    """Read the workload, cut it, and make jobs malleable or evolving.
 
     Raises:
         CliError: That cannot be done.
     """
-    from scheduler_bridge.workloads import TraceError, convert, load
+    from scheduler_bridge.workloads import load
 
-    try:
-        jobs = load(asked.workload, nodes=asked.nodes)
-    except TraceError as error:
-        raise CliError(str(error), error.why, error.hint) from None
-    from_s = _start_s(asked.start, jobs)
-    to_s = float("inf") if asked.days is None else from_s + asked.days * _DAY_S
-    if asked.start is not None or asked.days is not None:
-        jobs = jobs.window(from_s, to_s)
-    if not jobs.jobs:
-        raise CliError(f"{asked.workload}: no job is left to simulate", hint="look at --start and --days, or the file")
-    return convert(jobs, asked.malleable, asked.seed, _rule(asked.rule)) if asked.malleable > 0 else jobs
-
-
-def _start_s(start: str | None, jobs: Workload) -> float:
-    if start is None:
-        return 0.0
-    try:
-        date = dt.datetime.fromisoformat(start)
-    except ValueError:
-        raise CliError(f"--start {start}: not a date", "a date is like 2023-08-01 or 2023-08-01T12:00") from None
-    if jobs.start_unix_s is None:
-        raise CliError(f"--start {start}: {jobs.name} does not say when it began", hint="use --days alone")
-    utc = date if date.tzinfo is not None else date.replace(tzinfo=dt.UTC)
-    return max(0.0, utc.timestamp() - jobs.start_unix_s)
-
-
-def _rule(name: str) -> Rule:
-    from scheduler_bridge.workloads import RULES
-
-    if name not in RULES:
-        raise CliError(f"--rule {name}: no such rule", f"there are {', '.join(RULES)}")
-    return RULES[name]
+    jobs = window(made(lambda: load(asked.workload, nodes=asked.nodes)), asked.start, asked.days)
+    return converted(jobs, asked.malleable, asked.rule, asked.evolving, asked.seed)
 
 
 def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None, progress: simulated.Told) -> Replay:
@@ -296,6 +252,7 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
         "options": {
             "malleable": asked.malleable,
             "rule": asked.rule,
+            "evolving": asked.evolving,
             "seed": asked.seed,
             "cost": asked.cost,
             "points_s": asked.point_s,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,32 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
+from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.trace_file import CutOffOption, DaysOption, FromOption, NodesOption, made, of_a_file, window
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Findings, Workload
 
-_DAY_S = 86_400
-
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=".swf, .csv (both also .gz), .json or .toml.")]
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
 PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
-NodesOption = Annotated[
-    int | None, typer.Option("--nodes", min=1, help="Nodes of the machine.", show_default="as the file says")
-]
-PerNodeOption = Annotated[
-    int | None,
-    typer.Option("--processors-per-node", min=1, help="SWF: processors of a node.", show_default="as the file says"),
-]
-PartitionOption = Annotated[list[int] | None, typer.Option("--partition", help="SWF: only this one; may be repeated.")]
-StatusOption = Annotated[list[int] | None, typer.Option("--status", help="SWF: only jobs that ended so; repeatable.")]
-FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="DATE|S", help="Only jobs submitted from then on, times counted so.")
-]
-DaysOption = Annotated[float | None, typer.Option("--days", min=0, help="Only so many days.")]
-CutOffOption = Annotated[
-    bool, typer.Option("--keep-cut-off", help="Use the beginning of a compressed file that is cut off.")
-]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what is drawn.")]
 
 
@@ -53,25 +35,13 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="workload")
 
 
-def stats(
-    file: FileArgument,
-    nodes: NodesOption = None,
-    processors_per_node: PerNodeOption = None,
-    partition: PartitionOption = None,
-    status: StatusOption = None,
-    begin: FromOption = None,
-    days: DaysOption = None,
-    keep_cut_off: CutOffOption = False,
-    png: PngOption = None,
-    output: OutputOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@of_a_file
+def stats(workload: Workload, png: PngOption = None, output: OutputOption = None, as_json: JsonOption = False) -> None:
     """Show what a workload is like, and what was wrong with its records.
 
     Example: malleable workload stats theta.swf.gz --from 2023-08-01 --days 28 --png theta.png
     """
-    workload = read(file, nodes, processors_per_node, partition, status, keep_cut_off)
-    _show(window(workload, begin, days), png, output, as_json=as_json)
+    _show(workload, png, output, as_json=as_json)
 
 
 def clean(
@@ -93,38 +63,25 @@ def clean(
     from scheduler_bridge.workloads import Cleaning, read_clean_csv
 
     cleaning = Cleaning(nodes=nodes, drop_shared=not keep_shared, merge_split=not keep_split)
-    workload = _told(lambda: read_clean_csv(files, cleaning, keep_cut_off=keep_cut_off))
+    workload = made(lambda: read_clean_csv(files, cleaning, keep_cut_off=keep_cut_off))
     _show(window(workload, begin, days), png, output, as_json=as_json)
 
 
+@of_a_file
 def convert(
-    file: FileArgument,
+    workload: Workload,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")],
     malleable: Annotated[float, typer.Option("--malleable", min=0, max=1, help="Share of the rigid jobs.")] = 1.0,
     seed: SeedOption = 0,
-    rule: Annotated[
-        str, typer.Option("--rule", metavar="amdahl|mebf-high|mebf-medium|mebf-low", help="Gives the bounds.")
-    ] = "amdahl",
-    nodes: NodesOption = None,
-    processors_per_node: PerNodeOption = None,
-    partition: PartitionOption = None,
-    status: StatusOption = None,
-    begin: FromOption = None,
-    days: DaysOption = None,
-    keep_cut_off: CutOffOption = False,
+    rule: RuleOption = "amdahl",
+    evolving: EvolvingOption = 0.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a share of the jobs malleable.
+    """Make a share of the jobs malleable, and of these some evolving.
 
     Example: malleable workload convert theta.swf.gz --malleable 0.6 --seed 1 -o theta-60.swf
     """
-    from scheduler_bridge.workloads import RULES
-    from scheduler_bridge.workloads import convert as make_malleable
-
-    if rule not in RULES:
-        raise CliError(f"--rule {rule}: unknown", f"rules are {', '.join(RULES)}", "choose one of them")
-    workload = window(read(file, nodes, processors_per_node, partition, status, keep_cut_off), begin, days)
-    _show(make_malleable(workload, malleable, seed, RULES[rule]), None, output, as_json=as_json)
+    _show(converted(workload, malleable, rule, evolving, seed), None, output, as_json=as_json)
 
 
 def generate(
@@ -159,14 +116,12 @@ def generate(
     _show(workload, png, output, as_json=as_json)
 
 
+@of_a_file
 def top_up(
-    file: FileArgument,
+    workload: Workload,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")],
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many there are then.")] = 2550,
     seed: SeedOption = 0,
-    nodes: NodesOption = None,
-    begin: FromOption = None,
-    days: DaysOption = None,
     png: PngOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -174,10 +129,8 @@ def top_up(
 
     Example: malleable workload top-up theta.swf.gz --from 2023-08-01 --days 28 -o theta-full.swf
     """
-    generators = _generators()
-    real = window(read(file, nodes), begin, days)
     try:
-        full = generators.top_up_theta(real, seed=seed, jobs=jobs)
+        full = _generators().top_up_theta(workload, seed=seed, jobs=jobs)
     except ValueError as error:
         raise CliError(str(error), hint="give more --jobs, or fewer --days") from None
     _show(full, png, output, as_json=as_json)
@@ -205,74 +158,6 @@ def _typed(text: str, value: str, default: object) -> object:
     except (KeyError, ValueError):
         kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
         raise CliError(f"--set {text}: not {kind}", hint=f"for example: {default!r}") from None
-
-
-def read(
-    file: Path,
-    nodes: int | None = None,
-    processors_per_node: int | None = None,
-    partitions: list[int] | None = None,
-    statuses: list[int] | None = None,
-    keep_cut_off: bool = False,
-) -> Workload:
-    """Read a workload.
-
-    Raises:
-        CliError: It is refused.
-    """
-    from scheduler_bridge.workloads import SwfOptions, load
-
-    options = SwfOptions(
-        nodes=nodes,
-        processors_per_node=processors_per_node,
-        partitions=frozenset(partitions or ()),
-        statuses=frozenset(statuses or ()),
-        keep_cut_off=keep_cut_off,
-    )
-    return _told(lambda: load(file, nodes=nodes, swf=options))
-
-
-def _told(make: Any) -> Workload:
-    from scheduler_bridge.workloads import TraceError, Workload
-
-    try:
-        workload = make()
-    except TraceError as error:
-        raise CliError(str(error), error.why, error.hint) from None
-    assert isinstance(workload, Workload)
-    return workload
-
-
-def window(workload: Workload, begin: str | None, days: float | None) -> Workload:
-    """The jobs from ``begin`` on, for so many days.
-
-    Raises:
-        CliError: The beginning is neither a date nor seconds, or no job is left.
-    """
-    if begin is None and days is None:
-        return workload
-    from_s = workload.jobs[0].submit_s if begin is None else _seconds(begin, workload.start_unix_s)
-    cut = workload.window(from_s, from_s + days * _DAY_S if days is not None else float("inf"))
-    if not cut.jobs:
-        last_s = workload.jobs[-1].submit_s
-        raise CliError("no job in this time", f"the last submission is at {last_s:.0f} s", "change --from or --days")
-    return cut
-
-
-def _seconds(begin: str, start_unix_s: float | None) -> float:
-    try:
-        return float(begin)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(begin)
-    except ValueError:
-        raise CliError(
-            f"--from {begin}: neither a date nor seconds", hint="for example: 2023-08-01, or 86400"
-        ) from None
-    if start_unix_s is None:
-        raise CliError(f"--from {begin}: the file does not say when it begins", hint="give seconds since its beginning")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - start_unix_s
 
 
 def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json: bool) -> None:

@@ -70,6 +70,7 @@ def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour) -> SimJob:
         ready_delay_s=None if behaviour.moldable else 0.0,
         cost=behaviour.cost,
         steps=steps,
+        wishes=() if behaviour.moldable else job.wishes,
     )
 
 

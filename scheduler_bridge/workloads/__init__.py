@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
-from scheduler_bridge.workloads.conversion import RULES, amdahl_rule, convert, mebf_rule
+from scheduler_bridge.workloads.conversion import RULES, amdahl_rule, convert, make_evolving, mebf_rule
 from scheduler_bridge.workloads.elastisim import read_elastisim
 from scheduler_bridge.workloads.findings import Finding, Findings, TraceError
 from scheduler_bridge.workloads.history import workload_of
@@ -27,6 +27,7 @@ __all__ = [
     "convert",
     "in_order",
     "load",
+    "make_evolving",
     "mebf_rule",
     "read_clean_csv",
     "read_elastisim",

@@ -1,4 +1,4 @@
-"""Makes a share of a workload's rigid jobs malleable, by the rules of the papers."""
+"""Makes a share of a workload's rigid jobs malleable, by the rules of the papers, and of these some evolving."""
 
 from __future__ import annotations
 
@@ -103,18 +103,60 @@ def convert(workload: Workload, proportion: float, seed: int, rule: Rule = amdah
     Raises:
         ValueError: The proportion is out of range.
     """
+
+    def bounded(job: TraceJob) -> TraceJob:
+        return rule(job, workload.nodes, random.Random(f"{seed} bounds {job.job_id}"))
+
+    return _changed(workload, proportion, seed, lambda job: not job.is_malleable, bounded)
+
+
+def make_evolving(workload: Workload, proportion: float, seed: int) -> Workload:
+    """Let a share of the malleable jobs offer nodes while they run, and ask for them again.
+
+    [D] No trace tells what such jobs want. One offers 1 to as many nodes as it may do without at the size that it
+    prefers, between a tenth and half of its work, and asks for as many between half of it and nine tenths; one that
+    cannot have fewer asks first, for no more than it may have, and offers them later. All is drawn evenly. Whether it
+    gets what it asks for depends on who waits then.
+
+    Args:
+        workload: Its malleable jobs that have one size only stay as they are.
+        proportion: From 0 to 1; of the malleable jobs, chosen as ``convert`` chooses.
+        seed: Determines which, when, and how many nodes.
+
+    Raises:
+        ValueError: The proportion is out of range.
+    """
+    return _changed(
+        workload, proportion, f"{seed} evolving", lambda job: job.is_malleable, lambda job: _wishing(job, seed)
+    )
+
+
+def _wishing(job: TraceJob, seed: int) -> TraceJob:
+    rng = random.Random(f"{seed} wishes {job.job_id}")
+    first, second = rng.uniform(0.1, 0.5), rng.uniform(0.5, 0.9)
+    more, fewer = job.max_nodes - job.nodes, job.nodes - job.min_nodes
+    if not more and not fewer:
+        return job
+    count = -rng.randint(1, fewer) if fewer else rng.randint(1, more)
+    return replace(job, wishes=((first, count), (second, -count)))
+
+
+def _changed(
+    workload: Workload,
+    proportion: float,
+    seed: object,
+    fits: Callable[[TraceJob], bool],
+    change: Callable[[TraceJob], TraceJob],
+) -> Workload:
+    """The workload with a share of the jobs that fit changed, the first ones of an order that the seed draws."""
     if not 0 <= proportion <= 1:
         raise ValueError(f"proportion is {proportion}, must be from 0 to 1")
-    rigid = sorted((job for job in workload.jobs if not job.is_malleable), key=lambda job: job.job_id)
-    chosen = {job.job_id for job in drawn_order(rigid, seed)[: round(proportion * len(rigid))]}
-    jobs = (
-        rule(job, workload.nodes, random.Random(f"{seed} bounds {job.job_id}")) if job.job_id in chosen else job
-        for job in workload.jobs
-    )
-    return replace(workload, jobs=tuple(jobs))
+    fitting = sorted((job for job in workload.jobs if fits(job)), key=lambda job: job.job_id)
+    chosen = {job.job_id for job in drawn_order(fitting, seed)[: round(proportion * len(fitting))]}
+    return replace(workload, jobs=tuple(change(job) if job.job_id in chosen else job for job in workload.jobs))
 
 
-def drawn_order(jobs: Iterable[TraceJob], seed: int) -> list[TraceJob]:
+def drawn_order(jobs: Iterable[TraceJob], seed: object) -> list[TraceJob]:
     """The jobs in an order that the seed draws."""
     order = list(jobs)
     random.Random(f"{seed} order").shuffle(order)

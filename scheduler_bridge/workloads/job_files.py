@@ -3,7 +3,8 @@
 A file is one job, or a workload with ``nodes`` of the machine and a table ``[[job]]`` for every job. Keys: those of a
 job file (``name``, ``class``, ``nodes``, ``min_nodes``, ``max_nodes``, ``walltime_s``, ``rho``; others are not needed
 and not read), and ``submit_s`` (0), ``runtime_s`` on ``nodes`` nodes (the walltime), ``speedup`` (linear), ``steps``
-(0), ``user``, ``count`` (1: so many jobs alike) and ``every_s`` (0: seconds between their submissions).
+(0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``user``, ``count`` (1: so many jobs alike) and
+``every_s`` (0: seconds between their submissions).
 """
 
 from __future__ import annotations
@@ -86,4 +87,5 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
             rho=float(entry.get("rho", 0)),
             speedup=str(entry.get("speedup", "linear")),
             steps=int(entry.get("steps", 0)),
+            wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
         )

@@ -42,6 +42,8 @@ class TraceJob:
         processors: Processors that were asked for; 0: not known.
         allotments: (time since its start, nodes) from which on it had them, where the trace comes from; empty: it
             kept its size, or it is not known.
+        wishes: (share of its work from 0 to 1, nodes) at which it asks for nodes, or offers some (negative), by rising
+            share: an evolving job, which has to be malleable.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -67,6 +69,7 @@ class TraceJob:
     partition: str = ""
     processors: int = 0
     allotments: tuple[tuple[float, int], ...] = ()
+    wishes: tuple[tuple[float, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.min_nodes:
@@ -95,6 +98,12 @@ class TraceJob:
         if not 0 <= self.rho <= 1 or self.steps < 0:
             raise InvalidJobError(
                 f"job {self.job_id}: rho is {self.rho}, must be from 0 to 1; steps is {self.steps}, not negative"
+            )
+        shares = [share for share, _ in self.wishes]
+        if shares and (not self.is_malleable or shares != sorted(shares) or not 0 <= shares[0] <= shares[-1] < 1):
+            raise InvalidJobError(
+                f"job {self.job_id}: wishes are {self.wishes}; a malleable job has some, at rising shares of its work "
+                "from 0 to less than 1"
             )
 
     @property

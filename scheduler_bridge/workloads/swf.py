@@ -214,7 +214,13 @@ def _with_comments(job: TraceJob, file: SwfFile, machine: _Machine) -> TraceJob:
             steps=int(steps),
             speedup=speedup,
         )
-    if sizes := file.comments["Allotments"].get(job.job_id):
-        pairs = (size.split("=") for size in sizes.split())
-        job = replace(job, allotments=tuple((float(since_s), int(nodes)) for since_s, nodes in pairs))
-    return job
+    return replace(
+        job,
+        allotments=_pairs(file.comments["Allotments"].get(job.job_id, "")),
+        wishes=_pairs(file.comments["Evolving"].get(job.job_id, "")),
+    )
+
+
+def _pairs(text: str) -> tuple[tuple[float, int], ...]:
+    pairs = (pair.split("=") for pair in text.split())
+    return tuple((float(at), int(nodes)) for at, nodes in pairs)

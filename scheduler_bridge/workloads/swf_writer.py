@@ -64,9 +64,9 @@ def swf_lines(workload: Workload) -> Iterator[str]:
             yield (
                 f"; Malleable: {job.job_id} {job.min_nodes} {job.max_nodes} {_plain(job.rho)} {job.steps} {job.speedup}"
             )
-        if job.allotments:
-            sizes = " ".join(f"{_plain(since_s)}={nodes}" for since_s, nodes in job.allotments)
-            yield f"; Allotments: {job.job_id} {sizes}"
+        for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allotments)):
+            if pairs:
+                yield f"; {label}: {job.job_id} " + " ".join(f"{_plain(at)}={nodes}" for at, nodes in pairs)
         if job.name:
             yield f"; Name: {job.job_id} {_one_line(job.name)}"
         yield _record(job, numbers)

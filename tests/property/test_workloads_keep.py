@@ -31,6 +31,7 @@ words = st.text("abc _-:;=", min_size=1, max_size=8).map(str.split).map(" ".join
 def jobs(draw: st.DrawFn, job_id: int) -> TraceJob:
     low, nodes, high = sorted(draw(st.lists(st.integers(1, NODES), min_size=3, max_size=3)))
     malleable = draw(st.booleans())
+    shares = sorted(draw(st.lists(st.floats(0, 1, exclude_max=True), max_size=3))) if malleable else []
     sizes = draw(st.lists(st.tuples(seconds, st.integers(1, NODES)), max_size=3))
     return TraceJob(
         job_id=job_id,
@@ -51,6 +52,7 @@ def jobs(draw: st.DrawFn, job_id: int) -> TraceJob:
         queue=draw(words),
         processors=nodes,
         allotments=tuple(sizes),
+        wishes=tuple((share, draw(st.integers(-NODES, NODES))) for share in shares),
     )
 
 

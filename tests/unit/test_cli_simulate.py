@@ -100,6 +100,28 @@ def test_days_and_warm_up_choose_jobs(tmp_path: Path) -> None:
     assert warm["details"]["every"]["jobs"] == 2
 
 
+def test_evolving_jobs_ask_for_nodes(tmp_path: Path) -> None:
+    # alone on 8 nodes under a policy that never resizes: it starts on 4, offers one, and gets one again
+    jobs = """nodes = 8
+    [[job]]
+    nodes = 2
+    min_nodes = 1
+    max_nodes = 4
+    runtime_s = 100
+    """
+    file, out = tmp_path / "one.toml", tmp_path / "out.json"
+    file.write_text(jobs)
+    for options, resizes in (((), 0), (("--evolving", "1"), 2), (("--evolving", "1", "--moldable"), 0)):
+        words = ["simulate", "--workload", str(file), "--policy", "conservative", *options, "--json", str(out)]
+        assert run(words) == 0
+        found = json.loads(out.read_text())
+        assert found["metrics"]["grows"] + found["metrics"]["shrinks"] == resizes
+        assert found["options"]["evolving"] == float(bool(options))
+    file.write_text(jobs + "wishes = [[0.25, -1], [0.75, 1]]\n")
+    assert run(["simulate", "--workload", str(file), "--policy", "fcfs", "--json", str(out)]) == 0
+    assert json.loads(out.read_text())["metrics"]["shrinks"] == 1
+
+
 def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run(["simulate", "--workload", str(swf(tmp_path)), "--nodes", "4", "--policy", "min", "--malleable", "1"]) == 0
@@ -124,8 +146,9 @@ def test_a_picture_of_nodes_over_time(tmp_path: Path) -> None:
         (("--policy", "easy", "--malleable", "0.5", "--rule", "moore"), "--rule moore: no such rule"),
         (("--policy", "easy", "--cost", "free"), "no cost model 'free'"),
         (("--policy", "easy", "--walltime", "long"), "--walltime long: no such rule"),
-        (("--policy", "easy", "--start", "soon"), "--start soon: not a date"),
-        (("--policy", "easy", "--start", "2030-01-01"), "no job is left"),
+        (("--policy", "easy", "--start", "soon"), "--from soon: neither a date nor seconds"),
+        (("--policy", "easy", "--evolving", "0.5"), "--evolving 0.5: no job is malleable"),
+        (("--policy", "easy", "--start", "2030-01-01"), "no job in this time"),
         (("--policy", "easy", "--nodes", "300", "--gantt", "x.png"), "a picture shows up to"),
         (("--policy", "easy", "--mtbf", "0"), "--mtbf and --repair must be positive"),
     ],

@@ -57,7 +57,9 @@ def test_convert_writes_malleable_jobs(tmp_path: Path, capsys: pytest.CaptureFix
     text = out(capsys, "convert", swf(tmp_path / "w.swf"), "--malleable", "0.5", "--seed", "3", "-o", target)
     assert "5 malleable jobs" in text
     assert sum(job.is_malleable for job in read_swf(target).jobs) == 5
-    assert "rules are" in refused(capsys, "convert", tmp_path / "w.swf", "--rule", "x", "-o", target)
+    out(capsys, "convert", tmp_path / "w.swf", "--evolving", "0.4", "--rule", "mebf-low", "-o", target)
+    assert sum(bool(job.wishes) for job in read_swf(target).jobs) == 4
+    assert "no such rule" in refused(capsys, "convert", tmp_path / "w.swf", "--rule", "x", "-o", target)
 
 
 def test_clean_tells_the_node_hours_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

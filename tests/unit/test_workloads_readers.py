@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.record import JobRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads import (
     Cleaning,
@@ -18,6 +19,7 @@ from scheduler_bridge.workloads import (
     amdahl_rule,
     convert,
     load,
+    make_evolving,
     mebf_rule,
     read_clean_csv,
     read_elastisim,
@@ -269,3 +271,29 @@ def test_a_history_becomes_a_workload(tmp_path: Path) -> None:
 def test_unknown_forms_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="unknown form"):
         load(write(tmp_path / "trace.xyz", "1"))
+
+
+def test_some_malleable_jobs_offer_nodes_and_ask_for_them_again() -> None:
+    workload = convert(small(), 0.6, 5)
+    evolving = make_evolving(workload, 0.5, 5)
+    malleable = [job for job in workload.jobs if job.is_malleable]
+    chosen = [job for job in evolving.jobs if job.wishes]
+    assert 0 < len(chosen) <= round(0.5 * len(malleable))
+    assert [replace(job, wishes=()) for job in evolving.jobs] == list(workload.jobs)
+    for job in chosen:
+        (first, count), (second, back) = job.wishes
+        assert 0.1 <= first <= 0.5 <= second <= 0.9
+        assert count == -back
+        assert job.min_nodes <= job.nodes + count <= job.max_nodes
+    assert {job.job_id for job in chosen} < {job.job_id for job in make_evolving(workload, 1.0, 5).jobs if job.wishes}
+    assert make_evolving(workload, 0.5, 5) == evolving
+    with pytest.raises(ValueError, match="proportion"):
+        make_evolving(workload, 1.1, 5)
+
+
+def test_only_malleable_jobs_have_wishes_in_order() -> None:
+    malleable = TraceJob(1, 0.0, 10.0, 10.0, 2, 1, 4, "malleable")
+    rigid = TraceJob(1, 0.0, 10.0, 10.0, 2)
+    for job, wishes in ((rigid, ((0.5, 1),)), (malleable, ((0.5, 1), (0.2, -1))), (malleable, ((1.0, 1),))):
+        with pytest.raises(InvalidJobError, match="wishes"):
+            replace(job, wishes=wishes)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from scheduler_bridge.backends.hosts import examine, launcher_of, read_hosts
 from scheduler_bridge.backends.slurm import ReadingError, Slurm, SlurmError
+from scheduler_bridge.cli.common import LauncherOption
 from scheduler_bridge.cli.errors import CliError
 
 
@@ -17,12 +21,27 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-def doctor() -> None:
+def doctor(
+    hosts: Annotated[
+        Path | None, typer.Option("--hosts", metavar="FILE", help="Look at the hosts that FILE names, instead.")
+    ] = None,
+    launcher: LauncherOption = None,
+) -> None:
     """Check what works here (MPI, spawning, hosts, numba, Slurm) and say how to mend what does not.
 
     Example: malleable doctor
     """
     checks = importlib.import_module("apgas.doctor")
+    if hosts is not None:
+        findings = examine(read_hosts(hosts), launcher_of(launcher or "ssh"), Path.cwd())
+        for found in findings:
+            sys.stdout.write(
+                checks.as_text(checks.Check(found.host, found.ok, found.tried, found.came, found.mend)) + "\n"
+            )
+        failed = sum(not found.ok for found in findings)
+        if failed:
+            raise CliError(f"{failed} of {len(findings)} hosts cannot run jobs", "see the list above", code=1)
+        return
     code = checks.main()
     if shutil.which("scontrol") is not None:
         limits = _limits_of_slurm()

@@ -144,13 +144,17 @@ class Executor:
     async def _execute(self, job_id: int, run: _Run) -> None:
         try:
             # The log of a killed daemon may lack an attempt that ran, and was ended: then this one has the same name.
-            ending = await run.run(after=self._retired.get(run.key))
+            ending = await self.judged(job_id, await run.run(after=self._retired.get(run.key)))
         except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
             _logger.exception("job %d could not be run", job_id)
             ending = Ending(None, f"{type(error).__name__}: {error}")
         finally:
             del self._runs[job_id]
         self._ended(job_id, ending)
+
+    async def judged(self, job_id: int, ending: Ending) -> Ending:  # noqa: ARG002 - back-ends look at it
+        """Return what is to be told of an ending, for back-ends that know more about it."""
+        return ending
 
 
 class _Run:

@@ -48,6 +48,11 @@ class Health:
     def _is_out(self, node: str) -> bool:
         return self.standing(node) in (Standing.OUT, Standing.AWAY)
 
+    def nodes_of(self, job_id: int) -> tuple[str, ...]:
+        """Return the nodes of a job that nobody has told to end; none if there is no such job."""
+        rows = [row for row in self._ledger.core.snapshot().jobs if row.spec.job_id == job_id]
+        return rows[0].nodes if rows and rows[0].state is not JobState.ENDING else ()
+
     def suspect(self, node: str, reason: str) -> None:
         """Give a node no further jobs until it is regained; those that it has go on."""
         self._take_out(ev.NodeDrained(node), reason)

@@ -18,9 +18,10 @@ pytestmark = pytest.mark.timeout(180)
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = ["host1", "host2", "host3", "host4"]
-CONFIG = """
+LAUNCHER = "/run/emulated-cluster/ssh {host} {command}"
+CONFIG = f"""
 hosts = "hosts.txt"
-launcher = "/run/emulated-cluster/ssh {host} {command}"
+launcher = "{LAUNCHER}"
 grace_s = 0.5
 
 [health]
@@ -128,6 +129,10 @@ def test_a_host_that_is_gone_loses_its_job_and_comes_back_later(cluster: Cluster
     cluster.until_job(number, lambda job: job.nodes == elsewhere and job.state == "running")
     gone = cluster.node("host3")
     assert (gone.state, gone.reason != "") == ("down", True)
+    told = cluster.run("malleable", "doctor", "--hosts", cluster.folder / "hosts.txt", "--launcher", LAUNCHER, code=1)
+    assert [line.split()[:2] for line in told.splitlines() if line.split()[0] in ("ok", "FAIL")] == [
+        ["FAIL" if host == "host3" else "ok", host] for host in ALL
+    ]
     cluster.kill_scheduler()
     cluster.serve()
     assert cluster.node("host3").state == "down"
@@ -137,3 +142,21 @@ def test_a_host_that_is_gone_loses_its_job_and_comes_back_later(cluster: Cluster
     go.touch()
     cluster.until_job(number, lambda job: job.state == "completed")
     assert sorted(cluster.output(number).split()) == list(elsewhere)
+
+
+@pytest.mark.slow
+def test_a_job_that_survives_losses_goes_on_without_a_host(cluster: Cluster) -> None:
+    """TCP takes a minute to notice that a host has gone without a word."""
+    go = cluster.folder / "go"
+    program = (sys.executable, str(PROGRAMS / "goes_without.py"), str(go))
+    request = JobRequest(name="survivor", command=program, nodes=3, max_nodes=3, min_nodes=1, job_class="malleable",
+                         walltime_s=600.0, environment={"APGAS_RESILIENT": "1"})  # fmt: skip
+    number = cluster.client.submit(request)
+    cluster.until_job(number, lambda job: "up" in cluster.output(number))
+    cluster.run("ip", "-n", "host3", "link", "set", "eth0", "down")
+    cluster.until(lambda: cluster.node("host3").state == "draining", "host3 gets no further jobs")
+    cluster.until_job(number, lambda job: job.nodes == ("host1", "host2"))
+    cluster.until(lambda: cluster.node("host3").state == "down", "host3 is free of the job, but down")
+    go.touch()
+    cluster.until_job(number, lambda job: job.state == "completed")
+    assert "2 places" in cluster.output(number)

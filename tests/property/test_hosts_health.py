@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scheduler_bridge.backends.hosts import Rules
-from scheduler_bridge.backends.hosts.health import Verdict, judge
+from scheduler_bridge.backends.hosts.health import Record, Verdict, judge
 from scheduler_bridge.live import Standing
 
 
@@ -17,7 +17,8 @@ class OneHost(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.standing = Standing.SERVING
-        self.failed = 0
+        self.record = Record()
+        self.now_s = 0.0
         self.looks: list[bool] = []
         self.wished_out = False
 
@@ -25,13 +26,14 @@ class OneHost(RuleBasedStateMachine):
     def begin(self, failures: int) -> None:
         self.limits = Rules(failures=failures)
 
-    @rule(answered=st.booleans())
-    def look(self, answered: bool) -> None:
-        before = self.standing
+    @rule(answered=st.booleans(), after_s=st.sampled_from([1.0, 30.0, 200.0]))
+    def look(self, answered: bool, after_s: float) -> None:
+        before, ended = self.standing, self.record.ended
+        self.now_s += after_s
         self.looks.append(answered)
-        self.failed, verdict = judge(self.limits, self.failed, before, answered=answered)
+        self.record, verdict = judge(self.limits, self.record, before, self.now_s, answered=answered)
         row = self.row()
-        assert self.failed == row
+        assert self.record.failed == row
         match verdict:
             case Verdict.REGAIN:
                 assert answered
@@ -40,8 +42,12 @@ class OneHost(RuleBasedStateMachine):
             case Verdict.SUSPECT:
                 assert before is Standing.SERVING
                 assert 0 < row < self.limits.failures
-            case Verdict.LOSE | Verdict.END:
+            case Verdict.LOSE:
                 assert row >= self.limits.failures
+            case Verdict.END:
+                assert row > self.limits.failures
+                assert not ended
+                assert self.now_s - self.record.since_s >= self.limits.spared_s
             case Verdict.NOTHING:
                 assert before is not Standing.AILING or not answered
         if verdict in (Verdict.SUSPECT, Verdict.LOSE, Verdict.END) and before is not Standing.OUT:
@@ -59,7 +65,7 @@ class OneHost(RuleBasedStateMachine):
 
     @rule()
     def scheduler_dies_and_comes_back(self) -> None:
-        self.failed, self.looks = 0, []
+        self.record, self.looks = Record(), []
 
     @invariant()
     def what_an_operator_took_out_stays_out(self) -> None:
@@ -67,7 +73,7 @@ class OneHost(RuleBasedStateMachine):
 
     @invariant()
     def a_host_that_answers_serves_unless_it_is_not_to(self) -> None:
-        if self.looks and self.looks[-1] and self.failed == 0:
+        if self.looks and self.looks[-1] and self.record.failed == 0:
             assert self.standing is not Standing.AILING
 
     def row(self) -> int:
@@ -94,9 +100,9 @@ def test_looks_become_rarer_but_never_end(failures: int, failed: int, every_s: f
 
 @given(failures=st.integers(1, 5), answers=st.lists(st.booleans(), max_size=30))
 def test_jobs_are_ended_once_for_each_time_that_a_host_is_lost(failures: int, answers: list[bool]) -> None:
-    rules, failed, standing, lost = Rules(failures=failures), 0, Standing.SERVING, 0
+    rules, record, standing, lost = Rules(failures=failures), Record(), Standing.SERVING, 0
     for answered in answers:
-        failed, verdict = judge(rules, failed, standing, answered=answered)
+        record, verdict = judge(rules, record, standing, 0.0, answered=answered)
         lost += verdict is Verdict.LOSE
         standing = Standing.SERVING if answered else Standing.AILING
     told = "".join("." if answered else "x" for answered in answers)

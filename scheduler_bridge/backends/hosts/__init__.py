@@ -5,9 +5,21 @@ what mpiexec reaches them with, ``Watch`` looks at them again and again; what fo
 is pure. ``examine`` says what each host has, for ``malleable doctor``.
 """
 
+from scheduler_bridge.backends.hosts.examine import Finding, examine
 from scheduler_bridge.backends.hosts.health import Rules
 from scheduler_bridge.backends.hosts.hostfile import Host, read_hosts
 from scheduler_bridge.backends.hosts.launcher import Launcher, launcher_of
 from scheduler_bridge.backends.hosts.serving import HostsBackend, HostsConfig, on_hosts
 
-__all__ = ["Host", "HostsBackend", "HostsConfig", "Launcher", "Rules", "launcher_of", "on_hosts", "read_hosts"]
+__all__ = [
+    "Finding",
+    "Host",
+    "HostsBackend",
+    "HostsConfig",
+    "Launcher",
+    "Rules",
+    "examine",
+    "launcher_of",
+    "on_hosts",
+    "read_hosts",
+]

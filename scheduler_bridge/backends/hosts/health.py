@@ -8,7 +8,7 @@ answered       serving, or out by wish     nothing
 failed         serving, below the limit    suspect: it gets no further jobs, those that it has go on
 failed         at the limit                lose: its jobs are ended, but not those that can go on without it
 failed         serving, above the limit    lose: somebody has put it back into service, and it does not answer
-failed         at twice the limit          end: all of its jobs are ended
+failed         for too long a time         end: all of its jobs are ended, once
 failed         else                        nothing
 =============  ==========================  ==========================================================================
 
@@ -18,7 +18,7 @@ decide what becomes of the jobs that it still has. One that is away (out, withou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -46,6 +46,8 @@ class Rules:
         deadline_s: Time for it to answer.
         failures: After so many looks in a row without an answer it is lost.
         again_s: Time until the next look at one that has just not answered.
+        spared_s: Jobs that can go on without a host have so much time, since the first failure, to notice that it is
+            lost; TCP needs a minute.
         slowest_s: Looks at a lost one become rarer, down to one in this time.
         at_once: How many hosts are looked at at the same time.
     """
@@ -54,6 +56,7 @@ class Rules:
     deadline_s: float = 10.0
     failures: int = 3
     again_s: float = 2.0
+    spared_s: float = 180.0
     slowest_s: float = 120.0
     at_once: int = 32
 
@@ -67,22 +70,40 @@ class Rules:
         return max(self.every_s, min(self.every_s * 2.0**doublings, self.slowest_s))
 
 
-def judge(rules: Rules, failed: int, standing: Standing, *, answered: bool) -> tuple[int, Verdict]:
-    """Return the failures in a row with this look, and what follows.
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is remembered of a host between looks.
+
+    Attributes:
+        failed: Looks in a row that it did not answer.
+        since_s: When the first of them was.
+        ended: Whether all of its jobs were ended for that.
+    """
+
+    failed: int = 0
+    since_s: float = 0.0
+    ended: bool = False
+
+
+def judge(rules: Rules, record: Record, standing: Standing, now_s: float, *, answered: bool) -> tuple[Record, Verdict]:
+    """Return what is to be remembered after a look, and what follows.
 
     Args:
-        rules: The limit.
-        failed: Failures in a row before this look.
+        rules: The limits.
+        record: What was remembered before it.
         standing: How the node stands.
-        answered: What this look gave.
+        now_s: When the look was.
+        answered: What it gave.
     """
     if answered:
-        return 0, Verdict.REGAIN if standing is Standing.AILING else Verdict.NOTHING
-    failed += 1
-    if failed == 2 * rules.failures:
-        return failed, Verdict.END
+        return Record(), Verdict.REGAIN if standing is Standing.AILING else Verdict.NOTHING
+    failed = record.failed + 1
+    since_s = record.since_s if record.failed else now_s
+    if failed > rules.failures and now_s - since_s >= rules.spared_s and not record.ended:
+        return Record(failed, since_s, ended=True), Verdict.END
+    record = replace(record, failed=failed, since_s=since_s)
     if failed == rules.failures or (failed > rules.failures and standing is Standing.SERVING):
-        return failed, Verdict.LOSE
+        return record, Verdict.LOSE
     if standing is Standing.SERVING:
-        return failed, Verdict.SUSPECT
-    return failed, Verdict.NOTHING
+        return record, Verdict.SUSPECT
+    return record, Verdict.NOTHING

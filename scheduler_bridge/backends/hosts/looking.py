@@ -59,7 +59,7 @@ class Answer:
     """What came of a command on a host.
 
     Args:
-        said: Its standard output, or the beginning of it.
+        said: Its standard output, or the end of it.
         complaint: What went wrong; empty: nothing.
     """
 
@@ -97,8 +97,8 @@ async def run(launcher: Launcher, host: Host, command: str, deadline_s: float) -
 
 
 async def _some(stream: asyncio.StreamReader) -> str:
-    """Read to the end, and keep what may be of interest."""
+    """Read to the end, and keep the last lines."""
     kept = b""
     while part := await stream.read(_SAID_BYTES):
-        kept = (kept + part)[:_SAID_BYTES]
+        kept = (kept + part)[-_SAID_BYTES:]
     return kept.decode(errors="replace")

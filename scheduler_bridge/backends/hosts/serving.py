@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.backends.hosts.executor import HostsExecutor
 from scheduler_bridge.backends.hosts.health import Rules
 from scheduler_bridge.backends.hosts.hostfile import Host, fewest_cores, read_hosts
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
@@ -18,7 +19,7 @@ from scheduler_bridge.backends.hosts.reach import Reach
 from scheduler_bridge.backends.hosts.watch import Watch
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, Standing
 from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.state import ENDPOINT, StateFolder
 
@@ -66,6 +67,9 @@ class HostsBackend:
         self._reach = reach
         self._ailing = ailing
         self._written = False
+        self._daemon: Daemon | None = None
+        rules = settings.rules
+        self._looker = Looker(settings.launcher, rules.deadline_s, rules.at_once, reach.needed)
 
     def executor(
         self,
@@ -81,18 +85,30 @@ class HostsBackend:
         self._written = True
         self._reach.write()
         self._reach.know(self._hosts.values())
-        return Executor(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
+        executor = HostsExecutor(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
+        executor.gone = self._gone
+        return executor
 
     def watch(self, daemon: Daemon) -> Watch:
         """Return what looks at the daemon's nodes."""
-        rules = self._settings.rules
-        looker = Looker(self._settings.launcher, rules.deadline_s, rules.at_once, self._reach.needed)
-        return Watch(daemon, self._known, looker, rules, self._ailing)
+        self._daemon = daemon
+        return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing)
 
     def close(self) -> None:
         """Remove what was written."""
         if self._written:
             self._reach.forget()
+
+    async def _gone(self, job_id: int) -> str:
+        """Look at the hosts of a job that has failed; those that do not answer get no further jobs."""
+        if self._daemon is None:
+            return ""
+        health = self._daemon.health
+        complaints = await self._looker.look_at_all([self._known(node) for node in health.nodes_of(job_id)])
+        for node, complaint in complaints.items():
+            if health.standing(node) is Standing.SERVING:
+                health.suspect(node, complaint)
+        return "; ".join(f"host {node} does not answer: {complaint}" for node, complaint in complaints.items())
 
     def _known(self, node: str) -> Host:
         """Return the host that a node is; one that was added since is looked for in the file."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self, assert_never
 
-from scheduler_bridge.backends.hosts.health import Rules, Verdict, judge
+from scheduler_bridge.backends.hosts.health import Record, Rules, Verdict, judge
 from scheduler_bridge.backends.hosts.hostfile import Host
 from scheduler_bridge.backends.hosts.looking import Looker
 from scheduler_bridge.live import Standing
@@ -89,25 +89,30 @@ class Watch:
             while True:
                 new = self._daemon.nodes[seen:]
                 for number, node in enumerate(new):
-                    failed = int(node in self._first)
-                    delay_s = self._rules.wait_s(failed) if failed else spread_s * (number + 1) / len(new)
-                    tasks.create_task(self._look_after(node, failed, delay_s))
+                    record = Record(1, self._now_s()) if node in self._first else Record()
+                    delay_s = self._rules.wait_s(1) if record.failed else spread_s * (number + 1) / len(new)
+                    tasks.create_task(self._look_after(node, record, delay_s))
                 seen += len(new)
                 spread_s = 0.0
                 await self._daemon.changed()
 
-    async def _look_after(self, node: str, failed: int, delay_s: float) -> None:
+    async def _look_after(self, node: str, record: Record, delay_s: float) -> None:
         host = self._known(node)
         health = self._daemon.health
         while True:
             await asyncio.sleep(delay_s)
             if health.standing(node) is Standing.AWAY:
-                failed, delay_s = 0, self._rules.every_s
+                record, delay_s = Record(), self._rules.every_s
                 continue
             complaint = await self._looker.look(host)
-            failed, verdict = judge(self._rules, failed, health.standing(node), answered=not complaint)
+            standing = health.standing(node)
+            record, verdict = judge(self._rules, record, standing, self._now_s(), answered=not complaint)
             self._act(verdict, node, complaint)
-            delay_s = self._rules.wait_s(failed)
+            delay_s = self._rules.wait_s(record.failed)
+
+    @staticmethod
+    def _now_s() -> float:
+        return asyncio.get_running_loop().time()
 
     def _act(self, verdict: Verdict, node: str, complaint: str) -> None:
         health = self._daemon.health

@@ -1,0 +1,162 @@
+"""Looking at a daemon's hosts again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from scheduler_bridge.backends.hosts import Host, Rules, launcher_of
+from scheduler_bridge.backends.hosts.looking import Looker, run
+from scheduler_bridge.backends.hosts.watch import Watch
+from scheduler_bridge.live import Standing
+
+RULES = Rules(every_s=0.01, again_s=0.01, slowest_s=0.02, deadline_s=10.0, failures=2)
+
+
+class Daemon:
+    """Two nodes; remembers what it is told, and does it."""
+
+    def __init__(self) -> None:
+        self.nodes: Sequence[str] = ["a", "b"]
+        self.health = self
+        self.stands: dict[str, Standing] = {}
+        self.told: list[str] = []
+        self._change = asyncio.Event()
+
+    def standing(self, node: str) -> Standing:
+        return self.stands.get(node, Standing.SERVING)
+
+    def suspect(self, node: str, reason: str) -> None:
+        self._tell(f"suspect {node}: {reason}", node, Standing.AILING)
+
+    def lose(self, node: str, reason: str, *, spare: bool) -> None:
+        self._tell(f"lose {node}: {reason}, spare {spare}", node, Standing.AILING)
+
+    def regain(self, node: str) -> None:
+        self._tell(f"regain {node}", node, Standing.SERVING)
+
+    def add(self, node: str) -> None:
+        self.nodes = [*self.nodes, node]
+        self.wake()
+
+    def wake(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def changed(self) -> None:
+        await self._change.wait()
+
+    async def until(self, words: str) -> None:
+        async with asyncio.timeout(30.0):
+            while not any(words in line for line in self.told):
+                await self.changed()
+
+    def _tell(self, line: str, node: str, standing: Standing) -> None:
+        self.told.append(line)
+        self.stands[node] = standing
+        self.wake()
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Path:
+    """A folder in which the hosts that answer have a file."""
+    folder = tmp_path / "up"
+    folder.mkdir()
+    for host in ("a", "b"):
+        (folder / host).touch()
+    return folder
+
+
+def looker(up: Path, needed: Sequence[Path] = ()) -> Looker:
+    cat = f'sh -c \'cat {up}/"$0" && exec sh -c "$1"\' {{host}} {{command}}'
+    return Looker(launcher_of(cat), deadline_s=10.0, at_once=2, needed=needed)
+
+
+def test_hosts_that_stop_to_answer_are_lost_and_come_back(up: Path) -> None:
+    async def play() -> list[str]:
+        daemon = Daemon()
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES):
+            (up / "b").unlink()
+            await daemon.until("lose b")
+            (up / "b").touch()
+            await daemon.until("regain b")
+            daemon.add("c")
+            await daemon.until("lose c")
+        return daemon.told
+
+    told = asyncio.run(play())
+    assert [line.partition(":")[0] for line in told] == ["suspect b", "lose b", "regain b", "suspect c", "lose c"]
+    assert told[1] == f"lose b: cat: {up}/b: No such file or directory, spare True"
+
+
+def test_a_host_that_failed_before_is_lost_after_the_rest_of_the_failures(up: Path) -> None:
+    async def play() -> list[str]:
+        daemon = Daemon()
+        daemon.stands["b"] = Standing.AILING
+        (up / "b").unlink()
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES, ["b"]):
+            await daemon.until("lose b")
+        return daemon.told
+
+    assert len(asyncio.run(play())) == 1
+
+
+def test_a_node_that_is_away_is_not_looked_at(up: Path) -> None:
+    async def play() -> list[str]:
+        daemon = Daemon()
+        daemon.stands["a"] = Standing.AWAY
+        (up / "a").unlink()
+        (up / "b").unlink()
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES):
+            await daemon.until("lose b")
+        return daemon.told
+
+    assert not [line for line in asyncio.run(play()) if " a:" in line]
+
+
+def test_an_error_of_a_look_is_not_swallowed(up: Path) -> None:
+    async def play() -> None:
+        daemon = Daemon()
+
+        def broken(node: str) -> Host:
+            raise RuntimeError(f"what is {node}?")
+
+        async with Watch(daemon, broken, looker(up), RULES):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await daemon.changed()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(play())
+    assert caught.group_contains(RuntimeError, match="what is a")
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        ("exit 0", ""),
+        ("echo motd; echo '  no  way ' >&2; exit 3", "no way"),
+        ("exit 3", "exit code 3"),
+        ("seq 100000; seq 100000 >&2; exit 1", "100000"),
+        ("exec sleep 600", "no answer within 0.5 s"),
+        ("(sleep 600 &) ; exec sleep 600", "no answer within 0.5 s"),
+    ],
+)
+def test_what_a_look_gives(command: str, complaint: str) -> None:
+    launcher = launcher_of("sh -c {command} {host}")
+    deadline_s = 0.5 if "sleep" in command else 20.0
+    assert asyncio.run(run(launcher, Host("h", "h"), command, deadline_s)).complaint == complaint
+
+
+def test_files_that_jobs_need_are_looked_for(up: Path) -> None:
+    looks = looker(up, [up / "a", up / "it's gone"]).look(Host("a", "a"))
+    assert asyncio.run(looks) == f"lacks {up}/it's gone"
+
+
+def test_a_launcher_that_cannot_be_run_is_told() -> None:
+    answer = asyncio.run(run(launcher_of("/no/such/agent"), Host("h", "h"), "true", 5.0))
+    assert answer.complaint == "the launcher /no/such/agent cannot be run: No such file or directory"

@@ -82,7 +82,8 @@ class Cluster(Console):
 
     def output(self, number: int) -> str:
         """What a job has written."""
-        return (self.folder / "state" / f"job-{number}.out").read_text(encoding="utf-8")
+        path = self.folder / "state" / f"job-{number}.out"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def story(self) -> str:
         outputs = sorted((self.folder / "state").glob("job-*.???"))
@@ -147,6 +148,7 @@ def test_a_host_that_is_gone_loses_its_job_and_comes_back_later(cluster: Cluster
 @pytest.mark.slow
 def test_a_job_that_survives_losses_goes_on_without_a_host(cluster: Cluster) -> None:
     """TCP takes a minute to notice that a host has gone without a word."""
+    cluster.patience_s = 120.0
     go = cluster.folder / "go"
     program = (sys.executable, str(PROGRAMS / "goes_without.py"), str(go))
     request = JobRequest(name="survivor", command=program, nodes=3, max_nodes=3, min_nodes=1, job_class="malleable",
@@ -155,8 +157,8 @@ def test_a_job_that_survives_losses_goes_on_without_a_host(cluster: Cluster) -> 
     cluster.until_job(number, lambda job: "up" in cluster.output(number))
     cluster.run("ip", "-n", "host3", "link", "set", "eth0", "down")
     cluster.until(lambda: cluster.node("host3").state == "draining", "host3 gets no further jobs")
-    cluster.until_job(number, lambda job: job.nodes == ("host1", "host2"))
-    cluster.until(lambda: cluster.node("host3").state == "down", "host3 is free of the job, but down")
+    cluster.until_job(number, lambda job: job.nodes == ("host1", "host2", "host4") and job.grows == 1)
+    assert cluster.node("host3").state == "down"
     go.touch()
     cluster.until_job(number, lambda job: job.state == "completed")
-    assert "2 places" in cluster.output(number)
+    assert "3 places" in cluster.output(number)

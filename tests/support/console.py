@@ -32,6 +32,7 @@ class Console:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
+        self.patience_s = PATIENCE_S
         self.mark = uuid.uuid4().hex
         self._errors = (folder / "cluster.err").open("w+", encoding="utf-8")
         self._process = subprocess.Popen(
@@ -72,7 +73,7 @@ class Console:
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait until ``holds`` returns True."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + self.patience_s
         while not holds():
             if time.monotonic() > end:
                 raise AssertionError(f"never {what}\n{self.story()}")

@@ -190,7 +190,7 @@ async def _serve(config: DaemonConfig, web: Web | None, lines: AdminConfig | Non
             page += f", v1 {lines.host}:{admin.port}"
         count = f"{len(config.nodes)} nodes" if len(config.nodes) > 1 else "1 node"
         if config.ailing:
-            count += f" ({len(config.ailing)} of them do not answer)"
+            count += f", {len(config.ailing)} without an answer"
         sys.stdout.write(
             f"ready: {count}, policy {config.policy}, state {config.state_dir}, jobs {daemon.endpoint}{page}\n"
         )

@@ -108,6 +108,7 @@ class HostsBackend:
         for node, complaint in complaints.items():
             if health.standing(node) is Standing.SERVING:
                 health.suspect(node, complaint)
+                _logger.warning("host %s: gets no further jobs: %s", node, complaint)
         return "; ".join(f"host {node} does not answer: {complaint}" for node, complaint in complaints.items())
 
     def _known(self, node: str) -> Host:

@@ -1,4 +1,4 @@
-"""How far it scales: ``python -m benchmarks.scaling``, and simulated ``python -m benchmarks.scaling model``."""
+"""How far it scales: ``python -m benchmarks.scaling``; simulated: ``… model``; what balancing costs: ``… balance``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ def main(arguments: list[str]) -> int:
         from benchmarks.scaling.model import command as model
 
         return model.main(arguments[1:])
+    if arguments[:1] == ["balance"]:
+        from benchmarks.balance import command as balance
+
+        return balance.main(arguments[1:])
     from benchmarks.scaling import command
 
     return command.main(arguments)

@@ -47,6 +47,8 @@ def _command(
 
     Simulate many more: python -m benchmarks.scaling model --help
 
+    What balancing costs beside bare kernels: python -m benchmarks.scaling balance --help
+
     Example: python -m benchmarks.scaling --benchmarks uts,pi --figure scaling.png
     """
     if rounds < 1:

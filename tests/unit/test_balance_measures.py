@@ -14,6 +14,7 @@ from benchmarks.balance.programs import resize_spans, share_done
 from benchmarks.balance.results import Results, rows, show
 from benchmarks.balance.stamps import StampedBag, take
 from benchmarks.levelbag import Count
+from benchmarks.scaling import __main__ as scaling
 from benchmarks.uts.samples import bag_of
 from benchmarks.uts.tree import Tree
 
@@ -87,3 +88,8 @@ def test_bad_usage_is_refused(arguments: str, culprit: str, capsys: pytest.Captu
     lines = said.err.splitlines()
     assert len(lines) == 3
     assert culprit in lines[0]
+
+
+def test_the_command_of_scaling_knows_it_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert scaling.main(["balance", "--measures", "no-such-measure"]) == 2
+    assert ", ".join(MEASURES) in capsys.readouterr().err

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_bridge.workloads.findings import TraceError
+from scheduler_bridge.workloads.tables import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,82 +67,8 @@ class ColumnMap:
         return tuple(column for column in needed if column)
 
 
-EAGLE: Final = ColumnMap(
-    name="Eagle (NREL)",
-    machine_nodes={"": 2568},
-    job="job_id",
-    submit="submit_time",
-    nodes="nodes_req",
-    runtime="run_time",
-    walltime="wallclock_req",
-    start="start_time",
-    end="end_time",
-    user="user",
-    group="account",
-    queue="qos",
-    partition="partition",
-    processors="processors_req",
-    gpus="gpus_req",
-    state="state",
-    arrays=True,
-)
-"""The columns of NREL's published log; 2,618 nodes less 50 with GPUs [2025, section 2.2]."""
-
-THETA_LUMOS: Final = ColumnMap(
-    name="Theta (Lumos)",
-    machine_nodes={"": 4360},
-    job="job",
-    submit="submit_time",
-    nodes="node_num",
-    runtime="run_time",
-    walltime="wall_time",
-    wait="wait_time",
-    user="user",
-    group="project",
-    processors="cpu_num",
-    gpus="gpu_num",
-    state="new_status",
-)
-"""Theta in the columns of the Lumos collection."""
-
-THETA: Final = ColumnMap(
-    name="Theta (ALCF)",
-    machine_nodes={"": 4392},
-    job="COBALT_JOBID",
-    submit="QUEUED_TIMESTAMP",
-    nodes="NODES_REQUESTED",
-    runtime="RUNTIME_SECONDS",
-    walltime="WALLTIME_SECONDS",
-    start="START_TIMESTAMP",
-    end="END_TIMESTAMP",
-    user="USERNAME_GENID",
-    group="PROJECT_NAME_GENID",
-    queue="QUEUE_NAME",
-    processors="CORES_REQUESTED",
-    state="EXIT_STATUS",
-)
-"""Theta in the columns of ALCF's public job data; 4,392 nodes without those with GPUs [2025, Table 2]."""
-
-CORI: Final = ColumnMap(
-    name="Cori (NERSC)",
-    machine_nodes={"cori haswell": 2388, "cori knl": 9688, "": 2388},
-    job="Job",
-    submit="Submit",
-    nodes="Nodes Allocated",
-    runtime="Elapsed Secs",
-    start="Start",
-    end="End",
-    wait="Wait Time",
-    queue="QOS",
-    partition="Partition",
-    processors="CPUs",
-    raw_hours="Raw Hours",
-    kind="Host Name",
-    split_days=True,
-)
-"""Cori in the columns of NERSC's reports: a record per day, no estimates. Names of users are not read."""
-
-MAPS: Final = {"eagle": EAGLE, "theta": THETA, "theta-lumos": THETA_LUMOS, "cori": CORI}
+MAPS: Final = read_table("scheduler_bridge.workloads", "columns.toml", ColumnMap)
+"""By the name of the machine, and of the collection where there are several."""
 
 
 def find_map(columns: tuple[str, ...], path: object) -> ColumnMap:

@@ -14,7 +14,7 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Behaviour, JobRecord, ReplayOptions, parse_cost, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule
-from scheduler_bridge.workloads.generate.twins import KIT, twin
+from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
 
 SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1,), "full": tuple(range(1, 11))}
 """Each draws a twin and its malleable jobs."""
@@ -123,7 +123,7 @@ def backfills(records: Sequence[JobRecord]) -> int:
 
 @lru_cache(maxsize=4)
 def _twin(jobs: int, arrivals: float, seed: int) -> Workload:
-    return twin(KIT, seed=seed, jobs=jobs, arrival_factor=arrivals)
+    return twin(PORTRAITS["kit"], seed=seed, jobs=jobs, arrival_factor=arrivals)
 
 
 def _rule(scalability: str, *, error: bool) -> Rule:

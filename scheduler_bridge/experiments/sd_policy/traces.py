@@ -11,7 +11,7 @@ from typing import Final
 from scheduler_bridge.experiments.sweep import Scale
 from scheduler_bridge.workloads import Workload, load
 from scheduler_bridge.workloads.generate.cirne import cirne
-from scheduler_bridge.workloads.generate.twins import RICC, twin
+from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
 from scheduler_bridge.workloads.swf import SwfOptions
 
 SEEDS: Final[tuple[int, ...]] = (1,)
@@ -69,9 +69,10 @@ def _cirne(small: bool, seed: int, *, exact: bool) -> Workload:
 
 
 def _ricc(small: bool, seed: int) -> Workload:
+    ricc = PORTRAITS["ricc"]
     if not small:
-        return twin(RICC, seed=seed)
-    return twin(replace(RICC, nodes=80), seed=seed, jobs=RICC.jobs // 16)
+        return twin(ricc, seed=seed)
+    return twin(replace(ricc, nodes=80), seed=seed, jobs=ricc.jobs // 16)
 
 
 def _cirne_49(small: bool, seed: int) -> Workload:

@@ -11,7 +11,7 @@ from scheduler_bridge.workloads.generate.batches import batch
 from scheduler_bridge.workloads.generate.cirne import cirne
 from scheduler_bridge.workloads.generate.lublin import lublin
 from scheduler_bridge.workloads.generate.penalty import penalty
-from scheduler_bridge.workloads.generate.twins import EAGLE, HASWELL, KIT, KNL, PORTRAITS, RICC, twin
+from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
 from scheduler_bridge.workloads.record import Workload
 
 
@@ -39,6 +39,10 @@ def _twin(name: str, **options: Any) -> Workload:
     return twin(PORTRAITS[name], **{**options, "jobs": options.get("jobs") or None})
 
 
+def _of_twin(name: str) -> tuple[str, Mapping[str, Any], Callable[..., Workload]]:
+    return PORTRAITS[name].source, _TWIN, partial(_twin, name)
+
+
 RECIPES: Final[Mapping[str, Recipe]] = {
     "lublin": Recipe(
         "rigid jobs of parallel supercomputers",
@@ -52,11 +56,11 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         {"jobs": 5000, "nodes": 1024, "largest": 0, "load": 8.0, "exact": False},
         lambda **options: cirne(**{**options, "largest": options.get("largest") or None}),
     ),
-    "haswell": Recipe("5 days of Cori Haswell, 28,259 jobs", HASWELL.source, _TWIN, partial(_twin, "haswell")),
-    "knl": Recipe("5 days of Cori KNL, 41,524 jobs", KNL.source, _TWIN, partial(_twin, "knl")),
-    "eagle": Recipe("28 days of Eagle, 143,829 jobs", EAGLE.source, _TWIN, partial(_twin, "eagle")),
-    "kit": Recipe("ForHLR II, 5,000 jobs on 500 nodes", KIT.source, _TWIN, partial(_twin, "kit")),
-    "ricc": Recipe("RICC, 10,000 jobs on 1,024 nodes", RICC.source, _TWIN, partial(_twin, "ricc")),
+    "haswell": Recipe("5 days of Cori Haswell, 28,259 jobs", *_of_twin("haswell")),
+    "knl": Recipe("5 days of Cori KNL, 41,524 jobs", *_of_twin("knl")),
+    "eagle": Recipe("28 days of Eagle, 143,829 jobs", *_of_twin("eagle")),
+    "kit": Recipe("ForHLR II, 5,000 jobs on 500 nodes", *_of_twin("kit")),
+    "ricc": Recipe("RICC, 10,000 jobs on 1,024 nodes", *_of_twin("ricc")),
     "batch": Recipe(
         "25 jobs for 32 nodes in about 15 minutes",
         "malleable APGAS 2024, section 5.2, Table 2",

@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 
 from scheduler_bridge.workloads.generate.draw import (
-    DAY_S,
     HOUR_S,
     Floats,
     Ints,
@@ -31,6 +30,7 @@ from scheduler_bridge.workloads.generate.draw import (
     zipf_users,
 )
 from scheduler_bridge.workloads.record import Workload
+from scheduler_bridge.workloads.tables import read_table
 
 _WALLTIME_FACTOR: Final = 1.25
 _LOW, _HIGH = -3.0, 12.0
@@ -74,83 +74,8 @@ class Portrait:
     cycle: float = 0.6
 
 
-HASWELL: Final = Portrait(
-    name="haswell",
-    source="2025 paper, Tables 1-3, Figures 3, 4 and 6, section 3.1",
-    nodes=2388,
-    jobs=28_259,
-    days=5,
-    # half on one node, 97.8 % on at most 32
-    sizes=((1, 0.50), (2, 0.15), (4, 0.12), (8, 0.09), (16, 0.068), (32, 0.05)),
-    size_tail=(33, 640),
-    # 75 % within 1,000 s
-    runtimes=((0.0, 1.0), (0.20, 20.0), (0.50, 220.0), (0.75, 1000.0)),
-    longest_s=2 * DAY_S,
-    mean_runtime_s=2290.0,  # turnaround 2,391 s less a wait of about 100 s
-    mean_nodes=11.5,  # with the runtime: 72.33 % of the machine
-    bursts=((300_000.0, 0.025),),
-    cycle=0.3,
-)
-KNL: Final = Portrait(
-    name="knl",
-    source="2025 paper, Tables 1-3, Figures 2, 5 and 7, section 3.2",
-    nodes=9688,
-    jobs=41_524,
-    days=5,
-    # 63 % on exactly four nodes, 94.4 % on at most 32
-    sizes=((1, 0.14), (2, 0.05), (4, 0.63), (8, 0.05), (16, 0.04), (32, 0.034)),
-    size_tail=(33, 2048),
-    # 80 % within 1,000 s, many of them between 600 and 800 s
-    runtimes=((0.0, 1.0), (0.15, 30.0), (0.35, 600.0), (0.72, 800.0), (0.80, 1000.0)),
-    longest_s=2 * DAY_S,
-    mean_runtime_s=4300.0,  # turnaround 4,551 s less a wait of about 250 s
-    mean_nodes=20.0,  # with the runtime: 85.5 % of the machine
-    bursts=((110_000.0, 0.015), (250_000.0, 0.015), (340_000.0, 0.015)),
-    cycle=0.3,
-)
-EAGLE: Final = Portrait(
-    name="eagle",
-    source="2025 paper, Tables 1-3, Figures 5 and 8, section 3.3",
-    nodes=2568,
-    jobs=143_829,
-    days=28,
-    sizes=((1, 0.966),),  # 96.6 % on one node
-    size_tail=(2, 1024),
-    # 86.8 % within 10,000 s
-    runtimes=((0.0, 1.0), (0.10, 10.0), (0.45, 300.0), (0.868, 10_000.0)),
-    longest_s=10 * DAY_S,
-    mean_runtime_s=5808.0,  # turnaround 6,138 s less a wait of 330 s
-    mean_nodes=2.13,  # with the runtime: 28.71 % of the machine
-    bursts=((700_000.0, 0.05), (1_600_000.0, 0.05)),
-)
-KIT: Final = Portrait(
-    name="kit",
-    source="2024 MEBF paper, section 4.2; sizes and runtimes are ours",
-    nodes=500,
-    jobs=5000,
-    days=14,
-    sizes=((1, 0.35), (2, 0.16), (4, 0.14), (8, 0.11), (16, 0.1), (32, 0.06), (64, 0.04)),
-    size_tail=(65, 256),
-    runtimes=((0.0, 5.0), (0.2, 120.0), (0.5, 1800.0), (0.8, 14_400.0)),
-    longest_s=3 * DAY_S,
-    mean_runtime_s=8400.0,
-    mean_nodes=13.0,
-)
-RICC: Final = Portrait(
-    name="ricc",
-    source="SD-policy paper, Table 1 and section 4.1; sizes and runtimes are ours",
-    nodes=1024,
-    jobs=10_000,
-    days=1,
-    # many small jobs, at most 72 nodes, from short to long; the log has some of four days
-    sizes=((1, 0.6), (2, 0.14), (4, 0.11), (8, 0.08)),
-    size_tail=(9, 72),
-    runtimes=((0.0, 2.0), (0.3, 20.0), (0.6, 600.0), (0.85, 14_400.0)),
-    longest_s=2.5 * DAY_S,
-    mean_runtime_s=10_000.0,
-    mean_nodes=3.2,
-)
-PORTRAITS: Final = {portrait.name: portrait for portrait in (HASWELL, KNL, EAGLE, KIT, RICC)}
+PORTRAITS: Final = read_table("scheduler_bridge.workloads.generate", "portraits.toml", Portrait)
+"""By name of the machine."""
 
 
 def twin(portrait: Portrait, *, seed: int, jobs: int | None = None, arrival_factor: float = 1.0) -> Workload:

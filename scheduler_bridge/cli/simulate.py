@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import explain, simulated
+from scheduler_bridge.cli import clock, explain, simulated
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.trace_file import DaysOption, FromOption, made, window
 
 if TYPE_CHECKING:
+    from scheduler_bridge.core.events import Event
     from scheduler_bridge.policies import Policy
     from scheduler_bridge.record import Recorder
     from scheduler_bridge.sim import Replay, ReplayOptions
@@ -51,6 +53,7 @@ class Asked:
     explain: frozenset[int]
     cores: int
     sharing: str
+    reservations: list[str] = field(default_factory=list)
 
 
 def _hours(text: str) -> Any:
@@ -110,6 +113,14 @@ def simulate(
     sharing: Annotated[
         str, typer.Option("--sharing", metavar="MODEL", help="How fast jobs are that share nodes: ideal or worst.")
     ] = "ideal",
+    reservation: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reservation",
+            metavar="N@START+TIME",
+            help="Keep N nodes free so long after the beginning, for so long, such as 64@24h+8h; may be repeated.",
+        ),
+    ] = None,
     explain_jobs: Annotated[
         list[int] | None,
         typer.Option("--explain", min=0, metavar="JOB", help="Say what was decided about this job, and why."),
@@ -127,7 +138,7 @@ def simulate(
     """
     asked = Asked(
         workload, policy, nodes, settings or [], malleable, rule, evolving, seed, warmup, start, days, cost, points,
-        walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
+        walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing, reservation or [],
     )  # fmt: skip
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     if walltime not in ("fixed", "scaled"):
@@ -176,12 +187,12 @@ def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None,
     from scheduler_bridge import sim
 
     nodes = asked.nodes or jobs.nodes
-    failures = []
+    failures: list[tuple[float, Event]] = []
     if asked.mtbf_h is not None:
         mtbf_s, repair_s = asked.mtbf_h * _HOUR_S, asked.repair_h * _HOUR_S
         if not (mtbf_s > 0 and repair_s > 0):
             raise CliError("--mtbf and --repair must be positive")
-        failures = sim.random_failures(
+        failures += sim.random_failures(
             sim.node_names(nodes), mtbf_s=mtbf_s, repair_s=repair_s, until_s=jobs.jobs[-1].submit_s, seed=asked.seed
         )
     try:
@@ -190,12 +201,41 @@ def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None,
             policy,
             nodes,
             _options(asked),
-            disturbances=failures,
+            disturbances=failures + _reservations(asked, nodes, policy),
             observer=None if recorder is None else recorder.observe_batch,
             progress=progress,
         )
     except sim.UnknownModelError as error:
         raise CliError(str(error)) from None
+
+
+def _reservations(asked: Asked, nodes: int, policy: Policy) -> list[tuple[float, Event]]:
+    """The reservations, all made at the beginning.
+
+    Raises:
+        CliError: One of them is none, or there are not as many nodes.
+    """
+    from scheduler_bridge import sim
+    from scheduler_bridge.core import SchedulerCore
+    from scheduler_bridge.core.effects import RefuseReservation
+    from scheduler_bridge.core.events import ReservationMade
+    from scheduler_bridge.model import AdvanceReservation
+
+    core = SchedulerCore(sim.node_names(nodes), policy)
+    made: list[tuple[float, Event]] = []
+    for number, text in enumerate(asked.reservations, start=1):
+        parts = re.fullmatch(r"(\d+)@([^+]+)\+(.+)", text)
+        if parts is None or int(parts[1]) < 1:
+            raise CliError(f"--reservation {text}", "it is given as nodes@start+time", "--reservation 64@24h+8h")
+        start_s, for_s = (clock.seconds("--reservation", part) for part in parts.group(2, 3))
+        if for_s <= 0:
+            raise CliError(f"--reservation {text}", "a reservation lasts for some time", "--reservation 64@24h+8h")
+        event = ReservationMade(AdvanceReservation(f"r{number}", start_s, start_s + for_s, int(parts[1])))
+        for effect in core.handle(event, 0.0):
+            if isinstance(effect, RefuseReservation):
+                raise CliError(f"--reservation {text}: {effect.reason}", hint="reserve fewer nodes, or another time")
+        made.append((0.0, event))
+    return made
 
 
 def _options(asked: Asked) -> ReplayOptions:
@@ -263,6 +303,7 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
             "mtbf_h": asked.mtbf_h,
             "cores": asked.cores,
             "sharing": asked.sharing,
+            "reservations": asked.reservations,
         },
         "details": measures,
         "batches": done.result.batches,

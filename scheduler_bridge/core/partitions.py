@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Final, TypeAlias
 
 from msgspec import structs
@@ -184,17 +186,18 @@ class _Outside:
         """The ordinary part now."""
         queue = _ordinary(state)
         longest_s = max([_longest_s(state, spec) for spec in queue], default=0.0)
-        barred, opens_s = 0, math.inf
+        closed, opens_s = list[Booking](), math.inf
         for booking in state.bookings.values():
             is_open = now + longest_s <= booking.spec.start_s and getattr(policy, "jobs_per_node", 1) == 1
             if booking.started or not is_open:
-                barred |= booking.ranks
+                closed.append(booking)
             else:
                 opens_s = min(opens_s, booking.spec.start_s)
+        barred = reduce(or_, [booking.ranks for booking in closed], 0)
         running = [
             _seen(job, barred, opens_s) for job_id, job in state.active.items() if bookings.host(state, job_id) is None
         ]
-        running += _placeholders(state, barred, now)
+        running += _placeholders(state, closed, now)
         free = (state.pool.all_free_ranks & ~barred).bit_count()
         return cls(_view(state, state.pool.in_service, free, queue, running, before), barred)
 
@@ -215,11 +218,11 @@ def _seen(job: TrackedJob, barred: int, opens_s: float) -> RunningJob:
     return view
 
 
-def _placeholders(state: SchedulerState, barred: int, now: float) -> list[RunningJob]:
+def _placeholders(state: SchedulerState, closed: Iterable[Booking], now: float) -> list[RunningJob]:
     """What holds the kept nodes until the reservations end."""
     found = []
-    left = barred & ~state.pool.down_ranks
-    last_first = sorted(state.bookings.values(), key=lambda booking: (-booking.spec.end_s, booking.spec.name))
+    left = ~state.pool.down_ranks
+    last_first = sorted(closed, key=lambda booking: (-booking.spec.end_s, booking.spec.name))
     for number, booking in enumerate(last_first):
         nodes = (booking.ranks & left).bit_count()
         left &= ~booking.ranks

@@ -50,7 +50,9 @@ def snapshot(
     """
     jobs = {row.spec.job_id: _job(row, progress.get(row.spec.job_id)) for row in picture.jobs}
     for job_id, start_s in expected_starts(picture, waiting, now_s).items():
-        if jobs[job_id].expected_start_s is None:  # Else the policy has promised it one.
+        promised_s = jobs[job_id].expected_start_s
+        # What the policy has promised counts, but it does not know of nodes that are lent until a reservation begins.
+        if promised_s is None or (picture.advance and start_s < promised_s):
             jobs[job_id] = msgspec.structs.replace(jobs[job_id], expected_start_s=start_s)
     jobs.update({job_id: _kept(facts[job_id], reason) for job_id, reason in kept.items()})
     for job_id, job in facts.items():

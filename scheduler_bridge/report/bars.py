@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from scheduler_bridge.record import first_submission_s
+from scheduler_bridge.record import Segment, first_submission_s
 from scheduler_bridge.report.glyphs import drawable
 from scheduler_bridge.report.labels import GAP_PT, GROW_SPOTS, LABEL_SIZE_PT, PAD, SHRINK_SPOTS, Box, free_spot
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
+    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
     from scheduler_bridge.report.palette import Look
 
 MALLEABLE_MARK = "↔"
@@ -95,6 +95,7 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
         if reserved.node in row:
             place = row[reserved.node]
             _reserved(axes, Block(reserved.from_s - origin_s, reserved.to_s - origin_s, place, place))
+    _kept(axes, record, row, origin_s)
     for job in record.jobs:
         look = looks[job.job_id]
         blocks = [block for segment in job.segments for block in _blocks(segment, row, origin_s)]
@@ -106,6 +107,28 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
         for part in _parts(blocks):
             names += _name(axes, job, _joined(part), look, scale)
     _sizes(axes, boundaries, names, scale)
+
+
+def _kept(axes: Axes, record: RunRecord, row: Mapping[str, int], origin_s: float) -> None:
+    """Dot the nodes that were kept for an advance reservation, as far as nobody used them, and name it."""
+    for kept in record.advance:
+        to_s = min(kept.to_s, record.end_s)
+        if to_s <= kept.from_s:
+            continue
+        blocks = _blocks(Segment(kept.from_s, to_s, kept.nodes), row, origin_s)
+        for block in blocks:
+            corner, width, height = _rectangle(block)
+            box = Rectangle(
+                corner, width, height, facecolor="#f7f7f7", edgecolor=RESERVED_COLOR, hatch="..", zorder=1.2
+            )
+            box.set_linewidth(0.0)
+            axes.add_patch(box)
+        if blocks:
+            (from_s, top), _, height = _rectangle(max(blocks, key=lambda block: block.last - block.first))
+            axes.text(
+                from_s, top + height / 2, f" {kept.name}", fontsize=8, va="center", clip_on=True, zorder=1.3,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+            )  # fmt: skip
 
 
 def _rows(axes: Axes, record: RunRecord) -> None:

@@ -63,6 +63,23 @@ def document(
             for taken in record.reserved
             if taken.node in numbers
         ],
+        "advance": [
+            {
+                "name": kept.name,
+                "from_s": round(kept.start_s, 2),
+                "to_s": round(kept.end_s, 2),
+                "users": list(kept.users),
+                "jobs": len(kept.jobs),
+                "started": kept.started,
+                "nodes": _ranges(numbers[node] for node in kept.nodes),
+            }
+            for kept in snapshot.reservations
+        ],
+        "kept": [
+            [kept.name, round(kept.from_s, 2), round(kept.to_s, 2), _ranges(numbers[node] for node in kept.nodes)]
+            for kept in record.advance
+            if kept.from_s < snapshot.now_s
+        ],
         "untold": untold,
         "jobs": {str(job.job): _job(job, records.get(job.job), numbers, why) for job in shown},
     }

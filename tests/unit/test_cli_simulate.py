@@ -83,6 +83,29 @@ def test_jobs_share_nodes_with_cores(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--sharing fair: no such model" in capsys.readouterr().err
 
 
+def test_nodes_are_kept_free(tmp_path: Path) -> None:
+    # Jobs 1 and 3 could stay into the reservation: one after the other on the other nodes; job 2 needs all of them.
+    found = simulated(tmp_path, "--nodes", "4", "--policy", "easy", "--reservation", "2@100+2m")
+    assert found["options"]["reservations"] == ["2@100+2m"]
+    assert found["metrics"]["mean_wait_s"] == pytest.approx((0 + 210 + 80 + 0) / 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("2:1h+1h", "--reservation 2:1h+1h"),
+        ("2@1h+0", "--reservation 2@1h+0"),
+        ("2@x+1h", "--reservation x: not a duration"),
+        ("5@1h+1h", "--reservation 5@1h+1h: it asks for 5 nodes, the cluster has 4"),
+    ],
+)
+def test_reservations_that_cannot_be_are_named(
+    text: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "--workload", str(swf(tmp_path)), "--policy", "easy", "--reservation", text]) == 2
+    assert capsys.readouterr().err.startswith(what)
+
+
 def test_the_same_seed_gives_the_same_figures(tmp_path: Path) -> None:
     options = ("--nodes", "4", "--policy", "avg", "--malleable", "0.5", "--rule", "mebf-low", "--seed")
     found = [simulated(tmp_path, *options, seed) for seed in ("1", "1", "2")]

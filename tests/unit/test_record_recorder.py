@@ -6,8 +6,9 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.model import JobSpec
+from scheduler_bridge.model import AdvanceReservation, JobSpec
 from scheduler_bridge.record import (
+    Advance,
     Recorder,
     Segment,
     busy_node_s,
@@ -204,3 +205,21 @@ def test_jobs_that_share_nodes_count_with_their_part_of_the_cores() -> None:
     assert busy_node_s(record.jobs) == 39.0
     assert busy_steps(record) == [(1.0, 1.0), (40.0, 0.0)], "the node is busy all the time, once"
     assert decode_record(encode_record(record)) == record
+
+
+def test_kept_nodes_are_recorded_until_they_are_given_back() -> None:
+    recorder = started()
+    asked = AdvanceReservation("r", 150.0, 200.0, 2)
+    recorder.observe(102.0, ev.ReservationMade(asked), [fx.KeepNodes("r", ("b", "c"))])
+    recorder.observe(
+        103.0, ev.ReservationMade(AdvanceReservation("r", 1.0, 900.0, 1)), [fx.RefuseReservation("r", "no")]
+    )
+    recorder.observe(104.0, ev.NodeDown("b"), [fx.KeepNodes("r", ("a", "c"))])
+    assert recorder.record().advance == [Advance("r", 50.0, 100.0, ("a", "c"))]
+    recorder.observe(160.0, ev.ReservationCancelled("r"))
+    recorder.observe(161.0, ev.ReservationMade(AdvanceReservation("r", 300.0, 400.0, 1)), [fx.KeepNodes("r", ("a",))])
+    assert decode_record(encode_record(recorder.record())).advance == [
+        Advance("r", 50.0, 60.0, ("a", "c")),
+        Advance("r", 200.0, 300.0, ("a",)),
+    ]
+    assert [kept.from_s for kept in recorder.recent(70.0).advance] == [200.0]

@@ -6,9 +6,11 @@ import itertools
 import math
 from typing import Any
 
+from msgspec import structs
 from support.clusters import Cluster
 
-from scheduler_bridge.record import Segment
+from scheduler_bridge.live import ReservationStatus
+from scheduler_bridge.record import Advance, Segment
 from scheduler_bridge.web.state import change, document
 
 
@@ -107,3 +109,17 @@ def test_what_stays_is_not_told_again() -> None:
     before = told(cluster)
     cluster.now_s = 31.0
     assert set(change(before, told(cluster))) == {"now_s", "totals"}
+
+
+def test_reservations_and_the_nodes_that_were_kept_are_told() -> None:
+    cluster = busy()
+    snapshot = structs.replace(
+        cluster.snapshot(),
+        reservations=(ReservationStatus("visit", 60.0, 90.0, ("node2", "node3", "node6"), ("anna",), (7,)),),
+    )
+    record = cluster.recent(0.0)
+    record.advance = [Advance("gone", 5.0, 15.0, ("node1",)), Advance("visit", 60.0, 90.0, ("node2",))]
+    found = document(snapshot, record, 900.0)
+    (kept,) = found["advance"]
+    assert (kept["name"], kept["nodes"], kept["users"], kept["jobs"]) == ("visit", [[1, 2], [5, 5]], ["anna"], 1)
+    assert found["kept"] == [["gone", 5.0, 15.0, [[0, 0]]]], "those to come are no part of the picture"

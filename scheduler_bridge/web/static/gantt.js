@@ -108,6 +108,31 @@ export class Gantt {
       context.fillStyle = job === null ? this.tones.down : pattern(context, "/", "", this.tones.faint);
       this.box(context, since, until, node, node);
     }
+    this.kept(context, state);
+  }
+
+  // Nodes that were kept for a reservation are dotted, as far as nobody used them.
+  kept(context, state) {
+    const { now, left } = this.area;
+    for (const [name, since, until, ranges] of state.kept) {
+      let largest = null;
+      for (const [first, last] of ranges) {
+        context.fillStyle = pattern(context, ".", "", this.tones.accent);
+        const box = this.box(context, since, Math.min(until, now), first, last);
+        if (box !== null && (largest === null || box.h > largest.h)) largest = box;
+      }
+      if (largest === null || largest.h < 11) continue;
+      const from = Math.max(largest.x, left);
+      const label = fitted(context, name, largest.x + largest.w - from - 8);
+      if (label.length < 2 && label !== name) continue;
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.fillStyle = this.tones.idle;
+      context.fillRect(from + 2, largest.y + largest.h / 2 - 7, context.measureText(label).width + 5, 14);
+      context.fillStyle = this.tones.ink;
+      context.fillText(label, from + 4, largest.y + largest.h / 2 + 0.5);
+      context.textBaseline = "alphabetic";
+    }
   }
 
   // Where jobs share nodes, each fills its part of each row, guests the lower one.

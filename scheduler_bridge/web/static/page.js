@@ -62,6 +62,7 @@ function show() {
   const jobs = model.jobs();
   const now = model.now();
   totals(model.state.totals);
+  advance(model.state.advance);
   gantt.draw(jobs);
   const open = jobs.filter((job) => job.end_s === null);
   tables.running.show(open.filter((job) => !waits(job)).map((job) => runningRow(job, now)));
@@ -91,6 +92,25 @@ function totals(counts) {
   notes.hidden = model.state.notes.length === 0;
   notes.textContent = model.state.notes.join(" · ");
   document.getElementById("since").textContent = `· scheduler started ${new Date(model.state.started_at).toLocaleString()}`;
+}
+
+function advance(reservations) {
+  const list = document.getElementById("advance");
+  const lines = reservations.map((kept) => {
+    const nodes = kept.nodes.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+    const time = kept.started ? `until ${clock(model.wall(kept.to_s), false)}` : `from ${day(kept.from_s)} to ${day(kept.to_s)}`;
+    const whom = kept.users.length ? ` for ${kept.users.join(", ")}` : "";
+    return `reserved as ${kept.name}: ${plural(nodes, "node")} ${time}${whom}; ${kept.jobs ? plural(kept.jobs, "job") : "no job"}`;
+  });
+  list.hidden = lines.length === 0;
+  if (list.textContent !== lines.join("")) list.replaceChildren(...lines.map((line) => part("li", "", line)));
+}
+
+// A time as people say it; with the date, if that is another day.
+function day(at_s) {
+  const date = model.wall(at_s);
+  const time = clock(date, false);
+  return date.toDateString() === new Date().toDateString() ? time : `${date.toLocaleDateString()} ${time}`;
 }
 
 function jobCell(job) {

@@ -240,3 +240,12 @@ def test_a_job_whose_start_was_late_has_its_walltime() -> None:
     assert core.handle(WakeUp(), 100.0) == [WakeAt(105.0)]
     assert [e.job_id for e in core.handle(WakeUp(), 105.0) if isinstance(e, KillJob)] == [1]
     assert [e.job_id for e in core.handle(JobEnded(1, "failed"), 106.0) if isinstance(e, StartJob)] == [2]
+
+
+def test_a_reservation_far_away_holds_nothing_up() -> None:
+    core = cluster()
+    keep(core, 0.0, 200.0, 2)
+    core.handle(ReservationMade(AdvanceReservation("far", 90_000.0, 91_000.0, 3)), 0.0)
+    submit(core, rigid(1, 4, 50.0), 10.0)
+    (waiting,) = core.snapshot().jobs
+    assert waiting.expected_start_s == 200.0

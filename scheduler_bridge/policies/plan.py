@@ -234,7 +234,14 @@ class Plan:
 
     def profile(self) -> Profile:
         """The nodes free from now on if all walltimes hold; those about to be released count at once."""
-        return Profile(self.now, self.free + self.releasing, self._releases(None))
+        releases: Iterable[tuple[float, int]]
+        if self._starts or self.releasing:
+            releases = self._releases(None)
+        else:
+            releases = [
+                (job.expected_end_s, job.nodes - job.kept_nodes) for job in self.view.running_by(by_expected_end)
+            ]
+        return Profile(self.now, self.free + self.releasing, releases)
 
     def _releases(self, floor: Floor | None) -> Iterator[tuple[float, int]]:
         """When which number of held nodes comes free, earliest first, not before now.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
 
 class Profile:
@@ -17,13 +18,12 @@ class Profile:
     """
 
     def __init__(self, now: float, free: int, releases: Iterable[tuple[float, int]]) -> None:
-        self._times = [now]
-        self._free = [free]
-        for time_s, nodes in sorted(releases):
-            if time_s > self._times[-1]:
-                self._times.append(time_s)
-                self._free.append(self._free[-1])
-            self._free[-1] += nodes
+        ordered = sorted(releases)
+        sums = accumulate([nodes for _, nodes in ordered], initial=free)
+        # of the sums at one instant, the last one stays
+        steps = dict(zip([now, *[time_s if time_s > now else now for time_s, _ in ordered]], sums, strict=True))
+        self._times = list(steps)
+        self._free = list(steps.values())
 
     def room(self, start_s: float, end_s: float) -> int:
         """The nodes that are free all the time from ``start_s`` (not before the beginning) to ``end_s``."""

@@ -81,13 +81,15 @@ class Sharing:
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Try each job by itself, then with mates; what still waits gets a reservation [listing 1]."""
-        if not queue:
-            return
-        profile = plan.profile()
+        profile: Profile | None = None
         market: _Market | None = None
         reason = IN_ORDER
         for spec in islice(queue, self.tested):
             need = size.need(spec, plan.view.total_nodes)
+            if profile is None and need <= plan.usable:
+                plan.start(spec, need, reason)  # nobody is in its way
+                continue
+            profile = profile or plan.profile()
             start_s = profile.earliest(need, spec.walltime_s)
             if start_s <= plan.now and need <= plan.usable:
                 plan.start(spec, need, reason)

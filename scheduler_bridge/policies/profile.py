@@ -21,7 +21,7 @@ class Profile:
         ordered = sorted(releases)
         sums = accumulate([nodes for _, nodes in ordered], initial=free)
         # of the sums at one instant, the last one stays
-        steps = dict(zip([now, *[time_s if time_s > now else now for time_s, _ in ordered]], sums, strict=True))
+        steps = dict(zip([now, *[max(now, time_s) for time_s, _ in ordered]], sums, strict=True))
         self._times = list(steps)
         self._free = list(steps.values())
 

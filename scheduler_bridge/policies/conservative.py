@@ -46,8 +46,7 @@ class EveryReservation:
                 continue
             reason = "backfilled: it delays nobody's reservation"
             if math.isfinite(start_s):
-                profile.take(start_s, start_s + length_s, need)
-                spare = profile.room(start_s, start_s + length_s)
+                spare = profile.take(start_s, start_s + length_s, need)
                 plan.reservations.append(Reservation(spec.job_id, start_s, need, spare))
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:

@@ -47,15 +47,23 @@ class Profile:
                 return start_s
         return math.inf
 
-    def take(self, start_s: float, end_s: float, nodes: int) -> None:
-        """Take ``nodes`` nodes from ``start_s`` to ``end_s``; a negative number gives them back."""
-        for index in range(self._step(start_s), self._step(end_s)):
-            self._free[index] -= nodes
+    def take(self, start_s: float, end_s: float, nodes: int) -> int:
+        """Take ``nodes`` nodes from ``start_s`` to ``end_s``; a negative number gives them back.
 
-    def _step(self, time_s: float) -> int:
-        """The position of the step that begins at ``time_s``; makes one if there is none."""
-        index = bisect_left(self._times, time_s)
-        if index == len(self._times) or self._times[index] != time_s:
-            self._times.insert(index, time_s)
+        Returns:
+            The nodes that are free all the time then, as ``room`` says.
+        """
+        first = self._step(start_s, 0)
+        behind = self._step(end_s, first)
+        left = [free - nodes for free in self._free[first:behind]]
+        self._free[first:behind] = left
+        return min(left) if left else self._free[first]
+
+    def _step(self, time_s: float, first: int) -> int:
+        """The position of the step, not before ``first``, that begins at ``time_s``; makes one if there is none."""
+        times = self._times
+        index = bisect_left(times, time_s, first)
+        if index == len(times) or times[index] != time_s:
+            times.insert(index, time_s)
             self._free.insert(index, self._free[index - 1])
         return index

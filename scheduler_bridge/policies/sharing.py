@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -37,16 +38,41 @@ class _Host:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
 class _Market:
-    """The hosts of a pass that no newcomer has chosen yet, who ends last first; and the limit for penalties."""
+    """The hosts of a pass that no newcomer has chosen yet.
 
-    limit: float
-    hosts: list[_Host]
+    Args:
+        limit: For penalties.
+        hosts: Who ends last comes first.
 
-    def offers(self) -> list[int]:
-        """What hosts can give, most first."""
-        return sorted({host.offer for host in self.hosts}, reverse=True)
+    Attributes:
+        offers: What hosts can give, most first.
+    """
+
+    def __init__(self, limit: float, hosts: list[_Host]) -> None:
+        self.limit = limit
+        self.hosts = hosts
+        self._count()
+
+    def _count(self) -> None:
+        self.offers = sorted({host.offer for host in self.hosts}, reverse=True)
+        self._sizes = Counter(host.job.nodes for host in self.hosts)
+        self._pairs: dict[int, bool] = {}
+
+    def has_pair(self, nodes: int) -> bool:
+        """Whether there are one or two hosts with as many nodes."""
+        if (found := self._pairs.get(nodes)) is None:
+            sizes = self._sizes
+            found = nodes in sizes or any(
+                nodes - size in sizes and (2 * size != nodes or count > 1) for size, count in sizes.items()
+            )
+            self._pairs[nodes] = found
+        return found
+
+    def remove(self, job_ids: Container[int]) -> None:
+        """Take hosts out."""
+        self.hosts = [host for host in self.hosts if host.job.spec.job_id not in job_ids]
+        self._count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +129,8 @@ class Sharing:
                     continue
             reason = "backfilled: it delays nobody's reservation"
             if math.isfinite(start_s):
-                profile.take(start_s, start_s + spec.walltime_s, need)
-                spare = max(0, profile.room(start_s, start_s + spec.walltime_s))
-                plan.reservations.append(Reservation(spec.job_id, start_s, need, spare))
+                spare = profile.take(start_s, start_s + spec.walltime_s, need)
+                plan.reservations.append(Reservation(spec.job_id, start_s, need, max(0, spare)))
 
     def _hosts(self, plan: Plan, limit: float) -> list[_Host]:
         """The running jobs that could be mates now: on nodes of their own, which not too many share yet."""
@@ -137,11 +162,15 @@ class Sharing:
         all_cores, static_end_s = plan.view.cores_per_node, static_start_s + spec.walltime_s
         free_nodes = plan.usable if self.free_nodes else 0
         least, cores, mates = math.inf, 0, tuple[Mate, ...]()
-        for offer in market.offers():
+        if self.mates == 2 and free_nodes == 0 and not market.has_pair(need):
+            return False
+        for offer in market.offers:
             duration_s = spec.walltime_s * all_cores / offer
             if plan.now + duration_s >= static_end_s:
                 break  # with fewer cores it takes longer still
             candidates = self._candidates(plan, market, need, offer, duration_s)
+            if not candidates:
+                continue
             found = choose(candidates, need, at_most=self.mates, free_nodes=free_nodes)
             if found and (total := sum([mate.penalty for mate in found])) < least:
                 least, cores, mates = total, offer, found
@@ -160,9 +189,9 @@ class Sharing:
     def _delay(plan: Plan, profile: Profile, mates: set[int], cores: int, end_s: float, market: _Market) -> None:
         """Take the mates from the market; their nodes come free later."""
         for host in [host for host in market.hosts if host.job.spec.job_id in mates]:
-            market.hosts.remove(host)
             added_s = _added_s(host, cores, plan.view.cores_per_node, end_s - plan.now)
             profile.take(host.job.expected_end_s, host.job.expected_end_s + added_s, host.job.nodes)
+        market.remove(mates)
 
     def _candidates(self, plan: Plan, market: _Market, need: int, cores: int, duration_s: float) -> list[Mate]:
         """Those that could give so many cores for so long: the new job ends before they do, and they bear it."""
@@ -176,9 +205,10 @@ class Sharing:
             if host.offer < cores or job.nodes > need:
                 continue
             added_s = _added_s(host, cores, all_cores, duration_s)
-            cost = penalty(host.wait_s, host.increase_s + added_s, job.spec.walltime_s)
-            if cost < limit and end_s <= job.expected_end_s + added_s:
-                found.append(Mate(job.spec.job_id, job.nodes, cost))
+            if end_s <= job.expected_end_s + added_s:
+                cost = penalty(host.wait_s, host.increase_s + added_s, job.spec.walltime_s)
+                if cost < limit:
+                    found.append(Mate(job.spec.job_id, job.nodes, cost))
         if self.considered:
             found = sorted(found, key=lambda mate: (mate.penalty, mate.job_id))[: self.considered]
         return found

@@ -170,11 +170,7 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         BaseException: What ``main`` raised.
 
     Example:
-        >>> def main(greeting):
-        ...     with apgas.finish():
-        ...         for place in apgas.places():
-        ...             apgas.async_at(place, print, greeting, place)
-        >>> apgas.run(main, "hello")  # doctest: +SKIP
+        >>> apgas.run(print, "hello from place 0")  # doctest: +SKIP
     """
     if current.driver() is not None:
         raise UsageError("apgas.run can be called once per process")

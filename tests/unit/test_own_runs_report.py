@@ -128,7 +128,7 @@ def test_a_report_of_a_part_says_what_is_missing() -> None:
     outcome = conclude(plan, {RunKey("fcfs", 0, 42): alone(), SCALING: alone("backfilling")}, None, "")
     assert "1 of 3 runs are not there yet." in outcome.remarks
     assert {table.name for table in outcome.tables} == {
-        "means", "costs", "orders", "scaling", "fidelity", "emulation",
+        "means", "costs", "orders", "scaling", "fidelity", "fidelity-runs", "emulation",
     }  # fmt: skip
     assert set(outcome.figures) == {"means", "turnaround", "costs", "scaling", "fidelity"}
     assert any("5 of 5 means by policy and share are within 5 %" in remark for remark in outcome.remarks)

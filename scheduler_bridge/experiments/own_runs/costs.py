@@ -15,7 +15,7 @@ PAPER: Final[Mapping[str, tuple[float, float]]] = {"start": (4.27, 1.77), "grow"
 """The paper's seconds of runtime and balancer, not scaled. They are its data file's, for its text and figure have grow
 and shrink the other way round; the balancer's part of a start contains the connection to the scheduler."""
 HONEST: Final = ("resize, % of the mean runtime", "pass interval, % of the batch")
-"""How much of what is not scaled weighs, at the end of every table."""
+"""How much of what is not scaled weighs, in every table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,17 +75,16 @@ def published(reference: Reference | None, time: float) -> dict[tuple[str, int],
 
 def merit_table(records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]]) -> DataTable:
     """Means over the seeds with their quartiles, and the paper's means beside."""
-    columns = ["policy", "malleable %", "runs"]
+    columns = ["policy", "malleable %", "runs", *HONEST]
     for title in MEASURES.values():
         columns += [title, "quartiles", "paper, scaled"]
-    columns += HONEST
     rows = []
     for (policy, share), runs in cells(records).items():
-        row: list[Value] = [policy, share, len(runs)]
+        row: list[Value] = [policy, share, len(runs), *honest(_of(records, policy, share))]
         for name in MEASURES:
             values = [run[name] for run in runs]
             row += [statistics.fmean(values), quartiles(values), paper.get((policy, share), {}).get(name)]
-        rows.append((*row, *honest(_of(records, policy, share))))
+        rows.append(tuple(row))
     return DataTable("means", "Means of the batches", tuple(columns), tuple(rows))
 
 

@@ -84,6 +84,21 @@ def draw(shown: Shown) -> dict[str, Figure]:
     return found
 
 
+def runs_table(held: Sequence[Held]) -> DataTable:
+    """The same run by run."""
+    rows = []
+    for one in held:
+        found = errors([one]).values()
+        rows.append((one.key.spoken, *honest([one.record]), *(value for triple in found for value in triple)))
+    return DataTable(
+        "fidelity-runs", "The simulator held against each run", ("run", *HONEST, *_compared()), tuple(rows)
+    )
+
+
+def _compared() -> list[str]:
+    return [column for title in findings.MEASURES.values() for column in (title, "simulated", "error %")]
+
+
 def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
     """The error of the simulator against reality by policy and share, and a sentence on how many means it meets."""
     rows: list[tuple[Value, ...]] = []
@@ -91,13 +106,12 @@ def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
     for (policy, share, kind), those in grouped(held).items():
         found = errors(those)
         row: list[Value] = [policy + (", slower resizes" if kind == "injected" else ""), share, len(those)]
+        row += honest([one.record for one in those])
         for real, simulated, error in found.values():
             row += [real, simulated, error]
             every.append(abs(error))
-        rows.append((*row, *honest([one.record for one in those])))
-    columns = ["policy", "malleable %", "runs"]
-    for title in findings.MEASURES.values():
-        columns += [title, "simulated", "error %"]
+        rows.append(tuple(row))
+    columns = ("policy", "malleable %", "runs", *HONEST, *_compared())
     inside = sum(error <= LIMIT for error in every)
     sentence = (
         f"{inside} of {len(every)} means by policy and share are within {LIMIT:g} % of what was measured, "
@@ -106,4 +120,4 @@ def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
         else ""
     )
     title = "The simulator held against the runs"
-    return DataTable("fidelity", title, (*columns, *HONEST), tuple(rows)), sentence
+    return DataTable("fidelity", title, columns, tuple(rows)), sentence

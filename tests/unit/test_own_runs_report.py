@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,13 +68,13 @@ def test_no_fitted_cost_is_negative_or_falls(points: list[tuple[int, float]], ba
 def test_a_batch_is_simulated_as_it_was() -> None:
     key = RunKey("fcfs", 0, 42)
     costs = fidelity.fitted({key: alone()}, 0.08)
-    assert costs.launch_s == 0.25
+    assert costs.launches_s == (0.25, 0.25)
     assert costs.around == pytest.approx((1.0, 0.0))
     assert costs.runtime_s("UTS_18", 2) == pytest.approx(9.0)
     assert costs.runtime_s("UTS_18", 1) == pytest.approx(17.0)  # half the nodes, twice the time
     assert costs.runtime_s("BC_17", 1) == pytest.approx(120 * 0.08 + 1)  # never ran: as the rate has it
     (held,) = fidelity.hold({key: alone()}, costs)
-    assert dict(held.simulated) == pytest.approx(dict(held.real))
+    assert {name: held.mean(name) for name in held.real} == pytest.approx(dict(held.real))
     assert [error for *_, error in fidelity.errors([held]).values()] == pytest.approx([0.0] * 5)
 
 
@@ -83,10 +84,12 @@ def test_runtimes_spread_in_simulations_as_they_did() -> None:
     other.jobs[0].end_s = 6.25  # of the two on 4 nodes one took 6 s, the other 5
     costs = fidelity.fitted({key: alone(), key._replace(seed=43): other}, 0.08)
     assert 0 < costs.spread < 0.2
-    once, often = (fidelity.simulated(alone(), costs, replicas) for replicas in (1, 8))
-    assert often != once
-    assert often == fidelity.simulated(alone(), costs, 8)
-    assert often["makespan_s"] == pytest.approx(once["makespan_s"], rel=3 * costs.spread)
+    (held, _) = fidelity.hold({key: alone(), key._replace(seed=43): other}, costs)
+    assert len(set(held.replicas["makespan_s"])) == fidelity.REPLICAS
+    assert held.replicas == fidelity.simulated(alone(), costs)
+    assert held.mean("makespan_s") == pytest.approx(14.5, rel=costs.spread)
+    assert held.covers("makespan_s")
+    assert not replace(held, real={"makespan_s": 30.0}).covers("makespan_s")
 
 
 def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
@@ -100,8 +103,8 @@ def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
     costs = fidelity.fitted(records, 0.08)
     assert costs.resizes == Measured(1.0, 0.0, 0.0, 0.0)
     assert costs.ready_s == 0.5
-    held = {one.key: one.simulated for one in fidelity.hold(records, costs)}
-    assert held[plain]["runtime_s"] < held[slow]["runtime_s"]
+    held = {one.key: one.mean("runtime_s") for one in fidelity.hold(records, costs)}
+    assert held[plain] < held[slow]
     rows = findings.injected_table(records).rows
     assert [row[:3] for row in rows] == [(100, "as they are", 1), (100, "slower", 1)]
     assert rows[1][-2] == pytest.approx(4 * (rows[0][-2] or 0))

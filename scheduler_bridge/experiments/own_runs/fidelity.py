@@ -1,12 +1,14 @@
 """The simulator held against our own real runs: the same batches with the measured costs of start, grow and shrink.
 
 The model: a job on n nodes takes what such jobs took that were never resized, the median of all batches and of the
-strong scaling (between two sizes by a power law), and for its start and end a base and something for each node. Its
-start comes the median delay after the decision, its first order the median delay after its start. Resizes cost a base
-and something for each node; the places that stay go on computing. All costs are fitted to the very runs; what is
-simulated is when what happens. A batch is chaotic: a job that ends a little later lets another one start elsewhere. So
-each is simulated several times, once as fitted, else with runtimes that spread as much as the measured ones, and the
-means count.
+strong scaling (between two sizes by a power law), and for its start and end a base and something for each node. It
+takes its first order the median delay after its start. Resizes cost a base and something for each node; the places that
+stay go on computing. All costs are fitted to the very runs; what is simulated is when what happens.
+
+A batch is chaotic: a job that ends a little later lets another one start elsewhere. So each is simulated several times,
+with runtimes that spread as much as the measured ones, and the means count. From the decision to the start a job takes
+as long as one of the measured jobs, drawn at random: jobs that were started at once end at different times then, as in
+reality, and by their order EASY reserves nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from scheduler_bridge.sim.costs import Measured, fit, fitted_line
 
 LIMIT: Final = 5.0
 """The error of the means that we aim at, in percent."""
-REPLICAS: Final = 8
+REPLICAS: Final = 20
 """Simulations of each batch."""
 _NEVER_S: Final = 1e9
 """A simulated job that takes longer than the real one, which ended in time, is not killed for that."""
@@ -44,7 +46,7 @@ class Fitted:
     """What things took in the real runs. Times in seconds.
 
     Attributes:
-        launch_s: From the decision to a job's start.
+        launches_s: From the decision to a job's start, of every job.
         ready_s: From its start until it takes orders.
         around: Of a job's start and end, without its computation: a base, and for each node.
         resizes: What resizes cost.
@@ -52,7 +54,7 @@ class Fitted:
         spread: Standard deviation of the logarithm of a measured runtime over the fitted one.
     """
 
-    launch_s: float
+    launches_s: tuple[float, ...]
     ready_s: float
     around: tuple[float, float]
     resizes: Measured
@@ -63,6 +65,11 @@ class Fitted:
         """From the start to the end of a job that is not resized."""
         base_s, node_s = self.around
         return seconds_on(dict(self.computing[name]), nodes) + base_s + node_s * nodes
+
+    @property
+    def launch_s(self) -> float:
+        """From the decision to a job's start, the median."""
+        return statistics.median(self.launches_s) if self.launches_s else 0.0
 
     @property
     def spoken(self) -> str:
@@ -100,7 +107,7 @@ def fitted(records: Mapping[RunKey, RunRecord], time: float) -> Fitted:
     ]
     known = computed_s(every)
     costs = Fitted(
-        statistics.median(launches) if launches else 0.0,
+        tuple(launches),
         statistics.median(ready) if ready else 0.0,
         fitted_line(around),
         resizes(record for key, record in records.items() if key.kind != "injected"),
@@ -137,19 +144,18 @@ def _two(node_s: float, sizes: Mapping[int, float]) -> dict[int, float]:
     return {nodes: seconds, 2 * nodes: seconds / 2}
 
 
-def simulated(record: RunRecord, costs: Fitted, replicas: int = REPLICAS) -> dict[str, float]:
-    """Simulate the batch of a real run under its policy: the means of its figures of merit as in ``measures``.
+def simulated(record: RunRecord, costs: Fitted, replicas: int = REPLICAS) -> dict[str, list[float]]:
+    """Simulate the batch of a real run under its policy: its figures of merit as in ``measures``, of each replica.
 
     Raises:
         RuntimeError: A job does not complete.
     """
-    found = [_replica(record, costs, number) for number in range(replicas if costs.spread else 1)]
-    return {name: statistics.fmean(one[name] for one in found) for name in MEASURES}
+    found = [_replica(record, costs, random.Random(number)) for number in range(replicas)]
+    return {name: [one[name] for one in found] for name in MEASURES}
 
 
-def _replica(record: RunRecord, costs: Fitted, number: int) -> dict[str, float]:
-    rng = random.Random(number)
-    sims = [_sim_job(job, costs, math.exp(rng.gauss(0, costs.spread)) if number else 1.0) for job in record.jobs]
+def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, float]:
+    sims = [_sim_job(job, costs, rng) for job in record.jobs]
     settings = replace(settings_for(record.policy), walltime_grace_s=_NEVER_S)
     result = Engine(record.nodes, get(record.policy), settings).run(sims)
     spans, held = [], 0.0
@@ -169,8 +175,8 @@ def _replica(record: RunRecord, costs: Fitted, number: int) -> dict[str, float]:
     }
 
 
-def _sim_job(job: JobRecord, costs: Fitted, factor: float) -> SimJob:
-    name = configuration(job)
+def _sim_job(job: JobRecord, costs: Fitted, rng: random.Random) -> SimJob:
+    name, factor = configuration(job), math.exp(rng.gauss(0, costs.spread))
 
     def speed(nodes: int) -> float:
         return 1 / (factor * costs.runtime_s(name, nodes))
@@ -184,7 +190,7 @@ def _sim_job(job: JobRecord, costs: Fitted, factor: float) -> SimJob:
         spec,
         1 / speed(job.nodes),
         speedup=speed,
-        start_delay_s=costs.launch_s,
+        start_delay_s=rng.choice(costs.launches_s),
         ready_delay_s=costs.ready_s,
         cost=costs.resizes,
     )
@@ -192,12 +198,20 @@ def _sim_job(job: JobRecord, costs: Fitted, factor: float) -> SimJob:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A real run, and the same batch simulated: figures of merit by name."""
+    """A real run, and the same batch simulated: figures of merit by name, the simulated ones of each replica."""
 
     key: RunKey
     record: RunRecord
     real: Mapping[str, float]
-    simulated: Mapping[str, float]
+    replicas: Mapping[str, Sequence[float]]
+
+    def mean(self, name: str) -> float:
+        """The mean of the replicas."""
+        return statistics.fmean(self.replicas[name])
+
+    def covers(self, name: str) -> bool:
+        """Whether the real run could be one of the replicas: it lies between the least and the largest of them."""
+        return min(self.replicas[name]) <= self.real[name] <= max(self.replicas[name])
 
 
 def hold(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Held]:
@@ -224,6 +238,6 @@ def errors(those: Sequence[Held]) -> dict[str, tuple[float, float, float]]:
     found = {}
     for name in MEASURES:
         real = statistics.fmean(one.real[name] for one in those)
-        ours = statistics.fmean(one.simulated[name] for one in those)
+        ours = statistics.fmean(one.mean(name) for one in those)
         found[name] = (real, ours, 100 * (ours / real - 1) if real else 0.0)
     return found

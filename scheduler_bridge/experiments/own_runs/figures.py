@@ -170,7 +170,7 @@ def draw_fidelity(held: Sequence[Held], note: str) -> Figure:
     figure = _figure(11.0, 5.4, "Run by run: simulated over measured", note)
     policies = list(dict.fromkeys(one.key.policy for one in held))
     for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
-        ends = [value for one in held for value in (one.real[name], one.simulated[name])]
+        ends = [value for one in held for value in (one.real[name], one.mean(name))]
         low, high = 0.95 * min(ends), 1.05 * max(ends)
         axes.plot([low, high], [low, high], color="#333333", lw=1)
         axes.fill_between([low, high], [low * 0.95, high * 0.95], [low * 1.05, high * 1.05], color="#dddddd", lw=0)
@@ -178,7 +178,7 @@ def draw_fidelity(held: Sequence[Held], note: str) -> Figure:
             index = policies.index(one.key.policy)
             color = color_of(index)
             face = "none" if one.key.kind == "injected" else color
-            axes.plot(one.real[name], one.simulated[name], MARKERS[index % 8], mec=color, mfc=face, ms=6, alpha=0.85)
+            axes.plot(one.real[name], one.mean(name), MARKERS[index % 8], mec=color, mfc=face, ms=6, alpha=0.85)
         axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
         axes.set(xlabel=f"measured {MEASURES[name]}", ylabel=f"simulated {MEASURES[name]}")
         _plain(axes)

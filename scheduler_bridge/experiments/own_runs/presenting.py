@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scheduler_bridge.experiments.outcome import DataTable, Value
 from scheduler_bridge.experiments.own_runs import findings
 from scheduler_bridge.experiments.own_runs.costs import HONEST, costs, costs_table, honest
-from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, Held, errors, grouped
+from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, REPLICAS, Held, errors, grouped
 from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
 from scheduler_bridge.experiments.own_runs.scaling import computed_s, scaling_table
 from scheduler_bridge.record import RunRecord
@@ -84,14 +84,19 @@ def draw(shown: Shown) -> dict[str, Figure]:
     return found
 
 
+_WITHIN: Final = ("makespan within the simulated range", "turnaround within it")
+
+
 def runs_table(held: Sequence[Held]) -> DataTable:
     """The same run by run."""
     rows = []
     for one in held:
         found = errors([one]).values()
-        rows.append((one.key.spoken, *honest([one.record]), *(value for triple in found for value in triple)))
+        within = ["yes" if one.covers(name) else "no" for name in ("makespan_s", "turnaround_s")]
+        values = (value for triple in found for value in triple)
+        rows.append((one.key.spoken, *honest([one.record]), *within, *values))
     return DataTable(
-        "fidelity-runs", "The simulator held against each run", ("run", *HONEST, *_compared()), tuple(rows)
+        "fidelity-runs", "The simulator held against each run", ("run", *HONEST, *_WITHIN, *_compared()), tuple(rows)
     )
 
 
@@ -113,9 +118,11 @@ def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
         rows.append(tuple(row))
     columns = ("policy", "malleable %", "runs", *HONEST, *_compared())
     inside = sum(error <= LIMIT for error in every)
+    makespans, turnarounds = (sum(one.covers(name) for one in held) for name in ("makespan_s", "turnaround_s"))
     sentence = (
         f"{inside} of {len(every)} means by policy and share are within {LIMIT:g} % of what was measured, "
-        f"the farthest is off by {max(every):.1f} %."
+        f"the farthest is off by {max(every):.1f} %. Of {len(held)} single runs, {makespans} have a makespan and "
+        f"{turnarounds} a turnaround among those of {REPLICAS} simulations each."
         if every
         else ""
     )

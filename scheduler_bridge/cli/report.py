@@ -10,7 +10,8 @@ import typer
 
 from scheduler_bridge.cli.common import JsonOption, StateOption, print_json, print_rich, state_folder
 from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.live import ControlClient, ControlError, read_run
+from scheduler_bridge.cli.users import show_users
+from scheduler_bridge.live import ControlClient, ControlError, read_run, read_runs
 from scheduler_bridge.live.state import HISTORY
 from scheduler_bridge.live.store import DATABASE
 from scheduler_bridge.record import RunRecord, decode_record
@@ -27,6 +28,10 @@ def report(
     swf: Annotated[
         Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs as a workload for malleable simulate.")
     ] = None,
+    users: Annotated[
+        bool, typer.Option("--users", help="What each user's jobs used, over all runs; or in the one of --run.")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="With --users: print CSV.")] = False,
     run: Annotated[int | None, typer.Option("--run", min=1, help="A run as malleable history lists it.")] = None,
     state: StateOption = None,
     as_json: JsonOption = False,
@@ -36,6 +41,13 @@ def report(
     Example: malleable report --html run.html
     """
     folder = state_folder(state)
+    if csv and not users:
+        raise CliError("--csv without --users", "only what users used is told as CSV", "malleable report --users --csv")
+    if users:
+        if html or png or swf:
+            raise CliError("--users with a file to write", "pictures and workloads are of one run", "leave --users out")
+        show_users(read_runs(folder) if run is None else [read_run(folder, run)], as_csv=csv, as_json=as_json)
+        return
     record = read_run(folder, run) if run is not None else _record(folder)
     if html is not None:
         from scheduler_bridge.report.page import write_page

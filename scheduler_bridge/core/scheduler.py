@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -107,6 +107,17 @@ class SchedulerCore:
         core = cls((), policy)
         core._state, core._histories, core._now = saved
         return core
+
+    @property
+    def past_use(self) -> dict[str, list[float]]:
+        """Per user, the used parts of the walltimes of the last jobs, the latest last."""
+        return {user: list(used) for user, used in self._state.past_use.items()}
+
+    def learn(self, past_use: Mapping[str, Iterable[float]]) -> None:
+        """Begin with what is known of users from before; ``past_use`` of another core, as a rule."""
+        for user, used in past_use.items():
+            for part in used:
+                self._state.note_use(user, part)
 
     @property
     def held_nodes(self) -> int:

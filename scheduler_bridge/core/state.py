@@ -17,7 +17,7 @@ from scheduler_bridge.core.sharing import Sharing
 from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import JobSpec, Reservation
+from scheduler_bridge.model import Reservation
 from scheduler_bridge.model.allotment import NOTHING
 
 _HISTORY_JOBS: Final = 10
@@ -239,7 +239,7 @@ class SchedulerState:
         job.outcome, job.reason, job.ended_s = outcome, reason, now
         job.note = f"{outcome}: {reason}" if reason else outcome
         if outcome in ("completed", "timeout") and job.started_s is not None:
-            self._note_use(job.spec, now - job.started_s)
+            self.note_use(job.spec.user, min(1.0, (now - job.started_s) / job.spec.walltime_s))
         job.ready, job.order = False, None
         if self.sharing.stacks:
             on_sharing.left(self, job, job.allotment.ranks)
@@ -249,8 +249,8 @@ class SchedulerState:
         self.active.pop(job.spec.job_id, None)
         self.touch(job)
 
-    def _note_use(self, spec: JobSpec, runtime_s: float) -> None:
-        """Keep what the user's job used of its walltime. [D] Failed, cancelled and lost jobs say nothing about it."""
-        used = self.past_use.setdefault(spec.user, deque(maxlen=_HISTORY_JOBS))
-        used.append(min(1.0, runtime_s / spec.walltime_s))
-        self.accuracy[spec.user] = sum(used) / len(used)
+    def note_use(self, user: str, part: float) -> None:
+        """Keep what a user's job used of its walltime. [D] Failed, cancelled and lost jobs say nothing about it."""
+        used = self.past_use.setdefault(user, deque(maxlen=_HISTORY_JOBS))
+        used.append(part)
+        self.accuracy[user] = sum(used) / len(used)

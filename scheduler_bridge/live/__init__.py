@@ -23,12 +23,12 @@ A job's standard output and error are ``job-<id>.out`` and ``job-<id>.err`` in t
 ``mpiexec -launcher fork -hosts node1,node2 -n 2 COMMAND`` (``JobRequest.launch``: "auto", "mpiexec" or "direct"), so
 ``node1`` and so on need not exist: they are names that the places see (emulated nodes).
 
-``runs(folder)`` and ``read_run(folder, number)`` read the log of a state folder.
+``runs(folder)``, ``read_run(folder, number)`` and ``read_runs(folder)`` read the log of a state folder.
 
 A running daemon is also reached through ``state_dir`` by ``ControlClient`` and by the ``malleable`` command.
 """
 
-from scheduler_bridge.live.archive import Run, read_run, runs
+from scheduler_bridge.live.archive import Run, read_run, read_runs, runs
 from scheduler_bridge.live.client import ControlClient, ControlError
 from scheduler_bridge.live.config import DaemonConfig, DaemonError, Limits
 from scheduler_bridge.live.daemon import Daemon
@@ -53,5 +53,6 @@ __all__ = [
     "Standing",
     "SubmitError",
     "read_run",
+    "read_runs",
     "runs",
 ]

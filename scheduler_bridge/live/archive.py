@@ -54,6 +54,19 @@ def read_run(folder: Path, number: int | None = None) -> RunRecord:
         store.close()
 
 
+def read_runs(folder: Path) -> list[RunRecord]:
+    """Return the records of all runs, the first first.
+
+    Raises:
+        DaemonError: There is no log, or it cannot be read.
+    """
+    store = _open(folder)
+    try:
+        return [read_record(store, stored.number, stored.era) for stored in store.eras()]
+    finally:
+        store.close()
+
+
 def _open(folder: Path) -> Store:
     if not (folder / DATABASE).exists():
         raise DaemonError(

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
+import msgspec
+
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import events as ev
@@ -150,6 +152,8 @@ class Daemon:
         """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
         if driver.is_idle() and driver.is_written():
             try:
+                if (last := store.last_era()) is not None and (use := restored.ledger.core.past_use):
+                    store.rewrite_era(restored.number, msgspec.structs.replace(last.era, use_at_end=use))
                 store.end_era(restored.number, restored.ledger.next_job_id)
             except StoreError as error:
                 _logger.error("%s: %s", store.path, error.strerror)

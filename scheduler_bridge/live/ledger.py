@@ -60,6 +60,8 @@ class Ledger:
         policy = policies.get(era.policy, **era.parameters)
         settings = replace(settings_for(era.policy), cores_per_node=era.cores_per_node)
         self.core = core if core is not None else SchedulerCore(era.nodes, policy, settings, remember="all")
+        if core is None:
+            self.core.learn(era.past_use)
         self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at, cores_per_node=era.cores_per_node)
         self.jobs: dict[int, JobFacts] = {}
         self.next_job_id = era.first_job

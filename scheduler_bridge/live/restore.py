@@ -15,7 +15,7 @@ from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.entries import BadEntryError, decode
 from scheduler_bridge.live.ledger import VERSION, DivergedError, Ledger
-from scheduler_bridge.live.store import Era, Store, StoreError
+from scheduler_bridge.live.store import Era, Store, StoredEra, StoreError
 from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
     last = store.last_era()
     try:
         if last is None or last.ended:
-            return _begin(store, config, max(first_job, last.next_job if last is not None else 1))
+            return _begin(store, config, max(first_job, last.next_job if last is not None else 1), last)
         policies.get(config.policy, **config.parameters)
         store.check()
         return _go_on(store, last.number, last.era)
@@ -63,7 +63,7 @@ def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         raise DaemonError(f"cannot write {store.path}: {error.strerror}", "make room, or choose --state") from None
 
 
-def _begin(store: Store, config: DaemonConfig, first_job: int) -> Restored:
+def _begin(store: Store, config: DaemonConfig, first_job: int, last: StoredEra | None = None) -> Restored:
     origin_s = time.monotonic()
     era = Era(
         nodes=config.nodes,
@@ -75,6 +75,7 @@ def _begin(store: Store, config: DaemonConfig, first_job: int) -> Restored:
         wall_s=time.time(),
         boot=processes.boot(),
         monotonic_s=origin_s,
+        past_use=last.era.use_at_end if last is not None else {},
     )
     ledger = Ledger(era)
     return Restored(store.begin_era(era), ledger, store.last_seq() + 1, origin_s, None)

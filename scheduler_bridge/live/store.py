@@ -54,6 +54,8 @@ class Era(msgspec.Struct, frozen=True, kw_only=True):
         policy: The policy at the beginning.
         parameters: Its parameters.
         cores_per_node: Cores of each node.
+        past_use: Per user, the used parts of the walltimes of the last jobs of earlier eras.
+        use_at_end: The same at the end of this one, if it has ended in good order.
         first_job: Id of the era's first job.
         started_at: The beginning as an ISO date.
         wall_s: The beginning in seconds since 1970, for clocks of other boots of the machine.
@@ -70,6 +72,8 @@ class Era(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     monotonic_s: float
     cores_per_node: int = 1
+    past_use: dict[str, list[float]] = {}
+    use_at_end: dict[str, list[float]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,7 @@ class Store:
         return number
 
     def rewrite_era(self, number: int, era: Era) -> None:
-        """Replace what is said about an era: the machine has another boot, and so another monotonic clock.
+        """Replace what is said about an era: the machine has another boot, or the era is about to end.
 
         Raises:
             StoreError: It could not be replaced.

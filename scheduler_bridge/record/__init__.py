@@ -30,6 +30,7 @@ from scheduler_bridge.record.model import (
     encode_record,
 )
 from scheduler_bridge.record.recorder import Recorder
+from scheduler_bridge.record.users import UserUse, use_by_user
 
 __all__ = [
     "UTILIZATION_DENOMINATOR",
@@ -44,6 +45,7 @@ __all__ = [
     "ResizeRecord",
     "RunRecord",
     "Segment",
+    "UserUse",
     "busy_node_s",
     "busy_steps",
     "decode_record",
@@ -55,6 +57,7 @@ __all__ = [
     "nodes_over_time",
     "runtime_s",
     "turnaround_s",
+    "use_by_user",
     "utilization",
     "wait_s",
     "waiting_steps",

@@ -61,7 +61,10 @@ def draw_means(
         handles.append(Line2D([], [], color="#555555", marker="o", mfc="none", ls="", ms=8))
         labels.append("paper, scaled")
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
-    figure.suptitle(f"Means of the batches with quartiles\n{note}", fontsize=10)
+    figure.suptitle(
+        f"Means of the batches with quartiles (figs. 9 and 10 of the paper, and what makes fig. 11)\n{note}",
+        fontsize=10,
+    )
     return figure
 
 

@@ -40,7 +40,7 @@ def draw_scaling(
         time: Seconds here for a second of the paper.
         note: What is emulated.
     """
-    figure = _figure(11.0, 7.6, "Rigid jobs on more and more nodes", note)
+    figure = _figure(11.0, 7.6, "Rigid jobs on more and more nodes (fig. 6 of the paper)", note)
     programs = [program for program in _PROGRAMS if any(name.startswith(program) for name in ours)]
     grid = figure.subplots(-(-len(programs) // 2), min(2, len(programs)), squeeze=False)
     for axes, program in zip(grid.flat, programs, strict=False):
@@ -78,7 +78,7 @@ def draw_scaling(
 
 def draw_costs(costs: Sequence[Cost], note: str) -> Figure:
     """Figure 7: mean seconds of start, grow and shrink, runtime below and balancer above, the paper's hollow beside."""
-    figure = _figure(7.0, 4.2, "What starts and resizes take, not scaled", note)
+    figure = _figure(7.0, 4.2, "What starts and resizes take, not scaled (fig. 7 of the paper)", note)
     axes = figure.subplots()
     for place, (what, theirs) in enumerate(PAPER.items()):
         axes.bar(place + 0.2, theirs[0], 0.34, color="none", edgecolor=OKABE_ITO[4], lw=1.4)
@@ -114,7 +114,7 @@ def _titled(what: str, costs: Sequence[Cost]) -> str:
 
 def draw_orders(ours: Mapping[int, tuple[float, float]], paper: Mapping[int, tuple[float, float]], note: str) -> Figure:
     """Figure 8: grows and shrinks per malleable job under ``malleable``, by share; the paper's as hollow marks."""
-    figure = _figure(7.0, 4.2, "Orders per malleable job under malleable", note)
+    figure = _figure(7.0, 4.2, "Orders per malleable job under malleable (fig. 8 of the paper)", note)
     axes = figure.subplots()
     for index, (name, color) in enumerate((("grow", OKABE_ITO[2]), ("shrink", OKABE_ITO[5]))):
         at = 2.6 * (2 * index - 1)
@@ -137,7 +137,7 @@ def draw_turnaround(
     found = cells(records)
     policies = list(dict.fromkeys(policy for policy, _ in found))
     shares = sorted({share for _, share in found})
-    figure = _figure(11.0, 4.8, "Turnaround = wait + runtime", note)
+    figure = _figure(11.0, 4.8, "Turnaround = wait + runtime (fig. 11 of the paper)", note)
     axes = figure.subplots()
     width = 0.8 / len(policies)
     for index, policy in enumerate(policies):

@@ -14,6 +14,7 @@ from scheduler_bridge.backends.hosts import examine, launcher_of, read_hosts
 from scheduler_bridge.backends.slurm import ReadingError, Slurm, SlurmError
 from scheduler_bridge.cli.common import LauncherOption
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.live import open_files
 
 
 def register(app: typer.Typer) -> None:
@@ -43,12 +44,22 @@ def doctor(
             raise CliError(f"{failed} of {len(findings)} hosts cannot run jobs", "see the list above", code=1)
         return
     code = checks.main()
+    files = _open_files()
+    sys.stdout.write(f"\n{checks.as_text(checks.Check(*files))}\n")
+    code = code or int(not files[1])
     if shutil.which("scontrol") is not None:
         limits = _limits_of_slurm()
         sys.stdout.write(f"\n{checks.as_text(checks.Check(*limits))}\n")
         code = code or int(limits[1] is False)
     if code:
         raise CliError("not everything works here", "see the list above", code=1)
+
+
+def _open_files() -> tuple[str, bool, str, str, str]:
+    """Whether a scheduler may open as many files as its jobs' connections need."""
+    soft, hard = open_files.allowed()
+    came = f"{soft:.0f} may be open; malleable serve raises that to {hard:.0f}"
+    return ("open files", hard >= open_files.ENOUGH, "getrlimit", came, f"as root: ulimit -Hn {open_files.ENOUGH}")
 
 
 def _limits_of_slurm() -> tuple[str, bool, str, str, str]:

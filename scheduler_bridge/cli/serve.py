@@ -19,7 +19,7 @@ from scheduler_bridge.backends.slurm import allocated_nodes, inside, this_job
 from scheduler_bridge.cli.common import LauncherOption, StateOption, slurm_state_folder, state_folder
 from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.live import Daemon, DaemonConfig
+from scheduler_bridge.live import Daemon, DaemonConfig, open_files
 from scheduler_bridge.live.config import numbered_nodes
 from scheduler_bridge.live.v1 import AdminConfig, AdminServer
 
@@ -125,6 +125,10 @@ def serve(
         elif backend == "slurm":
             settings = stack.enter_context(inside(settings))
         lines = _v1(v1_admin, v1_scripts, file, config)
+        if (files := open_files.raise_limit()) < open_files.ENOUGH:
+            logging.getLogger(__name__).warning(
+                "only %.0f files may be open, so fewer jobs can connect: ulimit -Hn %d", files, open_files.ENOUGH
+            )
         asyncio.run(_serve(settings, page if web is not None or file.web else None, lines, place))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -335,3 +336,16 @@ def test_the_lines_of_v1_are_taken_if_asked(state: Path, malleable: Malleable, t
     finally:
         serving.kill()
     assert "give --v1-admin 8081 --v1-scripts DIR" in malleable("serve", "--nodes", "1", "--v1-admin", "0", code=2)
+
+
+def test_a_scheduler_may_open_as_many_files_as_the_system_allows(state: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        serving = Serving(state, "--nodes", "1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    try:
+        assert resource.prlimit(serving.process.pid, resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        serving.end()

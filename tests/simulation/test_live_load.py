@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -53,3 +58,29 @@ def test_percentiles_are_values_that_occurred() -> None:
     told = spread([index / 100 for index in range(200, 0, -1)])
     assert (told.count, told.p50_s, told.p99_s, told.max_s) == (200, 1.0, 1.98, 2.0)
     assert spread([]).count == 0
+
+
+@pytest.mark.parametrize("said", ["connecting", "messages a second"])
+def test_a_measurement_that_is_told_to_end_leaves_nothing(said: str, tmp_path: Path) -> None:
+    words = ["load", "--queued", "50", "--connected", "3", "--rate", "50", "--seconds", "600"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "scheduler_bridge.cli", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        assert process.stderr is not None
+        while said not in process.stderr.readline():
+            assert process.poll() is None
+        assert any(tmp_path.iterdir())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _read(path)]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -30,11 +32,24 @@ def measure(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
         DaemonError: The daemon cannot be started, or so many connections are not allowed.
         RuntimeError: It ended, or refused something that was right.
         TimeoutError: It did not get done with the beginning, or with the last jobs that came.
+        SystemExit: This process was told to end (TERM); nothing is left behind.
     """
     if not allow_files(plan.connected):
         raise DaemonError(f"{plan.connected} connections are more than a process may have", "raise it: ulimit -Hn")
+    try:
+        return asyncio.run(_until_told_to_end(plan, tell))
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
+
+
+async def _until_told_to_end(plan: Plan, tell: Callable[[str], None]) -> Report:
+    """Measure; a TERM ends that as an error would, so that the scheduler and its folder go, too."""
+    task = asyncio.current_task()
+    assert task is not None
+    with contextlib.suppress(ValueError, RuntimeError):  # Only the main thread hears signals.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     with tempfile.TemporaryDirectory(prefix="malleable-load-") as folder:
-        return asyncio.run(_measure(plan, Path(folder) / "state", tell))
+        return await _measure(plan, Path(folder) / "state", tell)
 
 
 async def _measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import time
+from array import array
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Timed:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self.seconds: list[float] = []
+        self.seconds = array("d")
 
     @property
     def name(self) -> str:
@@ -98,7 +99,7 @@ def run(case: Case) -> Figures:
     began = time.process_time()
     done = replay(workload, timed, options=ReplayOptions(settings=Settings(walltime="scaled")))
     cpu_s = time.process_time() - began
-    passes = sorted(timed.seconds)
+    passes = array("d", sorted(timed.seconds))
     return Figures(
         jobs=len(workload),
         nodes=workload.nodes,

@@ -270,6 +270,14 @@ class SchedulerCore:
         """The advance reservations that are not over, the next one first."""
         return snapshot.advance(self._state)
 
+    def forget(self) -> list[tuple[int, Outcome | None, float | None]]:
+        """Forget the jobs that have ended in the last batch, and say how and when (seconds) they did, by id."""
+        jobs = self._state.jobs
+        over = [job for job_id, job in self._state.touched.items() if jobs.get(job_id) is job and job.outcome]
+        for job in over:
+            del jobs[job.spec.job_id]
+        return [(job.spec.job_id, job.outcome, job.ended_s) for job in over]
+
     def snapshot(self) -> Snapshot:
         """A read-only picture of all jobs and nodes."""
         return snapshot.take(self._state, self._policy, self._now)

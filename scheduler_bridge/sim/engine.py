@@ -29,13 +29,13 @@ from scheduler_bridge.core.events import (
     JobStarted,
     JobSubmitted,
     MalleableReady,
+    Outcome,
     ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
     WakeUp,
     WorkersChanged,
 )
-from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.models import JobRecord, SimJob
 from scheduler_bridge.sim.running import Change, Run, Wish, without
@@ -69,6 +69,14 @@ def node_names(nodes: int) -> list[str]:
     return [f"n{index:04d}" for index in range(nodes)]
 
 
+def _check_ids(job_ids: Iterable[int]) -> None:
+    met: set[int] = set()
+    for job_id in job_ids:
+        if job_id in met:
+            raise ValueError(f"two jobs have the id {job_id}")
+        met.add(job_id)
+
+
 class Engine:
     """Simulates one cluster until nothing is left to happen.
 
@@ -83,6 +91,7 @@ class Engine:
         progress: Told now and then when it is and how many jobs are over.
         sharing: How fast jobs are that have not all cores of their nodes [2019 paper, section 3.4]: ``ideal``: as many
             cores as they use, compared with all of their nodes'; ``worst``: as on the node where they use fewest.
+        forgets: ``SimResult.core`` knows nothing of jobs that have ended, which saves memory.
 
     Raises:
         ValueError: ``tick_s`` is negative.
@@ -100,6 +109,7 @@ class Engine:
         tick_s: float = 0.0,
         progress: Progress | None = None,
         sharing: SharingModel = "ideal",
+        forgets: bool = False,
     ) -> None:
         if tick_s < 0:
             raise ValueError(f"tick_s is {tick_s}, must not be negative")
@@ -112,6 +122,7 @@ class Engine:
         self._check = check
         self._tick_s = tick_s
         self._sharing = sharing
+        self._forgets = forgets
         self._cores_per_node = (settings or Settings()).cores_per_node
         self._progress = progress
         self._over = 0
@@ -120,12 +131,12 @@ class Engine:
         self._now = 0.0
         self._batches = 0
         self._serial = 0
-        self._submissions: deque[JobSpec] = deque()
+        self._submissions: deque[SimJob] = deque()
         self._heap: list[tuple[float, int, Event | Change | Wish, Run | None, int]] = []
         self._at_once: list[
             tuple[Event | Change | Wish, Run, int]
         ] = []  # events of the present instant, for its next batch
-        self._sims: dict[int, SimJob] = {}
+        self._sims: dict[int, SimJob] = {}  # of the jobs that wait
         self._runs: dict[int, Run] = {}
         self._records: dict[int, JobRecord] = {}
 
@@ -137,21 +148,16 @@ class Engine:
         Raises:
             ValueError: Two jobs have the same id.
         """
-        for sim in jobs:
-            spec = sim.spec
-            if spec.job_id in self._sims:
-                raise ValueError(f"two jobs have the id {spec.job_id}")
-            self._sims[spec.job_id] = sim
-        specs = [sim.spec for sim in self._sims.values()]
-        self._submissions.extend(sorted(specs, key=lambda spec: (spec.submit_s, spec.job_id)))
-        self._records = {spec.job_id: JobRecord(spec) for spec in self._submissions}
-        self._prompt = not any(sim.start_delay_s for sim in self._sims.values())
+        self._submissions.extend(sorted(jobs, key=lambda sim: (sim.spec.submit_s, sim.spec.job_id)))
+        del jobs  # what a job is like is forgotten when it is over
+        _check_ids(sim.spec.job_id for sim in self._submissions)
+        self._prompt = not any(sim.start_delay_s for sim in self._submissions)
         self._core = self._make_core(prompt_starts=self._prompt)
         for time_s, event in disturbances:
             self._push(time_s, event)
         while self._at_once or self._heap or self._submissions or self._wake_s < math.inf:
             self._step()
-        self._conclude()
+        self._note_ends(self._core.endings())
         return SimResult(self._records, self._now, self._batches, self._core)
 
     def _push(self, time_s: float, event: Event | Change | Wish, run: Run | None = None) -> None:
@@ -177,6 +183,8 @@ class Engine:
             self._observer(self._now, events, effects)
         for effect in effects:
             self._do(effect)
+        if self._forgets:
+            self._note_ends(self._core.forget())
         if self._started:
             if self._observer is not None:
                 self._observer(self._now, self._started, ())
@@ -199,8 +207,8 @@ class Engine:
             return events
         heap, submissions = self._heap, self._submissions
         now = heap[0][0] if heap else math.inf
-        if submissions and submissions[0].submit_s < now:
-            now = submissions[0].submit_s
+        if submissions and submissions[0].spec.submit_s < now:
+            now = submissions[0].spec.submit_s
         if self._wake_s <= now:  # unless the jobs that it wanted to look at have ended since
             alarm_s = self._core.alarm_s
             self._wake_s = math.inf if alarm_s is None else alarm_s
@@ -209,8 +217,8 @@ class Engine:
                 return events
         if self._tick_s:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
-        while submissions and submissions[0].submit_s <= now:
-            events.append(JobSubmitted(submissions.popleft()))
+        while submissions and submissions[0].spec.submit_s <= now:
+            events.append(self._submit(submissions.popleft()))
         while heap and heap[0][0] <= now:
             self._now, _, event, run, version = heapq.heappop(heap)
             self._add(event, run, version, events)
@@ -219,6 +227,11 @@ class Engine:
             self._wake_s = math.inf
             events.append(WakeUp())
         return events
+
+    def _submit(self, sim: SimJob) -> Event:
+        spec = sim.spec
+        self._sims[spec.job_id], self._records[spec.job_id] = sim, JobRecord(spec)
+        return JobSubmitted(spec)
 
     def _add(self, event: Event | Change | Wish, run: Run | None, version: int, events: list[Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""
@@ -288,7 +301,7 @@ class Engine:
         """The job computes from now on."""
         record.start_s = self._now
         record.reserve(run.told_s, self._now, len(run.nodes))
-        record.sizes.append((self._now, len(run.nodes)))
+        record.sizes = [(self._now, len(run.nodes))]
         if run.cores:
             self._use(run, run.cores, record)
         else:
@@ -357,7 +370,7 @@ class Engine:
                 assert_never(effect)
 
     def _start(self, effect: StartJob) -> None:
-        sim = self._sims[effect.job_id]
+        sim = self._sims.pop(effect.job_id)
         run = self._runs[effect.job_id] = Run(sim, effect.nodes, sim.runtime_s, self._now, cores=effect.cores)
         starts_s = self._now + sim.start_delay_s
         if self._prompt and not effect.cores:
@@ -402,9 +415,9 @@ class Engine:
                 else:
                     self._go_on(run, after)
 
-    def _conclude(self) -> None:
-        """Copy how the core saw the ends into the records."""
-        for job_id, outcome, end_s in self._core.endings():
+    def _note_ends(self, endings: Iterable[tuple[int, Outcome | None, float | None]]) -> None:
+        """Copy how the core saw ends into the records."""
+        for job_id, outcome, end_s in endings:
             record = self._records[job_id]
             record.outcome = outcome
             if record.end_s is None:  # it was cancelled while it waited, or is not over

@@ -72,7 +72,6 @@ def replay(
     """
     options = options or ReplayOptions()
     size = nodes or workload.nodes
-    jobs = sim_jobs(workload, options.behaviour)
     engine = Engine(
         size,
         policy,
@@ -82,7 +81,9 @@ def replay(
         tick_s=options.tick_s,
         progress=progress,
         sharing=options.sharing,
+        forgets=not options.remember,
     )
+    jobs = iter(sim_jobs(workload, options.behaviour))  # who takes them may let go of them
     began = time.perf_counter()
     result = engine.run(jobs, disturbances)
     seconds = time.perf_counter() - began

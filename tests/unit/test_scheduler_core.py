@@ -55,6 +55,19 @@ def test_where_starts_are_prompt_a_job_runs_as_soon_as_it_is_told_to_and_nobody_
     assert [effect for effect in core.handle(WakeUp(), 102.0) if isinstance(effect, KillJob)]
 
 
+def test_a_core_that_is_told_to_forget_knows_nothing_of_ended_jobs_and_goes_on() -> None:
+    core = make("fcfs")
+    run_one(core, rigid(1, 4), ready=False)
+    core.handle_batch([JobSubmitted(rigid(2, 4)), JobEnded(1, "completed")], 10.0)
+    assert core.forget() == [(1, "completed", 10.0)]
+    assert core.forget() == []
+    assert [job_id for job_id, _, _ in core.endings()] == [2]
+    core.handle(JobStarted(2), 10.0)
+    core.handle_batch([JobSubmitted(rigid(1, 4)), JobEnded(2, "failed")], 20.0)
+    assert (core.forget(), state_of(core, 1)) == ([(2, "failed", 20.0)], JobState.STARTING)
+    core.check()
+
+
 def test_a_job_too_large_for_the_cluster_is_refused() -> None:
     core = make()
     assert core.handle(JobSubmitted(rigid(1, 5)), 0.0) == [Refuse(1, "job 1 needs 5 nodes, the cluster has 4")]

@@ -63,6 +63,7 @@ def steady() -> dict[str, object]:
 
 def elastic(orders: str, limit: str, workers: str) -> dict[str, object]:
     """Compute again and again until every order has been carried out, wherever its steps fall."""
+    glb.compute(Numbers([1], 100), Total)  # before the first one orders are refused
     apgas.schedule_orders(orders)
     outcomes: list[glb.Outcome[Total]] = []
     while len(apgas.resizes()) < orders.count(":") and len(outcomes) < 5000:
@@ -212,6 +213,7 @@ def called_back() -> dict[str, object]:
 
 def joined_cold() -> dict[str, object]:
     """A newcomer's warm-up leaves by SystemExit: the computation must not go on without it."""
+    glb.compute(Numbers([1], 100), Total)  # before the first one orders are refused
     apgas.schedule_orders("0.05:+1")
     text = ""
     try:

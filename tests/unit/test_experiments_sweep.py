@@ -61,6 +61,23 @@ def test_a_line_without_an_end_is_not_taken_for_one(tmp_path: Path) -> None:
     assert again.cells == CELLS[1:2]
 
 
+def test_a_line_that_was_cut_off_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    file = tmp_path / "cells.csv"
+    sweep(CELLS[:2], _Simulated(), COLUMNS, file=file)
+    file.write_text(file.read_text()[:-9])
+    again = _Simulated()
+
+    def interrupted(cell: Cell) -> Figures:
+        if cell == CELLS[2]:
+            raise KeyboardInterrupt
+        return again(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(CELLS, interrupted, COLUMNS, file=file)
+    sweep(CELLS, again, COLUMNS, file=file)
+    assert again.cells == CELLS[1:]
+
+
 def test_what_was_done_before_an_interruption_is_kept(tmp_path: Path) -> None:
     simulated = _Simulated()
 

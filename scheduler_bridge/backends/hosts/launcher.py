@@ -16,8 +16,18 @@ from scheduler_bridge.live import DaemonError
 
 _HOST: Final = "{host}"
 _COMMAND: Final = "{command}"
-_SSH: Final = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR")
-"""A question for a password would wait for ever."""
+_SSH: Final = tuple(
+    word
+    for option in (
+        "BatchMode=yes",
+        "ConnectTimeout=10",
+        "ServerAliveInterval=15",
+        "ServerAliveCountMax=4",
+        "LogLevel=ERROR",
+    )
+    for word in ("-o", option)
+)
+"""A question for a password would wait for ever, and so would ssh for a host that goes without a word."""
 _EXAMPLE: Final = "for example: --launcher 'docker exec {host} sh -c {command}'"
 
 

@@ -208,6 +208,7 @@ def test_the_sample_of_curie_is_cut_to_the_primary_partition(data_folder: Path) 
     assert max(job.nodes for job in workload.jobs) <= 5040
 
 
+@pytest.mark.timeout(300)  # ten seconds on an idle machine
 def test_the_experiment_at_small_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert malleable(["experiment", "sd-policy", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out

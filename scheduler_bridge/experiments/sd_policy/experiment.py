@@ -25,8 +25,8 @@ _TOLERANCE: Final = (
 )
 _WORKLOADS: Final = (
     "Workloads 1, 2 and 5 are drawn in the form of Cirne and Berman's model, 3 is a twin of RICC's numbers of jobs and "
-    "nodes: synthetic, with loads made so that static backfill has about the paper's makespan. So gains are of these "
-    "workloads, not of the authors'."
+    "nodes: synthetic, with loads made so that static backfill has about the paper's makespan and response time. So "
+    "gains are of these workloads, not of the authors'."
 )
 _MODEL: Final = (
     "Every job is malleable within its nodes; SharingFactor is 0.5, at most two mates. The policy always estimates by "

@@ -17,6 +17,7 @@ from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.client import bind_in
 from scheduler_bridge.live.config import Limits
+from scheduler_bridge.live.listener import Listener
 from scheduler_bridge.live.requests import (
     CONTROL_VERSION,
     REQUESTS,
@@ -104,36 +105,23 @@ class ControlServer:
     def __init__(self, target: Controlled, limits: Limits) -> None:
         self._target = target
         self._limits = limits
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._serve, _CONNECTIONS)
 
     async def start(self, folder: Path) -> None:
         """Listen in ``folder``."""
-        listener = socket.socket(socket.AF_UNIX)
+        bound = socket.socket(socket.AF_UNIX)
         try:
-            bind_in(folder, listener)
-            self._server = await asyncio.start_unix_server(self._accepted, sock=listener, limit=MAX_REQUEST_BYTES)
+            bind_in(folder, bound)
+            await self._listener.start_near(bound, MAX_REQUEST_BYTES)
         except BaseException:
-            listener.close()
+            bound.close()
             raise
 
     async def stop(self) -> None:
         """Close every connection and the listening socket."""
-        if self._server is not None:
-            self._server.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._server is not None:
-            await self._server.wait_closed()
+        await self._listener.stop()
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._tasks) >= _CONNECTIONS:
-            writer.close()
-            return
-        self._tasks.add(task)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if _user_of(writer) not in (os.getuid(), 0):  # The folder keeps others out; this holds if it is opened.
                 await _finish(reader, writer, Failure(reason="this scheduler belongs to another user"))
@@ -141,12 +129,6 @@ class ControlServer:
                 await self._converse(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             _logger.debug("a user's connection ended: %r", error)
-        except asyncio.CancelledError:
-            pass  # The server stops; the streams' own callback would report the cancellation as an error.
-        finally:
-            self._tasks.discard(task)
-            with contextlib.suppress(OSError):
-                writer.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.live.config import Limits
+from scheduler_bridge.live.listener import Listener
 from scheduler_bridge.live.session import Action, Attach, Close, Heard, JobLink, OpenOrder, Send, Session, Trespassed
 
 _logger = logging.getLogger(__name__)
@@ -31,32 +32,24 @@ class JobServer:
         self._limits = limits
         self._links: dict[int, JobLink] = {}
         self._attached: dict[int, _Connection] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._strangers = 0
-        self._server: asyncio.Server | None = None
+        self._listener = Listener(self._serve, limits.connections)
         self.endpoint = ""
 
     async def start(self, host: str, port: int = 0) -> None:
         """Listen on ``port`` of ``host`` (0: a free one); ``endpoint`` says where."""
         try:
-            self._server = await asyncio.start_server(self._accepted, host, port, limit=wire.MAX_LINE_BYTES)
+            port = await self._listener.start(host, port, wire.MAX_LINE_BYTES)
         except OSError as error:
             if port == 0:
                 raise
             _logger.error("port %d is taken, jobs that knew it do not come back: %s", port, error.strerror)
-            self._server = await asyncio.start_server(self._accepted, host, 0, limit=wire.MAX_LINE_BYTES)
-        port = self._server.sockets[0].getsockname()[1]
+            port = await self._listener.start(host, 0, wire.MAX_LINE_BYTES)
         self.endpoint = f"{host}:{port}"
 
     async def stop(self) -> None:
         """Close every connection and the listening socket."""
-        if self._server is not None:
-            self._server.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._server is not None:
-            await self._server.wait_closed()
+        await self._listener.stop()
 
     def admit(self, link: JobLink) -> None:
         """Let a job connect."""
@@ -114,26 +107,19 @@ class JobServer:
 
     # connections ----------------------------------------------------------------------------------------------------
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(writer, self._limits.drain_s)
         session = Session(self._links, self._limits, _now())
         try:
-            if len(self._tasks) > self._limits.connections or self._strangers >= self._limits.strangers:
-                # Without a word: a job takes a refusal for the last one, and it has only come with too many others.
-                _logger.warning("a connection is not taken: there are too many")
+            if self._strangers >= self._limits.strangers:
+                _logger.warning("a connection is not taken: there are too many strangers")  # without a word, as ever
                 return
             _keep_alive(writer)
             if await self._greet(session, reader, connection):
                 await self._converse(session, reader, connection)
         except (OSError, TimeoutError) as error:
             _logger.info("connection of job %s lost: %s", session.job_id, error)
-        except asyncio.CancelledError:
-            pass  # The server stops; the streams' own callback would report the cancellation as an error.
         finally:
-            self._tasks.discard(task)
             if session.job_id is not None and self._attached.get(session.job_id) is connection:
                 del self._attached[session.job_id]
             connection.close()

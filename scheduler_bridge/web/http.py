@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import h11
 
+from scheduler_bridge.live.listener import Listener
 from scheduler_bridge.web.config import WebConfig
 
 _logger = logging.getLogger(__name__)
@@ -67,8 +68,7 @@ class HttpServer:
     def __init__(self, config: WebConfig, handler: Handler) -> None:
         self._config = config
         self._handler = handler
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._serve, config.connections)
         self.port = config.port
 
     async def start(self) -> None:
@@ -77,37 +77,20 @@ class HttpServer:
         Raises:
             OSError: The address is not to be had.
         """
-        self._server = await asyncio.start_server(self._accepted, self._config.host, self._config.port)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        self.port = await self._listener.start(self._config.host, self._config.port)
 
     async def stop(self) -> None:
         """Close every connection and the listening socket. Idempotent."""
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await server.wait_closed()
+        await self._listener.stop()
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._tasks) >= self._config.connections:
-            writer.transport.abort()
-            return
-        self._tasks.add(task)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await _Connection(reader, writer, self._config, self._handler).serve()
         except (OSError, TimeoutError, h11.ProtocolError) as error:
             _logger.debug("a reader's connection ended: %r", error)
-        except asyncio.CancelledError:
-            pass  # The server stops; the streams' own callback would report the cancellation as an error.
         finally:
-            self._tasks.discard(task)
-            with contextlib.suppress(OSError):
-                writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+            if writer.transport.get_write_buffer_size():
+                writer.transport.abort()
 
 
 class _Connection:

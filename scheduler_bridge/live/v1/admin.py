@@ -7,7 +7,6 @@ from one folder only, which the operator names: whoever reaches this port may ru
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.live.listener import Listener
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 from scheduler_bridge.live.v1.scripts import ScriptError, read_script
 
@@ -69,8 +69,7 @@ class AdminServer:
     def __init__(self, daemon: Administered, config: AdminConfig) -> None:
         self._daemon = daemon
         self._config = config
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._serve, config.connections)
         self.port = config.port
 
     async def __aenter__(self) -> Self:
@@ -78,44 +77,26 @@ class AdminServer:
         if not config.scripts.is_dir():
             raise DaemonError(f"{config.scripts} is not a folder", "name the folder of the job scripts: --v1-scripts")
         try:
-            self._server = await asyncio.start_server(self._accepted, config.host, config.port, limit=config.line_bytes)
+            self.port = await self._listener.start(config.host, config.port, config.line_bytes)
         except OSError as error:
             raise DaemonError(
                 f"cannot take v1's lines on port {config.port} of {config.host}: {error.strerror or error}",
                 "choose another port with --v1-admin",
             ) from None
-        self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        await self._listener.stop()
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._tasks) >= self._config.connections:
-            writer.transport.abort()
-            return
-        self._tasks.add(task)
+    async def _serve(self, reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(self._config.line_s):
                 line = await reader.readuntil(b"\n")
             self._carry_out(line)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             _logger.warning("a v1 administrator said no line: %r", error)
-        except asyncio.CancelledError:
-            pass  # The server stops; the streams' own callback would report the cancellation as an error.
-        finally:
-            self._tasks.discard(task)
-            with contextlib.suppress(OSError):
-                writer.close()
 
     def _carry_out(self, line: bytes) -> None:
         try:

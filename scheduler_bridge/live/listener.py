@@ -1,0 +1,74 @@
+"""A listening socket and its connections, each served by a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Coroutine
+from typing import TypeAlias
+
+_logger = logging.getLogger(__name__)
+
+Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+
+
+class Listener:
+    """Accepts connections and ends them, all of them at the latest when it stops.
+
+    Args:
+        serve: Serves one connection, which is closed when this returns; handles the errors that it expects.
+        most: Connections at a time; further ones are closed at once.
+    """
+
+    def __init__(self, serve: Serve, most: int) -> None:
+        self._serve = serve
+        self._most = most
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str, port: int, limit: int = 64 * 1024) -> int:
+        """Listen on ``port`` of ``host`` (0: a free one), for lines of at most ``limit`` bytes.
+
+        Returns:
+            The port.
+
+        Raises:
+            OSError: The address is not to be had.
+        """
+        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def start_near(self, bound: socket.socket, limit: int) -> None:
+        """Listen on a Unix socket that is bound already."""
+        self._server = await asyncio.start_unix_server(self._accepted, sock=bound, limit=limit)
+
+    async def stop(self) -> None:
+        """Close every connection and the listening socket. Idempotent."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if server is not None:
+            await server.wait_closed()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._tasks) >= self._most:
+            # Without a word: a job takes a refusal for the last one, and it has only come with too many others.
+            _logger.warning("a connection is not taken: there are too many")
+            writer.transport.abort()
+            return
+        self._tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            pass  # The server stops; the streams' own callback would report the cancellation as an error.
+        finally:
+            self._tasks.discard(task)
+            with contextlib.suppress(OSError):
+                writer.close()

@@ -278,9 +278,9 @@ class SchedulerCore:
             del jobs[job.spec.job_id]
         return [(job.spec.job_id, job.outcome, job.ended_s) for job in over]
 
-    def snapshot(self) -> Snapshot:
-        """A read-only picture of all jobs and nodes."""
-        return snapshot.take(self._state, self._policy, self._now)
+    def snapshot(self, most_waiting: int | None = None) -> Snapshot:
+        """A read-only picture of all nodes and jobs; of those that wait, of so many, the first ones, or of all."""
+        return snapshot.take(self._state, self._policy, self._now, most_waiting)
 
     def explain(self, job_id: int) -> str:
         """Why the job waits, or what was last decided about it and why, or how it ended.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from scheduler_bridge.core import bookings, partitions
 from scheduler_bridge.core.events import Outcome
@@ -84,12 +85,15 @@ class Snapshot:
     advance: tuple[ReservationRow, ...] = ()
 
 
-def take(state: SchedulerState, policy: Policy, now: float) -> Snapshot:
-    """Take a picture of ``state``."""
+def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | None = None) -> Snapshot:
+    """Take a picture of ``state``, with so many of the waiting jobs, the first ones; None: all."""
+    near = None if most_waiting is None else set(islice(state.queue, most_waiting))
     why = partitions.explainer(state, policy, now)
     jobs = []
     for job in state.jobs.values():
         waits = job.state is JobState.QUEUED
+        if waits and near is not None and job.spec.job_id not in near:
+            continue
         reservation = state.reservation_of(job.spec.job_id) if waits else None
         reserved = reservation is not None and reservation.job_id == job.spec.job_id
         jobs.append(

@@ -31,7 +31,7 @@ from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
 from scheduler_bridge.live.requests import ReservationStatus, Snapshot
 from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.live.status import kept_nodes, snapshot
+from scheduler_bridge.live.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
 from scheduler_bridge.live.template import find_mpiexec
 from scheduler_bridge.live.timing import Timed, untimed
 from scheduler_bridge.model import wording
@@ -97,6 +97,7 @@ class Driver:
         self._closing = False
         self._broken = False
         self._change = asyncio.Event()
+        self._far = FarJobs()
         self.desk = Desk(ledger, self.handle, self.now_s, config.limits.open_jobs, config.user_jobs)
         self.health = Health(ledger, self.handle)
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
@@ -142,12 +143,21 @@ class Driver:
         began_s = perf_counter()
         now_s = self.now_s()
         ledger = self._ledger
-        picture = ledger.core.snapshot()
+        picture = ledger.core.snapshot(NEAR_JOBS)
+        far = self._far.of(ledger.core.waiting, ledger.jobs)
         busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
         utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
         kept = self.desk.why_kept()
         told = snapshot(
-            picture, now_s, utilization, self.dialogue.progress, ledger.jobs, kept, ledger.core.waiting, ledger.ailing
+            picture,
+            now_s,
+            utilization,
+            self.dialogue.progress,
+            ledger.jobs,
+            kept,
+            ledger.core.waiting,
+            ledger.ailing,
+            far,
         )
         self._timed("picture", perf_counter() - began_s)
         return told

@@ -60,6 +60,6 @@ def _inside(
     """The nodes of a reservation, from its start on."""
     if not kept.started:
         return Profile(max(now_s, kept.spec.start_s), sum(1 for node in kept.nodes if node in usable), ())
-    own = [rows[job_id] for job_id in kept.jobs]
+    own = [rows[job_id] for job_id in kept.jobs if job_id in rows]
     releases = [(max(now_s, row.expected_end_s), len(row.nodes)) for row in own if row.expected_end_s is not None]
     return Profile(now_s, sum(1 for node in kept.nodes if node in free), releases)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from itertools import islice
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,6 +15,8 @@ from scheduler_bridge.live.forecast import expected_starts
 from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.requests import JobStatus, NodeStatus, ReservationStatus, Snapshot
 
+NEAR_JOBS: Final = 1000
+"""Of so many waiting jobs it is said why they wait; to look at each of a long queue would keep all else waiting."""
 _STATES = {
     JobState.QUEUED: "waiting",
     JobState.CLAIMING: "starting",
@@ -35,6 +38,7 @@ def snapshot(
     kept: Mapping[int, str],
     waiting: Iterable[int],
     ailing: Mapping[str, str],
+    far: Mapping[int, JobStatus] | None = None,
 ) -> Snapshot:
     """Return the picture for users.
 
@@ -47,6 +51,7 @@ def snapshot(
         kept: Why jobs are kept back that the core does not see.
         waiting: The waiting jobs in the order in which they are considered.
         ailing: Nodes that do not answer, and what they failed with.
+        far: Waiting jobs that the picture lacks.
     """
     jobs = {row.spec.job_id: _job(row, progress.get(row.spec.job_id)) for row in picture.jobs}
     for job_id, start_s in expected_starts(picture, waiting, now_s).items():
@@ -54,6 +59,7 @@ def snapshot(
         # What the policy has promised counts, but it does not know of nodes that are lent until a reservation begins.
         if promised_s is None or (picture.advance and start_s < promised_s):
             jobs[job_id] = msgspec.structs.replace(jobs[job_id], expected_start_s=start_s)
+    jobs.update(far or {})
     jobs.update({job_id: _kept(facts[job_id], reason) for job_id, reason in kept.items()})
     for job_id, job in facts.items():
         if job.priority and job_id in jobs:
@@ -66,6 +72,21 @@ def snapshot(
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
         reservations=kept_nodes(picture.advance),
     )
+
+
+class FarJobs:
+    """What is told of the waiting jobs that many others wait before: always the same, so it is made once for each."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, JobStatus] = {}
+
+    def of(self, waiting: Iterable[int], facts: Mapping[int, JobFacts]) -> dict[int, JobStatus]:
+        """Return the jobs behind the first ``NEAR_JOBS`` that wait, by id."""
+        known, why = self._told, f"more than {NEAR_JOBS:,} jobs wait before it"
+        self._told = {
+            job_id: known.get(job_id) or _kept(facts[job_id], why) for job_id in islice(waiting, NEAR_JOBS, None)
+        }
+        return self._told
 
 
 def kept_nodes(rows: Iterable[ReservationRow]) -> tuple[ReservationStatus, ...]:

@@ -14,6 +14,10 @@ from scheduler_bridge.core.events import (
     WakeUp,
 )
 from scheduler_bridge.live.forecast import expected_starts
+from scheduler_bridge.live.gate import JobFacts
+from scheduler_bridge.live.ledger import spec_of
+from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.live.status import NEAR_JOBS, FarJobs, snapshot
 from scheduler_bridge.model import AdvanceReservation, JobSpec
 
 
@@ -27,6 +31,27 @@ def test_jobs_are_expected_when_those_before_them_have_taken_their_walltimes() -
     assert expected_starts(core.snapshot(), core.waiting, 120.0) == {5: 120.0, 2: 130.0, 3: 180.0, 4: 180.0}
     core.handle(NodeDrained("a"), 121.0)  # Neither of those that need all nodes may be expected any more.
     assert set(expected_starts(core.snapshot(), core.waiting, 121.0)) == {3, 4}
+
+
+def test_of_a_long_queue_only_the_first_jobs_are_looked_at() -> None:
+    core = SchedulerCore(("a",), policies.get("easy"))
+    facts = {}
+    for number in range(NEAR_JOBS + 5):
+        request = JobRequest(name=f"j{number}", command=("true",))
+        facts[number] = JobFacts(request, spec_of(number, request, 0.0))
+        core.handle(JobSubmitted(facts[number].spec), 0.0)
+    far = FarJobs()
+    told = far.of(core.waiting, facts)
+    assert list(told) == [NEAR_JOBS + number for number in range(1, 5)], "job 0 runs"
+    shown = snapshot(core.snapshot(NEAR_JOBS), 1.0, 0.0, {}, facts, {}, core.waiting, {}, told)
+    assert [job.job for job in shown.jobs] == list(facts)
+    assert [job.state for job in shown.jobs] == ["starting"] + ["waiting"] * (NEAR_JOBS + 4)
+    assert shown.jobs[-1].reason == "more than 1,000 jobs wait before it"
+    assert "reserved for job 1" in shown.jobs[NEAR_JOBS].reason
+    core.handle(JobEnded(0, "completed"), 2.0)
+    again = far.of(core.waiting, facts)
+    assert list(again) == list(told)[1:]
+    assert all(again[job_id] is told[job_id] for job_id in again), "they are not made again"
 
 
 def test_reserved_nodes_are_expected_for_the_jobs_of_the_reservation_only() -> None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 
-class StartJob(msgspec.Struct, frozen=True, tag=True):
+class StartJob(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Start the job on ``nodes``, place 0 on the first; answered by ``JobStarted`` or ``JobEnded``.
 
     Attributes:
@@ -21,7 +21,7 @@ class StartJob(msgspec.Struct, frozen=True, tag=True):
     cores: tuple[int, ...] = ()
 
 
-class SendOrder(msgspec.Struct, frozen=True, tag=True):
+class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Tell the job to resize, or to use other numbers of cores; answered by completed, failed, or deferred and one.
 
     Attributes:
@@ -49,7 +49,7 @@ class KillJob(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-class WakeAt(msgspec.Struct, frozen=True, tag=True):
+class WakeAt(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Report ``WakeUp`` at ``time_s`` of the scheduler's clock. A later one does not replace an earlier one."""
 
     time_s: float

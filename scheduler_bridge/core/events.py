@@ -11,19 +11,19 @@ from scheduler_bridge.model import AdvanceReservation, JobSpec
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled", "timeout", "lost"]
 
 
-class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
+class JobSubmitted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A user submitted a job."""
 
     job: JobSpec
 
 
-class JobStarted(msgspec.Struct, frozen=True, tag=True):
+class JobStarted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The processes of a job run; its walltime begins."""
 
     job_id: int
 
 
-class JobEnded(msgspec.Struct, frozen=True, tag=True):
+class JobEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Nothing of the job is left; its nodes are free. ``outcome`` is what the processes' end looked like."""
 
     job_id: int
@@ -31,7 +31,7 @@ class JobEnded(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
-class MalleableReady(msgspec.Struct, frozen=True, tag=True):
+class MalleableReady(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The job registered a malleable handler: it takes orders from now on."""
 
     job_id: int
@@ -43,7 +43,7 @@ class MalleableEnded(msgspec.Struct, frozen=True, tag=True):
     job_id: int
 
 
-class GrowCompleted(msgspec.Struct, frozen=True, tag=True):
+class GrowCompleted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The job runs on ``nodes`` as well. Ordered nodes that are not among them go back to the scheduler."""
 
     job_id: int
@@ -51,7 +51,7 @@ class GrowCompleted(msgspec.Struct, frozen=True, tag=True):
     nodes: tuple[str, ...]
 
 
-class ShrinkCompleted(msgspec.Struct, frozen=True, tag=True):
+class ShrinkCompleted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The job released ``nodes``, which it chose itself; nothing of it is left there."""
 
     job_id: int
@@ -148,7 +148,7 @@ class CancelJob(msgspec.Struct, frozen=True, tag=True):
     reason: str = "cancelled while it waited"
 
 
-class WakeUp(msgspec.Struct, frozen=True, tag=True):
+class WakeUp(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A time named by ``WakeAt`` has come. More of them than asked for do no harm."""
 
 

@@ -21,15 +21,16 @@ def check_touched(state: SchedulerState) -> None:
     Raises:
         InvariantError: Something does not hold.
     """
-    stacks = state.sharing.stacks
+    shared = bool(state.sharing.stacks)
     for job in state.touched.values():
         _check_job(state, job)
         size = job.allotment.size
-        state.counted += size - job.counted
-        job.counted = size
-        if stacks and (found := _share_contradiction(state, job)):
+        if size != job.counted:
+            state.counted += size - job.counted
+            job.counted = size
+        if shared and (found := _share_contradiction(state, job)):
             raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
-    if state.counted != state.pool.held + state.pool.extra:
+    if state.counted != state.pool.assigned:
         raise InvariantError(
             f"jobs hold {state.counted} nodes, the pool says {state.pool.held} and {state.pool.extra} again"
         )

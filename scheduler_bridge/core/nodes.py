@@ -84,6 +84,11 @@ class NodePool:
         return self._held_count
 
     @property
+    def assigned(self) -> int:
+        """The sum of the sizes of the jobs."""
+        return self._held_count + self._extra
+
+    @property
     def extra(self) -> int:
         """By how much the sizes of the jobs exceed the number of nodes that they hold, since they share some."""
         return self._extra

@@ -217,7 +217,7 @@ class SchedulerCore:
 
     def _apply(self, event: Event, now: float) -> list[Effect]:
         match event:
-            case JobSubmitted() | JobStarted() | JobEnded() | MalleableReady() | MalleableEnded():
+            case JobSubmitted() | JobEnded() | JobStarted() | MalleableReady() | MalleableEnded():
                 return on_jobs.apply(self._state, event, now)
             case JobWithdrawn() | JobMoved() | CancelJob():
                 return on_jobs.apply(self._state, event, now)

@@ -125,21 +125,21 @@ class IndexedLine:
 
     def next_fitting(self, least: int, most: int, spare: int, now: float, by_s: float) -> JobSpec | None:
         """The next job that needs ``least`` to ``most`` nodes, and at most ``spare`` of them unless it ends in time."""
-        blocks = self._blocks
-        while self._block < len(blocks):
-            block = blocks[self._block]
+        blocks, start = self._blocks, self._index
+        for position in range(self._block, len(blocks)):
+            block = blocks[position]
             if (
                 block.least_need <= most
                 and block.most_need >= least
                 and (block.least_need <= spare or now + block.least_walltime_s <= by_s)
             ):
                 needs, walltimes_s = block.needs, block.walltimes_s
-                for index in range(self._index, len(needs)):
+                for index in range(start, len(needs)):
                     need = needs[index]
                     if least <= need <= most and (need <= spare or now + walltimes_s[index] <= by_s):
-                        self._index = index + 1
+                        self._block, self._index = position, index + 1
                         self.need = need
                         return block.specs[index]
-            self._block += 1
-            self._index = 0
+            start = 0
+        self._block, self._index = len(blocks), 0
         return None

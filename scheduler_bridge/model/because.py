@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 
-class Because(msgspec.Struct, frozen=True):
+class Because(msgspec.Struct, frozen=True, gc=False):
     """A sentence with gaps, and what fills them; ``str`` puts them together.
 
     Attributes:

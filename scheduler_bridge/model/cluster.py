@@ -13,7 +13,7 @@ from scheduler_bridge.model.line import Line, Need, PlainLine
 from scheduler_bridge.model.reservation import Reservation
 
 
-class RunningJob(msgspec.Struct, frozen=True):
+class RunningJob(msgspec.Struct, frozen=True, gc=False):
     """A job that holds nodes.
 
     Attributes:

@@ -9,7 +9,7 @@ import msgspec
 from scheduler_bridge.model import wording
 
 
-class Reservation(msgspec.Struct, frozen=True):
+class Reservation(msgspec.Struct, frozen=True, gc=False):
     """When a waiting job can start at the latest, if every walltime holds.
 
     Attributes:

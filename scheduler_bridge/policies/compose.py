@@ -61,8 +61,10 @@ class ComposedPolicy:
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         """One pass: order the queue, start what may start, then move nodes between running jobs."""
-        plan = Plan(view, now)
         queue = self.order(view, now)
+        if not queue and self.redistribution is None:
+            return []
+        plan = Plan(view, now)
         self.backfill.start(plan, queue, self.size)
         if self.redistribution is not None:
             self.redistribution.resize(plan, plan.waiting(queue), self.size)

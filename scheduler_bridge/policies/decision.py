@@ -9,7 +9,7 @@ import msgspec
 from scheduler_bridge.model import Reason, Reservation
 
 
-class Start(msgspec.Struct, frozen=True):
+class Start(msgspec.Struct, frozen=True, gc=False):
     """Start a waiting job on ``nodes`` nodes."""
 
     job_id: int
@@ -53,7 +53,7 @@ class Share(msgspec.Struct, frozen=True):
     reason: Reason
 
 
-class Reserve(msgspec.Struct, frozen=True):
+class Reserve(msgspec.Struct, frozen=True, gc=False):
     """Nobody may start in a way that delays this reservation; it holds until the next pass."""
 
     reservation: Reservation

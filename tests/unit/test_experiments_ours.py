@@ -17,7 +17,7 @@ from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOU
 from scheduler_bridge.experiments.ours.experiment import run
 from scheduler_bridge.experiments.ours.results import Results, estimate
 from scheduler_bridge.experiments.ours.tables import against, best, which
-from scheduler_bridge.experiments.ours.traces import Size, Trace
+from scheduler_bridge.experiments.ours.traces import Trace
 from scheduler_bridge.experiments.outcome import write_outcome
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload
@@ -139,11 +139,13 @@ def test_a_policy_that_is_better_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert outcome.verdict.startswith("Over all workloads, avg is better than best-use")
     assert "avg on here at 50 % is" in outcome.verdict
     assert not outcome.passed
-    assert next(row for row in against(results).rows if row[0] == "avg")[6] == "better"
+    found = {row[0]: row for row in against(results, tuned={"here"}).rows}
+    assert (found["avg"][1], found["avg"][6], found["avg"][8]) == ("1.11 (1.11 to 1.11)", "-", "better")
+    assert found["min"][6:9] == ("-", "-", "alike")
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(traces.SIZES, "small", Size(dict.fromkeys(traces.SIZES["small"].jobs, 20)))
+    monkeypatch.setitem(traces.SIZES, "small", dict.fromkeys(traces.SIZES["small"], 20))
     assert malleable(["experiment", "ours", "--places", "1", "--out", str(tmp_path)]) == 0
     assert "Over all workloads" in capsys.readouterr().out
     assert (tmp_path / "ablation.png").exists()

@@ -83,13 +83,14 @@ def _outcome(results: Results, found: Sequence[Trace], scale: Scale) -> Outcome:
         "trade": draw_trade(results),
         "ablation": draw_ablation(results),
     }
+    tuned = {trace.name for trace in found if trace.tuned}
     over_all = [name for name in OTHERS if results.standing(results.workloads, name, OWN) == "better"]
     return Outcome(
         NAME,
         "All policies on all workloads, and one of our own",
         _verdict(results, over_all),
         _remarks(found, scale),
-        (which(results, labels), against(results), ablation(results), means(results, labels)),
+        (which(results, labels), against(results, tuned), ablation(results), means(results, labels)),
         figures,
         passed=not over_all,
     )

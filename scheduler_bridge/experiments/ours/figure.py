@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _BASE: Final = "easy"
 _RANGE: Final = (0.2, 2.0)
 _DARK: Final = 0.62
+_LINE: Final = 0.042
+"""Of a name, as a part of the height."""
 
 
 def draw_map(results: Results, labels: Mapping[str, str], column: str, title: str) -> Figure:
@@ -61,24 +63,44 @@ def _frame(x: float, y: float) -> Patch:
 
 def draw_trade(results: Results) -> Figure:
     """Wait against turnaround over all workloads, by EASY's; the lower left is best."""
-    figure = Figure(figsize=(7.6, 5.2), dpi=120, facecolor="white", layout="constrained")
+    figure = Figure(figsize=(8.6, 5.4), dpi=120, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle("All workloads: geometric means, by those under EASY", fontweight="bold")
     axes = figure.subplots()
+    places: list[tuple[float, float, str]] = []
     for name in EVERY:
-        found = [results.ratio(results.workloads, name, _BASE, f"all_{what}") for what in ("wait_s", "turnaround_s")]
-        wait, turnaround = found
+        wait = results.ratio(results.workloads, name, _BASE, "all_wait_s")
+        turnaround = results.ratio(results.workloads, name, _BASE, "all_turnaround_s")
         if wait is None or turnaround is None:
             continue
         color = OKABE_ITO[5] if name == OWN else OKABE_ITO[4]
         axes.errorbar(
             wait.value, turnaround.value, xerr=_arms(wait), yerr=_arms(turnaround), fmt="o", color=color, lw=0.9, ms=5
         )
-        weight = "bold" if name == OWN else "normal"
-        axes.annotate(name, (wait.value, turnaround.value), (6, 5), textcoords="offset points", fontweight=weight)
-    axes.set(xscale="log", xlabel="wait + 1 min, by EASY's", ylabel="turnaround, by EASY's")
+        places.append((turnaround.value, wait.value, name))
+    axes.set(xlabel="wait + 1 min, by EASY's", ylabel="turnaround, by EASY's")
+    axes.margins(x=0.14, y=0.06)
+    _name(axes, sorted(places))
     _plain(axes)
     return figure
+
+
+def _name(axes: Axes, places: Sequence[tuple[float, float, str]]) -> None:
+    """Write names beside points, from the lowest up, none over another."""
+    left, right = axes.get_xlim()
+    low, high = axes.get_ylim()
+    above = low
+    for y, x, name in places:
+        above = max(y, above + _LINE * (high - low))
+        axes.annotate(
+            name,
+            (x, y),
+            (x + 0.03 * (right - left), above),
+            va="center",
+            fontsize=9,
+            fontweight="bold" if name == OWN else "normal",
+            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "#777777"},
+        )
 
 
 def draw_ablation(results: Results) -> Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, without
@@ -67,18 +67,21 @@ def shown(estimate: Estimate | None, digits: int | None = None) -> str:
     return f"{text} ({estimate.low:,.{digits}f} to {estimate.high:,.{digits}f})"
 
 
-def against(results: Results) -> DataTable:
-    """The own policy against every other one, over all workloads."""
+def against(results: Results, tuned: Container[str]) -> DataTable:
+    """The own policy against every other one, over all workloads, and over those whose traces are not ``tuned`` on."""
+    unseen = [workload for workload in results.workloads if workload[0] not in tuned]
     rows: list[tuple[Value, ...]] = []
     for name in OTHERS:
         ratios = [shown(results.ratio(results.workloads, OWN, name, column), 2) for column in _RATIOS]
+        ratios += [shown(results.ratio(unseen, OWN, name, column), 2) for column in _RATIOS[:2]]
         words = [results.standing([workload], name, OWN) for workload in results.workloads]
         counts = [words.count(word) for word in ("better", "mixed", "alike", "worse")]
         rows.append((name, *ratios, results.standing(results.workloads, name, OWN), *counts))
-    columns = ("other policy", *(f"{LOWER[column].removesuffix(', s')} x" for column in _RATIOS))
+    columns = [f"{LOWER[column].removesuffix(', s')} x" for column in _RATIOS]
+    columns += ["turnaround x, not tuned on", "wait x, not tuned on"]
     counted = ("it is, over all", "better on", "mixed on", "alike on", "worse on")
     title = f"{OWN} by the others: geometric mean of ratios over workloads; and how often the other is better on both"
-    return DataTable("against", title, (*columns, *counted), tuple(rows))
+    return DataTable("against", title, ("other policy", *columns, *counted), tuple(rows))
 
 
 def ablation(results: Results) -> DataTable:

@@ -49,28 +49,29 @@ class Trace:
         return self.warmup * (workload.jobs[-1].submit_s - workload.jobs[0].submit_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How large the drawn workloads are: jobs by name; None: as many as the machine's printed number."""
-
-    jobs: dict[str, int | None]
-
-
-SIZES: Final[dict[Scale, Size]] = {
-    "small": Size({"haswell": 500, "knl": 500, "eagle": 500, "ricc": 500, "kit": 300, "lublin": 300, "cirne": 200}),
-    "full": Size(
-        {"haswell": None, "knl": 8000, "eagle": 20_000, "ricc": 5000, "kit": 5000, "lublin": 3000, "cirne": 2000}
-    ),
+SIZES: Final[dict[Scale, dict[str, int]]] = {
+    "small": {"haswell": 400, "knl": 400, "eagle": 400, "ricc": 300, "kit": 250, "lublin": 250, "cirne": 200},
+    "full": {"haswell": 3000, "knl": 3000, "eagle": 3000, "ricc": 1500, "kit": 1000, "lublin": 1500, "cirne": 1000},
 }
+"""How many jobs are drawn."""
+_CROWDED: Final = 0.4
+"""Submissions of Haswell's and KNL's first days come so much faster, or their machines would not be full before the
+end."""
 
 
 def traces(scale: Scale, data: Path | None) -> list[Trace]:
     """The workloads; Theta only where the data are."""
     found = [_real(trace) for trace in papers.traces(scale, data) if trace.paper == "theta"]
-    jobs = SIZES[scale].jobs
-    for name, what in (("haswell", "Haswell"), ("knl", "KNL"), ("eagle", "Eagle"), ("ricc", "RICC")):
-        label = f"{what} twin (synthetic)"
-        found.append(Trace(f"{name}-twin", label, partial(_twin, name, jobs[name]), tuned=name == "haswell"))
+    jobs = SIZES[scale]
+    for name, what, arrivals in (
+        ("haswell", "Haswell", _CROWDED),
+        ("knl", "KNL", _CROWDED),
+        ("eagle", "Eagle", 1.0),
+        ("ricc", "RICC", 1.0),
+    ):
+        label = f"{what} twin{', crowded' if arrivals < 1 else ''} (synthetic)"
+        make = partial(_twin, name, jobs[name], arrivals=arrivals)
+        found.append(Trace(f"{name}-twin", label, make, tuned=name == "haswell"))
     kit = partial(_twin, "kit", jobs["kit"], arrivals=0.75, rule=_MEBF_RULE)
     found.append(Trace("kit-twin", "KIT twin, intensive, resizes cost (synthetic)", kit, "mebf:10", tuned=True))
     label = "Lublin-Feitelson, 100 nodes, load 0.9 (synthetic)"
@@ -90,22 +91,20 @@ def _converted(make: Callable[[], Workload], seed: int, share: int, rule: Rule =
 
 
 @lru_cache(maxsize=2)
-def _drawn_twin(name: str, jobs: int | None, arrivals: float, seed: int) -> Workload:
+def _drawn_twin(name: str, jobs: int, arrivals: float, seed: int) -> Workload:
     return twin(PORTRAITS[name], seed=seed, jobs=jobs, arrival_factor=arrivals)
 
 
-def _twin(
-    name: str, jobs: int | None, seed: int, share: int, *, arrivals: float = 1.0, rule: Rule = amdahl_rule
-) -> Workload:
+def _twin(name: str, jobs: int, seed: int, share: int, *, arrivals: float, rule: Rule = amdahl_rule) -> Workload:
     return _converted(partial(_drawn_twin, name, jobs, arrivals, seed), seed, share, rule)
 
 
-def _lublin(jobs: int | None, seed: int, share: int) -> Workload:
-    return _converted(partial(lublin, jobs or 3000, 100, seed=seed, load=0.9), seed, share)
+def _lublin(jobs: int, seed: int, share: int) -> Workload:
+    return _converted(partial(lublin, jobs, 100, seed=seed, load=0.9), seed, share)
 
 
-def _cirne(jobs: int | None, seed: int, share: int) -> Workload:
-    return _converted(partial(cirne, jobs or 2000, 256, seed=seed, load=1.5), seed, share, _MEBF_RULE)
+def _cirne(jobs: int, seed: int, share: int) -> Workload:
+    return _converted(partial(cirne, jobs, 256, seed=seed, load=1.5), seed, share, _MEBF_RULE)
 
 
 def _batch(seed: int, share: int) -> Workload:

@@ -1,11 +1,12 @@
 """A small sweep on places: `sweeping.py FILE ORDERS`; prints what became of the orders, and how many places there were.
 
-Its last simulation takes until the orders have been carried out.
+Its last simulation takes until the orders have been carried out; without orders, until it is killed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -61,10 +62,11 @@ def main(file: str, orders: str) -> None:
     def tell(standing: Standing) -> None:
         if standing.cell is None:
             return
-        if not counts:
+        if not counts and orders:
             apgas.schedule_orders(orders)
         counts.add(standing.places)
 
+    print(f"pid {os.getpid()}", flush=True)
     glb.set_user_handler(Counting(orders.count(":")))
     sweep(CELLS, last_waits, COLUMNS, file=Path(file), told=tell)
     apgas.disable_malleable_handler()

@@ -234,11 +234,13 @@ class Recorder:
         if place is not None and advance[place].to_s > at_s:
             advance[place] = msgspec.structs.replace(advance[place], nodes=nodes)
             return
-        asked = self._asked[name]
+        if (asked := self._asked.get(name)) is None:
+            return  # It was cancelled at the instant at which it was made.
         self._kept[name] = len(advance)
         advance.append(Advance(name, asked.start_s - self._origin_s, asked.end_s - self._origin_s, nodes))
 
     def _cancelled(self, name: str, at_s: float) -> None:
+        self._asked.pop(name, None)
         if (place := self._kept.get(name)) is not None and at_s < self._record.advance[place].to_s:
             before = self._record.advance[place]
             self._record.advance[place] = msgspec.structs.replace(before, to_s=max(at_s, before.from_s))

@@ -49,7 +49,7 @@ class Keeping:
             elif isinstance(event, ReservationCancelled):
                 self._forget(event.name)
         for effect in effects:
-            if isinstance(effect, KeepNodes):
+            if isinstance(effect, KeepNodes) and effect.name in self._asked:  # else it was cancelled at once
                 self._kept[effect.name] = frozenset(effect.nodes)
         for name in [name for name, asked in self._asked.items() if asked.end_s <= now or name not in self._kept]:
             self._forget(name)

@@ -223,3 +223,9 @@ def test_kept_nodes_are_recorded_until_they_are_given_back() -> None:
         Advance("r", 200.0, 300.0, ("a",)),
     ]
     assert [kept.from_s for kept in recorder.recent(70.0).advance] == [200.0]
+    recorder.observe_batch(
+        170.0,
+        [ev.ReservationMade(AdvanceReservation("s", 300.0, 400.0, 1)), ev.ReservationCancelled("s")],
+        [fx.KeepNodes("s", ("a",))],
+    )
+    assert len(recorder.record().advance) == 2, "it was cancelled at once"

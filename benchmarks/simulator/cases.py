@@ -17,6 +17,7 @@ class Case:
         malleable: Share of malleable jobs.
         load: Of generators that take one; 0: theirs.
         seed: Determines the workload.
+        cores_per_node: For policies that let jobs share nodes.
         least_jobs_per_s: The goal, if it is one of speed.
         most_s: The goal, if it is one of time.
     """
@@ -27,6 +28,7 @@ class Case:
     malleable: float = 0.0
     load: float = 0.0
     seed: int = 1
+    cores_per_node: int = 1
     least_jobs_per_s: float | None = None
     most_s: float | None = None
 
@@ -36,6 +38,16 @@ class Case:
         load = f", load {self.load:g}" if self.load else ""
         share = f", {self.malleable:.0%} malleable" if self.malleable else ""
         return f"{self.policy}: {self.generator}{load}{share}"
+
+
+def _twin(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, ...]:
+    """A machine's twin under a rigid policy, one that resizes, one that reserves for all, and one that shares nodes."""
+    return (
+        Case(generator, "easy", most_s=most_s),
+        Case(generator, "avg", malleable=0.6, most_s=most_s),
+        Case(generator, "conservative", malleable=0.6, most_s=most_s),
+        Case(generator, "sd-policy", malleable=0.6, most_s=most_s, cores_per_node=cores_per_node),
+    )
 
 
 _GROWTH: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
@@ -48,10 +60,8 @@ SUITES: Final[dict[str, tuple[Case, ...]]] = {
         Case("lublin", policy, 10_000, malleable=0.6, load=0.8)
         for policy in ("easy", "malleable", "min", "pref", "avg", "keep-pref", "mebf")
     ),
-    "knl": tuple(Case("knl", policy, malleable=share, most_s=30) for policy, share in (("easy", 0.0), ("avg", 0.6))),
-    "eagle": tuple(
-        Case("eagle", policy, malleable=share, most_s=60) for policy, share in (("easy", 0.0), ("avg", 0.6))
-    ),
+    "knl": _twin("knl", most_s=30, cores_per_node=68),
+    "eagle": _twin("eagle", most_s=60, cores_per_node=36),
 }
 """What can be measured, by name. Memory is to stay below ``MOST_MB`` in all of them."""
 

@@ -55,10 +55,15 @@ class Timed:
 
     Args:
         policy: The policy.
+
+    Attributes:
+        jobs_per_node: How many jobs it lets share a node.
+        seconds: What each pass took.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self.jobs_per_node: int = getattr(policy, "jobs_per_node", 1)
         self.seconds = array("d")
 
     @property
@@ -97,7 +102,8 @@ def run(case: Case) -> Figures:
         workload = convert(workload, case.malleable, case.seed)
     timed = Timed(policies.get(case.policy))
     began = time.process_time()
-    done = replay(workload, timed, options=ReplayOptions(settings=Settings(walltime="scaled")))
+    settings = Settings(walltime="scaled", cores_per_node=case.cores_per_node)
+    done = replay(workload, timed, options=ReplayOptions(settings=settings))
     cpu_s = time.process_time() - began
     passes = array("d", sorted(timed.seconds))
     return Figures(

@@ -18,6 +18,12 @@ def test_a_case_is_measured() -> None:
     assert 0 < found.p50_us <= found.p99_us <= found.max_us
 
 
+def test_jobs_share_nodes_where_a_case_says_so() -> None:
+    case = Case("lublin", "sd-policy", 100, malleable=1.0, load=2.0)
+    alone, shared = run(case), run(replace(case, cores_per_node=4))
+    assert shared.mean_wait_s < alone.mean_wait_s
+
+
 def test_goals_are_judged() -> None:
     figures = replace(run(Case("lublin", "easy", 20)), cpu_s=2.0, jobs=100, memory_mb=200.0)
     case = Case("lublin", "easy", least_jobs_per_s=50, most_s=1.0)

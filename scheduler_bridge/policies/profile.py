@@ -24,6 +24,7 @@ class Profile:
         steps = dict(zip([now, *[max(now, time_s) for time_s, _ in ordered]], sums, strict=True))
         self._times = list(steps)
         self._free = list(steps.values())
+        self._since: dict[int, float] = {}  # when so many nodes are first free, at the earliest, however shortly
 
     def room(self, start_s: float, end_s: float) -> int:
         """The nodes that are free all the time from ``start_s`` (not before the beginning) to ``end_s``."""
@@ -33,12 +34,15 @@ class Profile:
     def earliest(self, nodes: int, duration_s: float) -> float:
         """The earliest time from which ``nodes`` nodes are free for ``duration_s``; infinite if there is none."""
         times, free = self._times, self._free
-        steps, index = len(free), 0
+        steps, known_s = len(free), self._since.get(nodes)
+        index = 0 if known_s is None else bisect_left(times, known_s)
         while index < steps:
             if free[index] < nodes:
                 index += 1
                 continue
             start_s = times[index]
+            if known_s is None:
+                known_s = self._since[nodes] = start_s
             end_s = start_s + duration_s
             index += 1
             while index < steps and times[index] < end_s and free[index] >= nodes:
@@ -53,6 +57,8 @@ class Profile:
         Returns:
             The nodes that are free all the time then, as ``room`` says.
         """
+        if nodes < 0:
+            self._since.clear()
         first = self._step(start_s, 0)
         behind = self._step(end_s, first)
         left = [free - nodes for free in self._free[first:behind]]

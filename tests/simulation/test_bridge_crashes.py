@@ -10,7 +10,8 @@ import random
 from typing import Any
 
 import pytest
-from support.crashes import JOBS, Died, World, live_through
+from support.crashes import JOBS, World, live_through
+from support.pretended import Died
 
 from scheduler_bridge.live import desk, driver, faults, restore
 

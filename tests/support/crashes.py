@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor as Pool
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,69 +20,17 @@ from apgas.malleability import orders as wire
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import DaemonConfig, JobRequest, restore
 from scheduler_bridge.live.driver import Driver
-from scheduler_bridge.live.entries import Row
 from scheduler_bridge.live.job_server import JobServer
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import Ledger
 from scheduler_bridge.live.requests import Reserve
 from scheduler_bridge.live.session import Attach, Heard, Send, Session, Trespassed
-from scheduler_bridge.live.store import Era, Frozen, StoreError
+from support.pretended import Died, Disk, Inline
 
 NODES = tuple("abcdef")
 JOBS = 12
 DEATHS = 60
 TOKEN = "x" * 32
-
-
-class Died(BaseException):
-    """The scheduler is killed here."""
-
-
-class Inline(Pool):
-    """Does at once what would be done in a thread."""
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*args, **kwargs))
-        except StoreError as error:
-            future.set_exception(error)
-        return future
-
-
-class Disk:
-    """A log that outlives the scheduler."""
-
-    path = Path("pretended.db")
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self.log: list[Row] = []
-        self.frozen: Frozen | None = None
-        self.era: Era | None = None
-
-    def begin_era(self, era: Era) -> int:
-        self.era = era
-        return 1
-
-    def rewrite_era(self, number: int, era: Era) -> None:
-        self.era = era
-
-    def append(self, era: int, first_seq: int, rows: list[Row], frozen: Frozen | None = None) -> None:
-        if self._rng.random() < 0.03:
-            raise StoreError(0, "no room", "pretended.db")
-        assert first_seq == len(self.log) + 1
-        self.log += rows
-        self.frozen = frozen or self.frozen
-
-    def rows(self, era: int, after: int = 0) -> Iterator[tuple[int, Row]]:
-        yield from enumerate(self.log[after:], start=after + 1)
-
-    def last_seq(self) -> int:
-        return len(self.log)
-
-    def snapshot(self, era: int) -> Frozen | None:
-        return self.frozen
 
 
 @dataclass

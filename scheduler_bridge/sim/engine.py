@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.effects import (
@@ -30,15 +30,15 @@ from scheduler_bridge.core.events import (
     JobSubmitted,
     MalleableReady,
     Outcome,
-    ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
     WakeUp,
     WorkersChanged,
 )
 from scheduler_bridge.policies import Policy
+from scheduler_bridge.sim.answering import answers
 from scheduler_bridge.sim.models import JobRecord, SimJob
-from scheduler_bridge.sim.running import Change, Run, Wish, without
+from scheduler_bridge.sim.running import Change, Run, SharingModel, Wish, share, without
 
 Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
 """Called after every batch with its time, its events and their effects."""
@@ -47,8 +47,6 @@ Progress: TypeAlias = Callable[[float, int], None]
 _PROGRESS_BATCHES: Final = 500
 _MAX_BATCHES: Final = 10_000
 """So many at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
-
-SharingModel: TypeAlias = Literal["ideal", "worst"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,7 @@ class Engine:
         self._serial = 0
         self._submissions: deque[SimJob] = deque()
         self._heap: list[tuple[float, int, Event | Change | Wish, Run | None, int]] = []
-        self._at_once: list[
-            tuple[Event | Change | Wish, Run, int]
-        ] = []  # events of the present instant, for its next batch
+        self._at_once: list[tuple[Event | Change | Wish, Run, int]] = []  # of this instant, for its next batch
         self._sims: dict[int, SimJob] = {}  # of the jobs that wait
         self._runs: dict[int, Run] = {}
         self._records: dict[int, JobRecord] = {}
@@ -326,7 +322,7 @@ class Engine:
         run.left_s = run.left_at(self._now)
         run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, self._now
         if run.cores:
-            run.rate *= self._share(run)
+            run.rate *= share(run.cores, self._cores_per_node, self._sharing)
         if run.killed:
             return  # its end is certain, whatever it computes until then
         run.version += 1
@@ -334,12 +330,6 @@ class Engine:
             self._push(self._now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
             if run.sim.wishes:
                 self._foresee_wish(run)
-
-    def _share(self, run: Run) -> float:
-        """How fast a job is with the cores that it uses, which are not all, compared with all of its nodes'."""
-        if self._sharing == "worst":
-            return min(run.cores) / self._cores_per_node
-        return sum(run.cores) / (len(run.cores) * self._cores_per_node)
 
     def _foresee_wish(self, run: Run) -> None:
         """Predict when the job asks for nodes next."""
@@ -382,38 +372,11 @@ class Engine:
             self._push(starts_s + sim.ready_delay_s, MalleableReady(effect.job_id), run)
 
     def _order(self, order: SendOrder, run: Run) -> None:
-        sim = run.sim
-        fails = run.orders in sim.failing_orders
-        run.orders += 1
-        if sim.defer_s > 0:
-            self._push(self._now, ResizeDeferred(order.job_id, order.order, "not in this phase"), run)
-        begin_s = run.next_point_s(self._now + sim.defer_s)
-        if order.kind == "workers":
-            run.told_cores = order.cores
-            answer = ResizeFailed(order.job_id, order.order, "aborted") if fails else None
-            self._push(begin_s + sim.workers_s, answer or WorkersChanged(order.job_id, order.order), run)
-            return
-        before = len(run.nodes)
-        after = before + (order.count if order.kind == "grow" else -order.count)
-        done_s = begin_s + (sim.grow_s if order.kind == "grow" else sim.shrink_s)
-        if order.kind == "grow":
-            run.growing = (self._now, order.count)
-        if sim.cost is not None:
-            done_s += sim.cost(before, after)
-            if sim.cost.stops and done_s > begin_s:
-                self._push(begin_s, Change(order.job_id, 0), run)
-        if fails:
-            self._push(done_s, ResizeFailed(order.job_id, order.order, "aborted"), run)
-        elif order.kind == "grow":
-            self._push(done_s, GrowCompleted(order.job_id, order.order, order.nodes), run)
-        else:
-            released = run.nodes[1 : 1 + order.count] if sim.own_choice else order.nodes
-            self._push(done_s, ShrinkCompleted(order.job_id, order.order, released), run)
-            if sim.defer_s == 0 and not (sim.cost is not None and sim.cost.stops):
-                if begin_s > self._now:
-                    self._push(begin_s, Change(order.job_id, after), run)
-                else:
-                    self._go_on(run, after)
+        for time_s, what in answers(order, run, self._now):
+            if isinstance(what, Change) and what.nodes and time_s <= self._now:
+                self._go_on(run, what.nodes)
+            else:
+                self._push(time_s, what, run)
 
     def _note_ends(self, endings: Iterable[tuple[int, Outcome | None, float | None]]) -> None:
         """Copy how the core saw ends into the records."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.sim.models import SimJob
 
 _ROUNDING: Final = 1e-9
 """What is this close to the end of a step is there."""
+
+SharingModel: TypeAlias = Literal["ideal", "worst"]
 
 
 @dataclass(slots=True)
@@ -69,3 +71,10 @@ def without(nodes: tuple[str, ...], released: tuple[str, ...]) -> tuple[str, ...
         return nodes[: -len(released)]
     gone = set(released)
     return tuple(node for node in nodes if node not in gone)
+
+
+def share(cores: tuple[int, ...], cores_per_node: int, model: SharingModel) -> float:
+    """How fast a job is with ``cores`` of its nodes, compared with all of them [2019 paper, section 3.4]."""
+    if model == "worst":
+        return min(cores) / cores_per_node
+    return sum(cores) / (len(cores) * cores_per_node)

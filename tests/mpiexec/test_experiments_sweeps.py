@@ -49,7 +49,7 @@ def test_a_sweep_that_grows_and_shrinks_has_the_rows_of_a_loop(
     told = json.loads(job.out.splitlines()[-1])
     assert [outcome for _, _, outcome, _ in told["resizes"]] == ["done"] * orders.count(":"), told
     assert told["places"] == places
-    assert len(told["counts"]) > 1
+    assert len(told["counts"]) > 1, told
     assert rows(tmp_path / "cells.csv") == in_a_loop
 
 

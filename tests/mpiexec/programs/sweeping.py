@@ -1,6 +1,8 @@
 """A small sweep on places: `sweeping.py FILE ORDERS`; prints what became of the orders, and how many places there were.
 
-Its last simulation takes until the orders have been carried out; without orders, until it is killed.
+The first order is given with the first row, the others with the first row after it was carried out: that of the last
+simulation but one at the latest, which takes so long. The last one takes until all have been carried out. Without
+orders both take until the program is killed.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Standing, sweep
 JOBS = 60
 CELLS = cells(range(1, 9))
 PATIENCE_S = 40
-OVER = Path(f"{sys.argv[1]}.over")
+BEGUN, OVER = Path(f"{sys.argv[1]}.begun"), Path(f"{sys.argv[1]}.over")
+AWAITED = {CELLS[-2]: BEGUN, CELLS[-1]: OVER}
 
 
 class Counting(apgas.MalleableHandler):
-    """Makes a file known when so many orders have been carried out."""
+    """Makes files when the first of so many orders has been carried out, and when all have."""
 
     def __init__(self, orders: int) -> None:
         self.left = orders
@@ -45,30 +48,34 @@ class Counting(apgas.MalleableHandler):
 
     def resized(self) -> None:
         self.left -= 1
+        BEGUN.touch()
         if not self.left:
             OVER.touch()
 
 
-def last_waits(cell: Cell) -> Figures:
+def last_wait(cell: Cell) -> Figures:
     until = time.monotonic() + PATIENCE_S
-    while cell == CELLS[-1] and not OVER.exists() and time.monotonic() < until:
+    while cell in AWAITED and not AWAITED[cell].exists() and time.monotonic() < until:
         time.sleep(0.005)
     return simulated(cell, JOBS)
 
 
 def main(file: str, orders: str) -> None:
     counts: set[int] = set()
+    first, _, rest = orders.partition(",")
+    due = [order for order in (first, rest) if order]
 
     def tell(standing: Standing) -> None:
         if standing.cell is None:
             return
-        if not counts and orders:
-            apgas.schedule_orders(orders)
+        new = standing.places not in counts
         counts.add(standing.places)
+        if due and new:
+            apgas.schedule_orders(due.pop(0))
 
     print(f"pid {os.getpid()}", flush=True)
     glb.set_user_handler(Counting(orders.count(":")))
-    sweep(CELLS, last_waits, COLUMNS, file=Path(file), told=tell)
+    sweep(CELLS, last_wait, COLUMNS, file=Path(file), told=tell)
     apgas.disable_malleable_handler()
     resizes = [(record.kind, record.n, record.outcome, record.reason) for record in apgas.resizes()]
     print(json.dumps({"resizes": resizes, "counts": sorted(counts), "places": len(apgas.places())}))

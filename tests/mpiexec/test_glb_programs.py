@@ -107,7 +107,10 @@ def test_a_rate_holds_and_progress_is_told(leftovers: Leftovers) -> None:
 
 def test_leavers_that_are_called_back_work_again(leftovers: Leftovers) -> None:
     told = run(leftovers, 4, "called_back")
-    assert told["evacuated"] == [[2, 3], [2, 3]]
+    assert len(told["evacuated"]) == 2
+    for leavers in told["evacuated"]:  # who has least to do then
+        assert len(leavers) == len(set(leavers)) == 2
+        assert set(leavers) < {1, 2, 3}
     assert told["after"] is True
 
 

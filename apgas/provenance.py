@@ -1,9 +1,10 @@
-"""Where a result comes from: the processor, versions, the commit."""
+"""Where a result comes from: the processor, versions, the commit.
+
+Every place of a benchmark loads this, and one of them asks: what takes long to load is loaded then.
+"""
 
 from __future__ import annotations
 
-import platform
-from importlib import metadata
 from pathlib import Path
 
 
@@ -14,12 +15,16 @@ def cpu_model() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
-        pass
+        pass  # no such file on other systems
+    import platform
+
     return platform.processor() or platform.machine()
 
 
 def version(package: str) -> str | None:
     """Return the version of an installed package; None: it is not installed."""
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

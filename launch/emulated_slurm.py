@@ -127,7 +127,7 @@ def _wait(daemons: dict[str, subprocess.Popen[bytes]], folder: Path, hosts: int,
             )  # fmt: skip
             states = asked.stdout + asked.stderr
         except subprocess.TimeoutExpired:
-            continue
+            continue  # it is still starting
         if states.split() == ["idle"] * hosts:
             return
         time.sleep(_PAUSE_S)

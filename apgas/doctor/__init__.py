@@ -6,7 +6,8 @@ Every check tries the real thing, in a process of its own where it could hang, a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 
 from apgas.doctor import machine, mpi
 from apgas.doctor.check import Check, as_text
@@ -37,14 +38,22 @@ def run_checks() -> list[Check]:
     return [check() for check in CHECKS]
 
 
-def main() -> int:
-    """Prints the checklist and returns 0 if everything needed works, else 1."""
-    failed = 0
-    for check in CHECKS:
+def main(further: Iterable[Callable[[], Check]] = ()) -> int:
+    """Prints the checklist and its verdict.
+
+    Args:
+        further: Checks of those that build upon this package; they come last.
+
+    Returns:
+        0 if everything needed works, else 1.
+    """
+    failed = done = 0
+    for check in chain(CHECKS, further):
         result = check()
         failed += result.ok is False
+        done += 1
         sys.stdout.write(as_text(result) + "\n")
         sys.stdout.flush()
-    words = "everything that is needed works" if not failed else f"{failed} of {len(CHECKS)} checks failed"
+    words = "everything that is needed works" if not failed else f"{failed} of {done} checks failed"
     sys.stdout.write(f"\n{words}\n")
     return 1 if failed else 0

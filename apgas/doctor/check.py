@@ -80,7 +80,7 @@ def run(command: list[str], deadline_s: float = DEADLINE_S) -> Done:
         try:
             out, err = process.communicate(timeout=deadline_s)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # ended just now
                 os.killpg(process.pid, signal.SIGKILL)
             return Done("", f"no answer within {deadline_s:.0f} s")
     if process.returncode:

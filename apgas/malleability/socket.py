@@ -147,7 +147,7 @@ class SocketCommunicator:
         """Give the connection up, waking whoever blocks on it. Needs ``_changed``."""
         connection, self._socket = self._socket, None
         if connection is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the other side was quicker
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
         self._changed.notify_all()

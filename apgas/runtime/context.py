@@ -178,7 +178,7 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         left_s = min(max(0.0, until_s - time.monotonic()), threading.TIMEOUT_MAX)
         if timeout is not None and timeout < left_s:
             return timeout
-        with wait_context(), suppress(TimeoutError):
+        with wait_context(), suppress(TimeoutError):  # told below, as the deadline's error
             super().exception(left_s)
         if not self.done():
             raise DeadlineError("the deadline passed, and what was waited for is not done")

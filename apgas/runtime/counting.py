@@ -153,7 +153,7 @@ class Counting:
             # what arrives again and again is held most of the time then, and reported once, not each time
             time.sleep(LINGER_S)
             together = [first]
-            with suppress(queue.Empty):
+            with suppress(queue.Empty):  # that was all, for now
                 while (what := self._todo.get_nowait()) is not None:
                     together.append(what)
                 return

@@ -287,7 +287,7 @@ class Driver:
             waiting = [*self._futures.values(), *self._fired.values()]
             self._futures, self._fired = NoMore(self._futures, error), NoMore(self._fired, error)
         for future in waiting:
-            with suppress(InvalidStateError):
+            with suppress(InvalidStateError):  # it has just ended otherwise
                 future.set_exception(error)
         self.transport.nudge()
 

@@ -224,12 +224,13 @@ def _prepare_singleton() -> None:
 
 def _only_loopback() -> bool:
     """Whether no other network interface is up."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # no sysfs: nothing is known of others
         return not any(name != "lo" and _is_up(name) for name in os.listdir(_INTERFACES))
     return True
 
 
 def _is_up(interface: str) -> bool:
+    # gone meanwhile
     with contextlib.suppress(OSError, ValueError), open(f"{_INTERFACES}/{interface}/flags", encoding="ascii") as flags:
         return bool(int(flags.read(), 16) & _INTERFACE_UP)
     return False

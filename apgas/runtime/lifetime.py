@@ -233,7 +233,7 @@ def abort(code: int) -> NoReturn:
 def flush() -> None:
     """Write out what was printed; whoever should read it may be gone."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
+        with suppress(Exception):  # a closed pipe, or a stand-in of the program's, which may raise anything
             if isinstance(stream, TaggedOutput):
                 stream.finish()
             stream.flush()
@@ -243,7 +243,7 @@ def _wait_until_read(pipe: int) -> None:
     """Wait until mpiexec's proxy has read what is in ``pipe``: what it has not read is lost when it ends the job."""
     unread = array("i", [0])
     until = time.monotonic() + READ_S
-    with suppress(OSError):
+    with suppress(OSError):  # closed: nothing can be lost
         while stat.S_ISFIFO(os.fstat(pipe).st_mode) and time.monotonic() < until:
             fcntl.ioctl(pipe, termios.FIONREAD, unread)
             if not unread[0]:

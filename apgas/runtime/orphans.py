@@ -41,12 +41,12 @@ class Wards:
         self._forget_ended()
         if self._pids and not self._grace_s:
             for pid in self._pids.values():
-                with suppress(ProcessLookupError):
+                with suppress(ProcessLookupError):  # ended just now
                     os.kill(pid, signal.SIGKILL)
         elif self._pids:
             words = ["sh", "-c", f'sleep {self._grace_s}; kill -s KILL "$@"', "sh", *map(str, self._pids.values())]
             silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
-            with suppress(OSError):
+            with suppress(OSError):  # no shell: MPI's abort is all there is
                 os.posix_spawn("/bin/sh", words, os.environ, file_actions=silent, setsid=True)
 
     def _forget_ended(self) -> None:
@@ -58,7 +58,7 @@ class Wards:
 
 def end_with_parent() -> None:
     """End this process as soon as the one that started it is gone; where the kernel cannot tell, nothing is done."""
-    with suppress(OSError, AttributeError):
+    with suppress(OSError, AttributeError):  # no handles of processes here
         parent = os.pidfd_open(os.getppid())
         threading.Thread(target=_wait_and_end, args=(parent,), name="apgas-orphan", daemon=True).start()
 

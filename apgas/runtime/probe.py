@@ -91,7 +91,7 @@ def launcher_of(proxy: Sequence[str] | None, environ: Mapping[str, str]) -> Laun
 
 def _proxy_arguments(pid: int) -> list[str] | None:
     """The command line of the MPI proxy among our ancestors."""
-    with suppress(OSError, ValueError, IndexError):
+    with suppress(OSError, ValueError, IndexError):  # gone meanwhile, or its command line is not what we know
         while pid > 1:
             status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
             pid = int(status.rpartition(")")[2].split()[1])
@@ -105,6 +105,7 @@ def is_here(name: str) -> bool:
     """Tell whether ``name`` means this machine, as far as its own tables know."""
     if not name or name in (environment.node_name(), os.uname().nodename, "localhost"):
         return True
+    # unknown, or not ours
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError, UnicodeError):
         sock.bind((socket.gethostbyname(name), 0))  # only an address of ours can be bound to
         return True
@@ -176,7 +177,7 @@ def _complaint(host: str, probe: subprocess.Popen[str], until: float) -> str:
 
 def _end(probe: subprocess.Popen[str]) -> None:
     if probe.poll() is None:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):  # ended just now
             os.killpg(probe.pid, signal.SIGKILL)
         probe.wait()
     if probe.stderr is not None:

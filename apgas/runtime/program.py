@@ -322,7 +322,7 @@ def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
 def _close(this: _Job) -> None:
     this.hang_up()
     process.close(this.driver)
-    with suppress(Exception):
+    with suppress(Exception):  # the job is over, whatever MPI has to say
         lifetime.finalize()
 
 

@@ -41,9 +41,9 @@ class Network(Protocol):
 def machine() -> tuple[str, ...]:
     """Tell this machine from others, emulated ones included: its name, its boot, and the network it is in."""
     boot, network = "", ""
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # other systems
         boot = file.read().strip()
-    with suppress(OSError):
+    with suppress(OSError):  # likewise
         network = os.readlink("/proc/self/ns/net")
     return os.uname().nodename, boot, network
 
@@ -111,19 +111,19 @@ class ThisMachine:
     def interface_address(self, name: str) -> str | None:
         """The IPv4 address of an interface."""
         request = struct.pack("256s", name.encode()[:15])
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # it has none
             return socket.inet_ntoa(fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)[20:24])
         return None
 
     def resolve(self, name: str) -> str | None:
         """The IPv4 address of a host."""
-        with suppress(OSError, UnicodeError):
+        with suppress(OSError, UnicodeError):  # unknown, or no name at all
             return socket.gethostbyname(name)
         return None
 
     def source_towards(self, address: str) -> str | None:
         """The address from which packets to ``address`` would go out; none is sent."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):  # no way there
             sock.connect((address, 9))
             return str(sock.getsockname()[0])
         return None

@@ -96,7 +96,7 @@ def _guard(lingers: bool) -> None:
         return
 
     def pass_on(number: int, _: object) -> None:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):  # it has ended
             os.kill(place, number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -114,7 +114,7 @@ def _recipe() -> str:
 
 def _mpiexec_words(pid: int) -> list[str]:
     """The command line of the mpiexec that started this process; empty if it runs on another machine."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # it runs elsewhere, or is another user's
         for _ in range(_ANCESTORS):
             with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
                 words = file.read().split("\0")

@@ -31,7 +31,7 @@ def unlink_leftovers() -> list[str]:
     """
     gone = []
     for name in sorted(_mapped_segments() | _topology_files()):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # another place was quicker
             os.unlink(name)
             gone.append(name)
     return gone
@@ -48,11 +48,11 @@ def sweep() -> list[str]:
     used: set[str] = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         used |= _mapped_segments(pid)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # gone, or another user's
             used |= _open_files(int(pid))
     gone = []
     for name in sorted(old - used):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # another job was quicker
             os.unlink(name)
             gone.append(name)
     return gone
@@ -62,12 +62,12 @@ def _old_files() -> Iterable[str]:
     now_s = time.time()
     for folder, beginning in _BEGINNINGS:
         names: list[str] = []
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # no such folder here
             names = os.listdir(folder)
         for name in names:
             if not name.startswith(beginning):
                 continue
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # gone meanwhile
                 found = os.lstat(f"{folder}/{name}")
                 if found.st_uid == os.getuid() and now_s - found.st_mtime > OLD_S:
                     yield f"{folder}/{name}"
@@ -110,7 +110,7 @@ def _command_and_parent(pid: int) -> tuple[str, int]:
 def _open_files(pid: int) -> set[str]:
     names = set()
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # closed meanwhile
             target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
             if _TOPOLOGY in target and not target.endswith(_DELETED):
                 names.add(target)

@@ -130,7 +130,7 @@ class _Worlds:
         with suppress(Exception):  # MPI has no way to them any more; what happened before is told
             self.reports()
         for world, _ in self._heard:
-            with suppress(Exception):
+            with suppress(Exception):  # it is gone, or MPI has no way to it
                 _answer(world, None)
 
 

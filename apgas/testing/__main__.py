@@ -63,7 +63,7 @@ def main() -> int:
                 sys.stdout.write(f"{hunt.seeds} seeds, {hunt.delivered} deliveries, {rate:.0f} seeds/s\n")
                 sys.stdout.flush()
     except KeyboardInterrupt:
-        pass
+        pass  # ends the hunt
     sys.stdout.write(f"{hunt}: nothing found\n")
     return 0
 

@@ -52,7 +52,7 @@ def kill(mark: str) -> None:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
-                continue
+                continue  # ended just now
         time.sleep(0.01)
 
 
@@ -98,7 +98,7 @@ def _in_use(names: set[str]) -> set[str]:
             used |= {name for name in names if name in maps}
             used |= names & {os.readlink(link) for link in (folder / "fd").iterdir()}  # noqa: PTH115 - text is compared
         except OSError:
-            continue
+            continue  # gone meanwhile, or another user's
     return used
 
 

@@ -76,7 +76,7 @@ def send(books: Books, wave: int, plan: Plan) -> None:
             else:
                 apgas.async_at(where, visit, *arguments)  # type: ignore[arg-type]  # of either length
         except apgas.PlaceGoneError:
-            continue
+            continue  # left or died: nothing of it counts
         except PlannedError as error:
             if not plan.fails or error.args != (plan.number,):
                 raise SoakError(f"{plan} was to end otherwise than by {error!r}") from error
@@ -202,7 +202,7 @@ class Traffic:
                 errors = apgas.at(home, run_wave, self._keeper.books, wave, self._seed)
                 break
             except apgas.PlaceGoneError:
-                continue
+                continue  # another one, then
         _compare(wave, wanted, Expected(self._keeper.collect(wave), errors))
         with self._lock:
             self.activities += wanted.tally.count

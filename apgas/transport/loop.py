@@ -300,7 +300,7 @@ class EventLoop:
                 os.eventfd_write(self._wake_fd, 1)
 
     def _woken(self, _events: int) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError):  # woken several times, read once
             os.eventfd_read(self._wake_fd)
 
     def _start_thread(self, turn: _Turn) -> None:

@@ -132,7 +132,7 @@ class MpiTransport(Overlay):
     def _tell(self, places: Iterable[int], words: bytes) -> None:
         for place in places:
             if place != self._here:
-                with suppress(UnknownPeerError, TransportClosedError):
+                with suppress(UnknownPeerError, TransportClosedError):  # gone, or we are closing: nobody waits for it
                     self._line.send(place, words)
 
     # the contract ----------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class Watch:
             time.sleep(TICK_S)
             now = self._working()
             if now[0] and now[0] == before[0]:
-                with contextlib.suppress(RuntimeError):
+                with contextlib.suppress(RuntimeError):  # the system gives no thread: asked again at the next tick
                     self._on_long(now[0])
             calm = 0 if now != before or now[0] else calm + 1
             before = now

@@ -53,7 +53,7 @@ class Scheduler:
                 for line in self._lines:
                     yield json.loads(line)
             except (OSError, ValueError):
-                pass
+                pass  # Lost: connect again.
             self._return()
 
     def _return(self):
@@ -64,7 +64,7 @@ class Scheduler:
                 try:
                     self._connect()
                 except OSError:
-                    continue
+                    continue  # Not back yet.
                 if self.ready:  # What the scheduler has to hear again: see "After a lost connection".
                     self.say("ready", nodes=self.nodes)
                 if self._outcome is not None:

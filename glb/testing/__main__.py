@@ -40,7 +40,7 @@ def _hunt(total: Tally, first: int, seeds: int | None) -> None:
                 sys.stdout.write(f"{total.seeds} seeds, {total.seeds / (time.monotonic() - began):.0f} seeds/s\n")
                 sys.stdout.flush()
     except KeyboardInterrupt:
-        pass
+        pass  # ends the hunt
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def _strike(storm: Storm, rng: random.Random) -> str:
     time.sleep(moment_s(rng))
     found = storm.by_role()
     role = rng.choice(sorted(found))
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):  # it has just ended
         os.kill(rng.choice(found[role]), signal.SIGKILL)
     return role
 

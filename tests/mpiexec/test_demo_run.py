@@ -66,7 +66,7 @@ def main():
         try:
             pending += link.recv(65536)
         except TimeoutError:
-            pass
+            pass  # nothing was said
         link.settimeout(None)
         now = time.monotonic()
         left, at = left - len(nodes) * (now - at), now

@@ -75,7 +75,7 @@ def test_ctrl_c_ends_the_job_with_one_line(places: int, mpi: Mpi, leftovers: Lef
 @pytest.mark.parametrize("places", [2, 0])
 def test_a_signal_that_arrives_again_and_again_is_one(places: int, mpi: Mpi, leftovers: Leftovers) -> None:
     with waiting(places, mpi) as (job, pids):
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):  # it has ended
             for _ in range(500):
                 os.kill(pids[0], signal.SIGINT)
         done = ended(job, leftovers)

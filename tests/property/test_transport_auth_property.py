@@ -78,10 +78,10 @@ def test_truncated_messages_leave_everybody_waiting(turn: int, kept: int) -> Non
 @given(st.lists(st.binary(max_size=80), max_size=8))
 def test_garbage_never_gets_in(chunks: list[bytes]) -> None:
     listener, caller = Listener(TOKEN, 0), Caller(TOKEN, 1, 0)
-    with contextlib.suppress(AuthenticationError):
+    with contextlib.suppress(AuthenticationError):  # or it waits for more
         for chunk in chunks:
             listener.receive(chunk[: listener.needed_bytes])
-    with contextlib.suppress(AuthenticationError):
+    with contextlib.suppress(AuthenticationError):  # likewise
         for chunk in chunks:
             caller.receive(chunk[: caller.needed_bytes])
     assert not listener.done

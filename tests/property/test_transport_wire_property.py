@@ -59,7 +59,7 @@ def test_decoders_may_share_their_scratch(chunk_bytes: list[int], heads: list[by
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 64), min_size=1, max_size=4))
 def test_garbage_is_a_protocol_error_or_nothing(data: bytes, chunk_bytes: list[int]) -> None:
-    with contextlib.suppress(ProtocolError):
+    with contextlib.suppress(ProtocolError):  # or nothing
         feed(Decoder(None, bytearray(64), LIMITS), data, chunk_bytes)
 
 
@@ -74,7 +74,7 @@ def test_headers_at_random_are_a_protocol_error_or_within_the_limits(
     src: int, head_bytes: int, count: int, total_bytes: int, rest: bytes
 ) -> None:
     decoder = Decoder(None, limits=LIMITS)
-    with contextlib.suppress(ProtocolError):
+    with contextlib.suppress(ProtocolError):  # or within the limits
         got = feed(decoder, HEADER.pack(MAGIC, src, head_bytes, count, total_bytes) + rest, [64])
         assert len(decoder.get_buffer()) <= max(256 * 1024, LIMITS.head_bytes)
         assert all(len(frame.head) + sum(map(len, frame.buffers)) <= len(rest) for frame in got)

@@ -42,9 +42,9 @@ def hop(left: int) -> None:
 
 
 def open_a_finish(left: int) -> None:
-    with suppress(ExceptionGroup), finish():
+    with suppress(ExceptionGroup), finish():  # what it lost is its own affair
         for place in places():
-            with suppress(PlaceGoneError):
+            with suppress(PlaceGoneError):  # gone meanwhile
                 async_at(place, hop, left)
 
 
@@ -75,7 +75,7 @@ class Losing:
 
     def spread(self) -> None:
         for number in range(6):
-            with suppress(PlaceGoneError):
+            with suppress(PlaceGoneError):  # gone meanwhile
                 now = places()
                 async_at(now[number % len(now)], self.rng.choice((hop, open_a_finish)), HOPS)
 

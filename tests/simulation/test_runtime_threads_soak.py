@@ -56,7 +56,7 @@ def hop(left: int, arrived: apgas.GlobalRef[list[int]]) -> None:
         try:
             async_at(now[(left * 7 + here().id) % len(now)], hop, left - 1, arrived)
         except apgas.PlaceGoneError:
-            continue
+            continue  # left meanwhile: another one
         return
     apgas.immediate(arrived.place, arrive, arrived)
 
@@ -78,11 +78,11 @@ def program(rng: random.Random, deadlines: Deadlines) -> None:
     while len(apgas.resizes()) < ORDERS:
         with finish():
             for number in range(8):
-                with suppress(apgas.PlaceGoneError):
+                with suppress(apgas.PlaceGoneError):  # left meanwhile
                     now = places()
                     async_at(now[number % len(now)], hop, HOPS, arrived)
                     sent += 1
-            with suppress(apgas.PlaceGoneError):
+            with suppress(apgas.PlaceGoneError):  # left meanwhile
                 assert at(places()[-1], increased, number) == number + 1
     apgas.disable_malleable_handler()
     until = time.monotonic() + 20

@@ -123,21 +123,6 @@ def test_an_interrupt_is_for_the_main_thread_and_once(apgas_job: MakeJob, monkey
     apgas_job(main, places=2).run()
 
 
-@pytest.fixture
-def threads_to_be_had(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """While it is not set, the system gives no threads."""
-    given = threading.Event()
-    start = threading.Thread.start
-
-    def start_if_given(thread: threading.Thread) -> None:
-        if not given.is_set():
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start_if_given)
-    return given
-
-
 def test_a_call_without_a_thread_is_refused_and_does_not_run_later(threads_to_be_had: threading.Event) -> None:
     executor = Executor("test", lambda _: None)
     ran: list[str] = []

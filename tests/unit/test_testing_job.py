@@ -54,7 +54,7 @@ def until_resized(count: int, handler: Handler | None = None) -> list[int]:
                 try:
                     async_at(where, here)
                 except apgas.PlaceGoneError:
-                    continue
+                    continue  # left meanwhile
     return [at(where, here).id for where in places()]
 
 

@@ -92,7 +92,7 @@ def hung_up(sock: socket.socket) -> bool:
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 4, bytes(1000), os.urandom(1 << 20)])
 def test_garbage_is_hung_up_on(garbage: bytes) -> None:
     with pair() as made, dial(made.addresses[0]) as stranger:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # hung up on before all was sent
             stranger.sendall(garbage)
         assert hung_up(stranger)
         assert_undisturbed(made)
@@ -304,7 +304,7 @@ def test_a_loss_while_closing_ends_the_flush_and_is_not_reported() -> None:
         sock = welcome(server, 1)
         closer = threading.Thread(target=sender.close, args=(3600,))
         closer.start()
-        with contextlib.suppress(TransportClosedError):
+        with contextlib.suppress(TransportClosedError):  # that is the end
             while True:
                 sender.send(0, b"until it closes")
         sock.close()

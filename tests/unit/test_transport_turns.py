@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 from support.loops import PATIENCE_S, pass_through
@@ -237,22 +236,6 @@ def test_a_loop_that_is_led_can_be_stopped() -> None:
     stops.set()
     leader.join(PATIENCE_S)
     assert not leader.is_alive()
-
-
-@pytest.fixture
-def threads_to_be_had(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """While it is not set, the system gives no threads."""
-    given = threading.Event()
-    start = threading.Thread.start
-
-    def start_if_given(thread: threading.Thread) -> None:
-        if not given.is_set():
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start_if_given)
-    yield given
-    given.set()
 
 
 def test_work_that_cannot_hand_over_fails_and_its_thread_stays(

@@ -131,7 +131,7 @@ class V1Communicator:
         caller = self._waiting.pop(order, None)
         if caller is None:
             return
-        with suppress(OSError):
+        with suppress(OSError):  # the caller has hung up: nobody to tell
             caller.settimeout(CONNECT_S)
             caller.sendall("".join(f"{host}\n" for host in hosts).encode())
         caller.close()

@@ -48,7 +48,7 @@ def callers_of(host: str, port: int) -> set[str]:
 
 def _is_ours(ip: str) -> bool:
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    with contextlib.suppress(OSError), socket.socket(family) as probe:
+    with contextlib.suppress(OSError), socket.socket(family) as probe:  # cannot be bound to: not ours
         probe.bind((ip, 0))
         return True
     return False
@@ -107,7 +107,7 @@ class LinePort:
     def close(self) -> None:
         """Listen no more. Idempotent."""
         self._closed = True
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # nobody accepts any more
             self._server.shutdown(socket.SHUT_RDWR)  # Wakes the thread that accepts.
         self._server.close()
         if self._thread is not threading.current_thread():

@@ -76,7 +76,7 @@ def main() -> None:
     check("cannot give it up" in handler.said, handler.said)
     last = places()[-1]
     ref = at(last, apgas.GlobalRef, "there")
-    with suppress(SystemExit):
+    with suppress(SystemExit):  # what leave_from_a_finish raises
         at(last, leave_from_a_finish)
     apgas.schedule_orders("0:-1")
     wait_for(3)

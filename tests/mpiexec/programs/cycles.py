@@ -45,7 +45,7 @@ def spread(seed: int, count: int) -> tuple[int, int]:
         try:
             answers.append((check, async_at(target, echo, body, check)))
         except apgas.PlaceGoneError:
-            continue
+            continue  # left meanwhile
         if target != here():
             body[:] = bytes(len(body))  # what was sent is a copy
     return len(answers), sum(zlib.crc32(answer.result()) == check for check, answer in answers)
@@ -61,7 +61,7 @@ def traffic(seed: int, over: threading.Event) -> list[tuple[int, int]]:
                 try:
                     answers.append(async_at(place, spread, rng.randrange(2**32), 4))
                 except apgas.PlaceGoneError:
-                    continue
+                    continue  # left meanwhile
         counts += [answer.result() for answer in answers]
     return counts
 

@@ -150,7 +150,7 @@ def objects_of_a_place_local_follow_its_handle() -> None:
 def hop(left: int, ref: GlobalRef[Box]) -> None:
     while left:
         now = places()
-        with suppress(apgas.PlaceGoneError):
+        with suppress(apgas.PlaceGoneError):  # left meanwhile: another one
             async_at(now[(left * 7 + here().id) % len(now)], hop, left - 1, ref)
             return
 
@@ -166,7 +166,7 @@ def leavers_let_go(shelf: Shelf) -> None:
     until = time.monotonic() + PATIENCE_S
     while len(apgas.resizes()) < 3:
         check(time.monotonic() < until, apgas.resizes())
-        with finish(), suppress(apgas.PlaceGoneError):
+        with finish(), suppress(apgas.PlaceGoneError):  # left meanwhile
             for place in places():
                 async_at(place, hop, 20, ref)
     apgas.disable_malleable_handler()

@@ -21,7 +21,7 @@ from apgas.testing.handlers import ReleaseNewest
 def tree(depth: int) -> None:
     time.sleep(random.random() * 0.003)
     for _ in range(2 if depth else 0):
-        with suppress(PlaceGoneError):
+        with suppress(PlaceGoneError):  # killed meanwhile
             async_at(random.choice(places()), tree, depth - 1)
 
 
@@ -30,11 +30,11 @@ def nested(depth: int) -> None:
     try:
         with finish():
             for _ in range(3):
-                with suppress(PlaceGoneError):
+                with suppress(PlaceGoneError):  # killed meanwhile
                     async_at(random.choice(places()), tree, depth)
     except BaseExceptionGroup as group:
         only_losses(group)
-    with suppress(PlaceGoneError):
+    with suppress(PlaceGoneError):  # killed meanwhile
         at(random.choice(places()), tree, 0)
 
 
@@ -49,7 +49,7 @@ def only_losses(group: BaseExceptionGroup[BaseException]) -> dict[int, int]:
 def pids() -> list[int]:
     found = []
     for place in places()[1:]:
-        with suppress(PlaceGoneError):
+        with suppress(PlaceGoneError):  # killed meanwhile
             found.append(at(place, os.getpid))
     return found
 
@@ -62,11 +62,11 @@ def one_round(rng: random.Random) -> int:
     try:
         with finish():
             for place in places() * 3:
-                with suppress(PlaceGoneError):
+                with suppress(PlaceGoneError):  # killed meanwhile
                     futures.append((place.id, async_at(place, nested, 2)))
             if victims and rng.random() < 0.5:
                 time.sleep(rng.random() * 0.02)
-                with suppress(ProcessLookupError):
+                with suppress(ProcessLookupError):  # killed before
                     os.kill(rng.choice(victims), signal.SIGKILL)
     except BaseExceptionGroup as group:
         told = only_losses(group)

@@ -51,7 +51,7 @@ def hop(left: int, done: apgas.GlobalRef[list[int]]) -> None:
         try:
             async_at(target, hop, left - 1, done)
         except apgas.PlaceGoneError:
-            continue
+            continue  # left meanwhile: another one
         return
     apgas.immediate(done.place, arrive, done)
 

@@ -1,9 +1,10 @@
-"""Under a scheduler: never finds the phase in which it could grow; goes on without a node that it loses."""
+"""Under a scheduler: never finds the phase in which it could grow or shrink; goes on without a node that it loses."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 
 import apgas
 from apgas.testing.handlers import ReleaseNewest
@@ -13,6 +14,11 @@ class Hesitant(ReleaseNewest):
     def preGrow(self, nb_places: int) -> None:
         print(f"asked to grow by {nb_places}", flush=True)
         time.sleep(600)
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+        print(f"asked to shrink by {nb_places}", flush=True)
+        time.sleep(600)
+        return super().preShrink(nb_places)
 
 
 class Waiting(ReleaseNewest):

@@ -1,9 +1,10 @@
-"""Counts a tree again and again, until so many orders have been carried out, or for ever, and says what came out."""
+"""Counts a tree again and again until so many orders have been carried out, and a file is there if one is named."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import apgas
 import glb
@@ -12,11 +13,11 @@ from benchmarks.uts.samples import bag_of
 from benchmarks.uts.tree import Tree
 
 
-def main(orders: int) -> None:
+def main(orders: int, end: str = "/") -> None:
     tree = Tree(depth=11, seed=19, branching=4)
     counts = set()
     print("up", flush=True)
-    while sum(record.outcome == "done" for record in apgas.resizes()) < orders:
+    while sum(record.outcome == "done" for record in apgas.resizes()) < orders or not Path(end).exists():
         counts.add(glb.compute(bag_of(tree), Count, glb.Config(workers=1)).result.value)
     done = [(record.kind, record.n) for record in apgas.resizes() if record.outcome == "done"]
     wrong = [*(counts - {tree.known_nodes()})]
@@ -24,4 +25,4 @@ def main(orders: int) -> None:
 
 
 if __name__ == "__main__":
-    apgas.run(main, int(sys.argv[1]))
+    apgas.run(main, int(sys.argv[1]), *sys.argv[2:])

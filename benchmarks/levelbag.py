@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.levelqueue import LevelQueue, shares
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from benchmarks.levelqueue import Words
 
 
-_GIFT_TASKS: Final = 256
+GIFT_TASKS: Final = 256
+"""A subtree that is expected to be smaller is not worth a message, unless workers are slow."""
 _GIFT_S: Final = 0.0001
 """What takes a slow worker longer than this is worth a message, for it may be all that is left."""
 
@@ -42,20 +43,22 @@ class LevelBag(ABC):
         weights: Expected number of tasks in one subtree, per level.
         count: What was counted already.
         packed: Entries to add to the queue, as ``LevelQueue.packed`` returned them.
+        gift_tasks: A subtree that is expected to be smaller is not given away; what is split off has the same bound.
 
     Attributes:
+        gift_tasks: The bound of gifts.
         work: Tasks that this instance processed; neither ``split`` nor ``merge`` nor pickling carries it over.
         count: The partial result.
     """
 
-    __slots__ = ("_queue", "_weights", "count", "work")
+    __slots__ = ("_queue", "_weights", "count", "gift_tasks", "work")
 
-    MIN_GIFT_TASKS: ClassVar[int] = _GIFT_TASKS
-    """A subtree that is expected to be smaller is not worth a message."""
-
-    def __init__(self, queue: LevelQueue, weights: Sequence[float], count: int, packed: Words | None) -> None:
+    def __init__(
+        self, queue: LevelQueue, weights: Sequence[float], count: int, packed: Words | None, gift_tasks: int
+    ) -> None:
         self._queue = queue
         self._weights = weights
+        self.gift_tasks = gift_tasks
         self.count = count
         self.work = 0
         if packed is not None:
@@ -67,7 +70,7 @@ class LevelBag(ABC):
 
     @abstractmethod
     def _empty(self) -> Self:
-        """Return a bag of the same problem with neither tasks nor result."""
+        """Return a bag of the same problem, with the same bound of gifts, that has neither tasks nor result."""
 
     @staticmethod
     @abstractmethod
@@ -107,7 +110,7 @@ class LevelBag(ABC):
         """Tell whether there are two subtrees worth a message."""
         found = 0
         for level in self._queue.occupied():
-            if self._weights[level] < self.MIN_GIFT_TASKS:
+            if self._weights[level] < self.gift_tasks:
                 continue
             rows = self._queue.rows(level)
             if len(rows) > 1:
@@ -132,7 +135,7 @@ class LevelBag(ABC):
             return self._split_all()
         if not self.is_splittable():
             return None
-        worthy = [level for level in self._queue.occupied() if self._weights[level] >= self.MIN_GIFT_TASKS]
+        worthy = [level for level in self._queue.occupied() if self._weights[level] >= self.gift_tasks]
         worthy.reverse()
         subtrees = [self._subtrees(self._queue.rows(level)) for level in worthy]
         given = self._empty()
@@ -175,6 +178,6 @@ class LevelBag(ABC):
         self.count = 0
 
 
-def hold_to(rate: float) -> None:
-    """Give smaller subtrees away in this process, whose workers are held to ``rate`` tasks per second."""
-    LevelBag.MIN_GIFT_TASKS = max(1, min(_GIFT_TASKS, round(rate * _GIFT_S)))
+def gift_tasks(rate: float | None) -> int:
+    """Return the least subtree worth a message where workers are held to ``rate`` tasks per second; None: to none."""
+    return GIFT_TASKS if rate is None else max(1, min(GIFT_TASKS, round(rate * _GIFT_S)))

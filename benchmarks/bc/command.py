@@ -66,7 +66,7 @@ def build(
     return Benchmark(
         name="bc",
         parameters=parameters,
-        make_bag=partial(BCBag.whole, instance),
+        make_bag=lambda _: BCBag.whole(instance),
         make_result=Centrality,
         value=value,
         expected=lambda: value(sequential(instance)),

@@ -93,8 +93,8 @@ def _edges(path: Path, stream: IO[str], before: int) -> Integers:
             warnings.simplefilter("error")
             return np.loadtxt(body, np.int64, comments="#", delimiter=separator, usecols=(0, 1), ndmin=2)
     except (ValueError, OverflowError, Warning):
-        pass
-    with _open(path) as again:  # something is unusual: go line by line, to understand it or to say where it is
+        pass  # something is unusual: go line by line, to understand it or to say where it is
+    with _open(path) as again:
         return _edges_by_line(path, itertools.islice(enumerate(again, 1), before, None))
 
 

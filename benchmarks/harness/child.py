@@ -113,17 +113,17 @@ class Child:
     def finish(self) -> None:
         """Tell it that there are no more commands; does not wait."""
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it has ended
             self._process.stdin.close()
 
     def end(self, patience_s: float = END_S) -> None:
         """End it and all that belongs to it: in good order within ``patience_s``, else by force."""
         self.finish()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired):  # then by force
             self._process.wait(patience_s)
         if self._process.poll() is None:
             self.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed
                 self._process.wait(TERM_S)
         # an mpiexec that a contender started ends a little later than it, and leaves a file if it is killed
         until_s = time.monotonic() + TERM_S
@@ -168,7 +168,7 @@ def kill_marked(mark: str) -> None:
     while pids := _somebody(mark):
         segments = procfs.mpi_segments(pids)
         for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # ended just now
                 os.kill(pid, signal.SIGKILL)
         for segment in segments:
             segment.unlink(missing_ok=True)

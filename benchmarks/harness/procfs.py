@@ -35,7 +35,7 @@ def cpu_s(pids: Iterable[int]) -> float:
             # what clock_getcpuclockid(3) makes of a process id; /proc/PID/stat counts ticks of 10 ms only
             total += time.clock_gettime((~pid << 3) | 2)
         except OSError:
-            continue
+            continue  # it has ended
     return total
 
 
@@ -66,6 +66,6 @@ def mpi_segments(pids: Iterable[int]) -> set[Path]:
         try:
             lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
-            continue
+            continue  # it has ended
         found |= {Path(line.split(None, 5)[5]) for line in lines if "/dev/shm/mpich_shm_" in line}
     return {path for path in found if path.exists()}

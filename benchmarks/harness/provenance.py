@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +18,8 @@ _PACKAGES: Final = ("malleable-apgas", "mpi4py", "numpy", "numba", "llvmlite", "
 
 def gather(nodes: Iterable[str], seed: object) -> dict[str, object]:
     """Return the provenance of a run on ``nodes``, in the form of the JSON result."""
+    import platform
+
     return {
         "cpu": cpu_model(),
         "cores": cores(),

@@ -76,7 +76,7 @@ class WholeFile:
                 os.fsync(stream.fileno())
             beside.replace(self._path)
         finally:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # it has its name
                 beside.unlink()
 
 

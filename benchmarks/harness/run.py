@@ -96,8 +96,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     if not options.quiet:
         count = len(apgas.places())
         sys.stderr.write(f"{_label(benchmark)}: warming up {count} {'place' if count == 1 else 'places'}\n")
-    warm_up = _made_ready(benchmark, options.rate)
-    workers = options.workers or _default_workers(_warm_up(warm_up))
+    workers = options.workers or _default_workers(_warm_up(benchmark.warm_up))
     measurement = Measurement(
         benchmark=benchmark.name,
         parameters=benchmark.parameters,
@@ -108,14 +107,14 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
         places_start=len(apgas.places()),
     )
     nodes = {place.node for place in apgas.places()}
-    begin = partial(_begin, warm_up, options.orders, options.hosts)
+    begin = partial(_begin, benchmark.warm_up, options.orders, options.hosts)
     result = _compute(benchmark, options, measurement, begin)
     if born_ago_s is not None:
         balancer_s = time.monotonic() - began_s - measurement.runs_s[0]
         measurement.startup = {"runtime_s": born_ago_s, "balancer_s": max(0.0, balancer_s)}
     values = [benchmark.value(result)]
     for _ in range(1, options.repeat):
-        result = _compute(benchmark, options, measurement, warm_up)
+        result = _compute(benchmark, options, measurement, benchmark.warm_up)
         values.append(benchmark.value(result))
     # waits for an order that is being carried out; those not due yet are withdrawn
     apgas.disable_malleable_handler()
@@ -140,18 +139,6 @@ def _slow_down(slow_resizes: tuple[float, float] | None) -> None:
 
 def _label(benchmark: Benchmark[R]) -> str:
     return ", ".join([benchmark.name, *(f"{name} {value}" for name, value in benchmark.parameters.items())])
-
-
-def _made_ready(benchmark: Benchmark[R], rate: float | None) -> Callable[[], None]:
-    """Return what makes a place ready, held to ``rate`` or not."""
-    if rate is None or benchmark.hold_to is None:
-        return benchmark.warm_up
-    return partial(_one_by_one, partial(benchmark.hold_to, rate), benchmark.warm_up)
-
-
-def _one_by_one(first: Callable[[], None], second: Callable[[], None]) -> None:
-    first()
-    second()
 
 
 def _warm_up(warm_up: Callable[[], None]) -> list[str]:
@@ -204,7 +191,7 @@ def _compute(
     import apgas
     import glb
 
-    bag = benchmark.make_bag()
+    bag = benchmark.make_bag(options.rate)
     total = len(bag) if benchmark.static and isinstance(bag, Sized) else None
     with Progress(_label(benchmark), benchmark.unit, total, options.quiet) as progress:
 

@@ -21,7 +21,8 @@ class Benchmark(Generic[R]):
     Attributes:
         name: Short name, as in ``python -m benchmarks.<name>``.
         parameters: The instance, as it appears in the JSON result; ``seed``, if present, also goes to the provenance.
-        make_bag: Builds the bag that holds all tasks; called on place 0, once per repetition.
+        make_bag: Builds the bag that holds all tasks; called on place 0, once per repetition, with the tasks per second
+            to which workers are held, or None.
         make_result: Builds the neutral result; picklable (a class or a module-level function).
         value: Turns the folded result into the JSON ``result``.
         expected: The known value, or the value of a sequential run; None where neither is available. It may be slow:
@@ -30,7 +31,6 @@ class Benchmark(Generic[R]):
         static: Whether the bag starts divided over all places (it then has ``partition``).
         default_granularity: Tasks per call of ``process`` unless the user sets it; None: GLB tunes it.
         warm_up: Compiles or loads the kernel on the place where it runs; picklable, it is sent to every place.
-        hold_to: Called before ``warm_up`` with the tasks per second to which workers are held, if they are; picklable.
         agrees: Compares ``value`` with what is expected.
         known: The expected value where it is recorded, without any computation; None otherwise.
         rule: What a rate in ``unit`` per second counts, for the summary ("last level counted, not hashed").
@@ -42,7 +42,7 @@ class Benchmark(Generic[R]):
 
     name: str
     parameters: Mapping[str, object]
-    make_bag: Callable[[], Bag[R]]
+    make_bag: Callable[[float | None], Bag[R]]
     make_result: Callable[[], R]
     value: Callable[[R], object]
     expected: Callable[[], object | None]
@@ -50,7 +50,6 @@ class Benchmark(Generic[R]):
     static: bool
     default_granularity: int | None
     warm_up: Callable[[], None]
-    hold_to: Callable[[float], None] | None = None
     agrees: Callable[[object, object], bool] = operator.eq
     known: Callable[[], object | None] = lambda: None
     rule: str = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.levelbag import LevelBag
+from benchmarks.levelbag import GIFT_TASKS, LevelBag
 from benchmarks.levelqueue import LevelQueue
 from benchmarks.nqueens import kernel
 from benchmarks.nqueens.board import check_size
@@ -33,25 +33,26 @@ class QueensBag(LevelBag):
         size: Rows of the board.
         count: Solutions counted already, in thirds of one.
         packed: The placements, as ``LevelQueue.packed`` returned them; none by default.
+        gift_tasks: As for ``LevelBag``.
     """
 
     __slots__ = ("_rules", "_size")
 
-    def __init__(self, size: int, count: int = 0, packed: Words | None = None) -> None:
+    def __init__(self, size: int, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS) -> None:
         queue = LevelQueue(size + 1, _FIELDS, kernel.CAPACITY, by_field=True)
-        super().__init__(queue, _subtree_tasks(size), count, packed)
+        super().__init__(queue, _subtree_tasks(size), count, packed, gift_tasks)
         self._size = size
         self._rules = rules(size)
 
     @classmethod
-    def of_board(cls, size: int) -> QueensBag:
+    def of_board(cls, size: int, gift_tasks: int = GIFT_TASKS) -> QueensBag:
         """Return the bag that holds the whole search.
 
         Raises:
             ValueError: ``size`` is out of range.
         """
         check_size(size)
-        bag = cls(size, count=PARTS if size == 1 else 0)
+        bag = cls(size, count=PARTS if size == 1 else 0, gift_tasks=gift_tasks)
         for rows, placement in starts(size) if size >= _LEAST else ():
             bag._queue.append(rows, np.array([placement], np.uint32))
         return bag
@@ -65,7 +66,7 @@ class QueensBag(LevelBag):
         return more
 
     def _empty(self) -> QueensBag:
-        return QueensBag(self._size)
+        return QueensBag(self._size, gift_tasks=self.gift_tasks)
 
     @staticmethod
     def _subtrees(rows: Words) -> list[int]:
@@ -81,8 +82,8 @@ class QueensBag(LevelBag):
         part[_FREE] = given ^ free
         return part
 
-    def __reduce__(self) -> tuple[type[QueensBag], tuple[int, int, Words]]:
-        return QueensBag, (self._size, self.count, self._queue.packed())
+    def __reduce__(self) -> tuple[type[QueensBag], tuple[int, int, Words, int]]:
+        return QueensBag, (self._size, self.count, self._queue.packed(), self.gift_tasks)
 
 
 @lru_cache(maxsize=8)

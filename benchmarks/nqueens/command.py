@@ -9,7 +9,7 @@ import typer
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
-from benchmarks.levelbag import Count, hold_to
+from benchmarks.levelbag import Count, gift_tasks
 from benchmarks.nqueens.board import check_size, known_solutions
 from benchmarks.nqueens.reference import run_kernel, warm_up
 
@@ -36,7 +36,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
     return Benchmark(
         name="nqueens",
         parameters={"n": size},
-        make_bag=partial(QueensBag.of_board, size),
+        make_bag=lambda rate: QueensBag.of_board(size, gift_tasks(rate)),
         make_result=Count,
         value=solution_count,
         expected=partial(expected_solutions, size),
@@ -45,7 +45,6 @@ def benchmark_of(size: int) -> Benchmark[Count]:
         static=False,
         default_granularity=None,
         warm_up=warm_up,
-        hold_to=hold_to,
         rule=f"queens put on rows with two open rows below or more, one of eight images; {kernel.NAME}",
         noun="solutions",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -43,7 +42,7 @@ def build(samples: int, seed: int) -> Benchmark[Hits]:
     return Benchmark(
         name="pi",
         parameters={"samples": samples, "seed": seed},
-        make_bag=partial(PiBag.whole, samples, seed),
+        make_bag=lambda _: PiBag.whole(samples, seed),
         make_result=Hits,
         value=lambda result: result.pi,
         expected=lambda: Hits(count_span(0, samples, seed), samples).pi,

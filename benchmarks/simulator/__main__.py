@@ -1,9 +1,10 @@
-"""``python -m benchmarks.simulator``: jobs and batches per second, time per decision, memory, and how they grow."""
+"""``python -m benchmarks.simulator``: jobs, events, batches a second, time per decision, memory, and how they grow."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.table import Table
 from benchmarks.harness.provenance import gather
 from benchmarks.simulator.cases import MOST_MB, SUITES, Case
 from benchmarks.simulator.measure import Figures, measure
+from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
 
 
 def main(arguments: list[str]) -> int:
@@ -22,16 +24,23 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; growth by default")
     parser.add_argument("--most-jobs", type=int, default=200_000, metavar="N", help="leave larger workloads out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="reference data, for theta (or MALLEABLE_DATA)",
+        default=os.environ.get("MALLEABLE_DATA"),
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     if unknown := [suite for suite in options.suites if suite not in SUITES]:
         parser.error(f"no suite {unknown[0]!r}: there are {', '.join(SUITES)}")
+    data = None if options.data is None else Path(options.data)
+    if "theta" in options.suites and (data is None or not (data / THETA_FILE).exists()):
+        parser.error(f"theta needs {THETA_FILE} of the reference data: give their folder with --data")
     console = Console(stderr=True, highlight=False)
     found: list[tuple[Case, Figures]] = []
     for suite in options.suites or ["growth"]:
         for case in SUITES[suite]:
             if case.jobs <= options.most_jobs:
                 console.print(f"{case.label}, {case.jobs or 'all'} jobs ...")
-                found.append((case, measure(case)))
+                found.append((case, measure(case, data)))
     Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(_table(found))
     if options.json is not None:
         rows = [{"case": asdict(case), "figures": asdict(figures)} for case, figures in found]
@@ -43,12 +52,13 @@ def main(arguments: list[str]) -> int:
 def _table(found: list[tuple[Case, Figures]]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("POLICY AND WORKLOAD")
-    for head in ("JOBS", "NODES", "CPU s", "JOBS/s", "BATCHES/s", "p50 us", "p99 us", "MAX us", "MB"):
+    for head in ("JOBS", "NODES", "CPU s", "JOBS/s", "EVENTS/s", "BATCHES/s", "p50 us", "p99 us", "MAX us", "MB"):
         table.add_column(head, justify="right")
     table.add_column("GOAL")
     for case, it in found:
         cells = [f"{it.jobs:,}", f"{it.nodes:,}", f"{it.cpu_s:.2f}", f"{it.jobs / it.cpu_s:,.0f}"]
-        cells += [f"{it.batches / it.cpu_s:,.0f}", f"{it.p50_us:.0f}", f"{it.p99_us:.0f}", f"{it.max_us:,.0f}"]
+        cells += [f"{it.events / it.cpu_s:,.0f}", f"{it.batches / it.cpu_s:,.0f}"]
+        cells += [f"{it.p50_us:.0f}", f"{it.p99_us:.0f}", f"{it.max_us:,.0f}"]
         table.add_row(case.label, *cells, f"{it.memory_mb:.0f}", goal(case, it))
     return table
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler_bridge import policies
+
+THETA: Final = "theta"
+"""28 days of a log that comes with the reference data; the other workloads are drawn."""
+
 
 @dataclass(frozen=True)
 class Case:
     """One simulation.
 
     Attributes:
-        generator: A generator of workloads.
+        generator: A generator of workloads, or ``THETA``, which is real.
         policy: Who decides.
         jobs: How many jobs; 0: as many as the generator makes.
         malleable: Share of malleable jobs.
@@ -37,7 +42,8 @@ class Case:
         """The case in words."""
         load = f", load {self.load:g}" if self.load else ""
         share = f", {self.malleable:.0%} malleable" if self.malleable else ""
-        return f"{self.policy}: {self.generator}{load}{share}"
+        what = "Theta, 28 real days" if self.generator == THETA else f"{self.generator} (synthetic)"
+        return f"{self.policy}: {what}{load}{share}"
 
 
 def _twin(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, ...]:
@@ -47,6 +53,15 @@ def _twin(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, 
         Case(generator, "avg", malleable=0.6, most_s=most_s),
         Case(generator, "conservative", malleable=0.6, most_s=most_s),
         Case(generator, "sd-policy", malleable=0.6, most_s=most_s, cores_per_node=cores_per_node),
+    )
+
+
+def _every(generator: str, *, most_s: float, cores_per_node: int) -> tuple[Case, ...]:
+    """A machine's twin under every policy that there is, as it is by default."""
+    names = policies.names()
+    return tuple(
+        Case(generator, name, malleable=0.6, most_s=most_s, cores_per_node=cores_per_node if name == "sd-policy" else 1)
+        for name in names
     )
 
 
@@ -60,8 +75,14 @@ SUITES: Final[dict[str, tuple[Case, ...]]] = {
         Case("lublin", policy, 10_000, malleable=0.6, load=0.8)
         for policy in ("easy", "malleable", "min", "pref", "avg", "keep-pref", "mebf")
     ),
+    "theta": tuple(
+        Case(THETA, policy, malleable=0.6, most_s=3)
+        for policy in ("malleable", "min", "pref", "avg", "keep-pref", "mebf", "best-use")
+    ),
     "knl": _twin("knl", most_s=30, cores_per_node=68),
     "eagle": _twin("eagle", most_s=60, cores_per_node=36),
+    "every-knl": _every("knl", most_s=30, cores_per_node=68),
+    "every-eagle": _every("eagle", most_s=60, cores_per_node=36),
 }
 """What can be measured, by name. Memory is to stay below ``MOST_MB`` in all of them."""
 

@@ -9,15 +9,17 @@ from array import array
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from benchmarks.simulator.cases import Case
+from benchmarks.simulator.cases import THETA, Case
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
+from scheduler_bridge.experiments.real_workloads.traces import theta
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.sim import ReplayOptions, replay
-from scheduler_bridge.workloads import convert
+from scheduler_bridge.workloads import Workload, convert
 from scheduler_bridge.workloads.generate.catalogue import generate
 
 
@@ -30,6 +32,7 @@ class Figures:
         nodes: Nodes of the cluster.
         cpu_s: CPU seconds of the simulation, without making the workload.
         batches: Instants at which something happened, each one batch for the scheduler.
+        events: What happened: submissions, ends, answers of jobs.
         decisions: Passes of the policy.
         p50_us: Median time of a pass, in microseconds.
         p99_us: The 99th of 100.
@@ -42,6 +45,7 @@ class Figures:
     nodes: int
     cpu_s: float
     batches: int
+    events: int
     decisions: int
     p50_us: float
     p99_us: float
@@ -83,23 +87,16 @@ class Timed:
         return self._policy.why_waiting(view, job, reservation)
 
 
-def measure(case: Case) -> Figures:
-    """Measure a case in a fresh process."""
+def measure(case: Case, data: Path | None = None) -> Figures:
+    """Measure a case in a fresh process; real workloads are in the folder ``data``."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(run, case).result()
+        return pool.submit(run, case, data).result()
 
 
-def run(case: Case) -> Figures:
+def run(case: Case, data: Path | None = None) -> Figures:
     """Measure a case in this process; invariants are checked and reasons kept, as always."""
-    options: dict[str, Any] = {}
-    if case.jobs:
-        options["jobs"] = case.jobs
-    if case.load:
-        options["load"] = case.load
-    workload = generate(case.generator, case.seed, **options)
-    if case.malleable:
-        workload = convert(workload, case.malleable, case.seed)
+    workload = _workload(case, data)
     timed = Timed(policies.get(case.policy))
     began = time.process_time()
     settings = Settings(walltime="scaled", cores_per_node=case.cores_per_node)
@@ -111,6 +108,7 @@ def run(case: Case) -> Figures:
         nodes=workload.nodes,
         cpu_s=cpu_s,
         batches=done.result.batches,
+        events=done.result.events,
         decisions=len(passes),
         p50_us=quantile(passes, 0.5) * 1e6,
         p99_us=quantile(passes, 0.99) * 1e6,
@@ -118,6 +116,20 @@ def run(case: Case) -> Figures:
         memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         mean_wait_s=done.measures.every.mean_wait_s or 0.0,
     )
+
+
+def _workload(case: Case, data: Path | None) -> Workload:
+    if case.generator == THETA:
+        assert data is not None, "asked for by the command line"
+        workload = theta(data)
+    else:
+        options: dict[str, Any] = {}
+        if case.jobs:
+            options["jobs"] = case.jobs
+        if case.load:
+            options["load"] = case.load
+        workload = generate(case.generator, case.seed, **options)
+    return convert(workload, case.malleable, case.seed) if case.malleable else workload
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -47,7 +46,7 @@ def build(work: Work, parameters: dict[str, object], units_per_s: float) -> Benc
     return Benchmark(
         name="synthetic",
         parameters=parameters,
-        make_bag=partial(make, work),
+        make_bag=lambda _: make(work),
         make_result=Tally,
         value=_value,
         expected=expected,

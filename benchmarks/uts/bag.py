@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.levelbag import LevelBag
+from benchmarks.levelbag import GIFT_TASKS, LevelBag
 from benchmarks.levelqueue import LevelQueue
 from benchmarks.uts import kernel
 from benchmarks.uts.tree import law
@@ -58,6 +58,7 @@ class UtsBag(NodeBag):
         tree: The tree.
         count: Nodes counted already.
         packed: The pending nodes, as ``LevelQueue.packed`` returned them; none by default.
+        gift_tasks: As for ``LevelBag``.
 
     Attributes:
         hashed: Nodes that this instance hashed; the leaves on the last level are counted without.
@@ -65,18 +66,20 @@ class UtsBag(NodeBag):
 
     __slots__ = ("_law", "_tree", "hashed")
 
-    def __init__(self, tree: Geometric, count: int = 0, packed: Words | None = None) -> None:
+    def __init__(
+        self, tree: Geometric, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
+    ) -> None:
         queue = LevelQueue(tree.levels + 1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(queue, _subtree_nodes(tree), count, packed)
+        super().__init__(queue, _subtree_nodes(tree), count, packed, gift_tasks)
         self._tree = tree
         self._law = law(tree)
         self.hashed = 0
 
     @classmethod
-    def of_tree(cls, tree: Geometric) -> UtsBag:
+    def of_tree(cls, tree: Geometric, gift_tasks: int = GIFT_TASKS) -> UtsBag:
         """Return the bag that holds the whole tree."""
         children = law(tree).root_children if tree.levels else 0
-        bag = cls(tree, count=1 + children if tree.levels == 1 else 1)
+        bag = cls(tree, count=1 + children if tree.levels == 1 else 1, gift_tasks=gift_tasks)
         if tree.levels > 1 and children:
             bag._queue.append(tree.levels, cls._row(tree.root(), children))
         bag.work = bag.count
@@ -100,10 +103,10 @@ class UtsBag(NodeBag):
         return more
 
     def _empty(self) -> UtsBag:
-        return UtsBag(self._tree)
+        return UtsBag(self._tree, gift_tasks=self.gift_tasks)
 
-    def __reduce__(self) -> tuple[type[UtsBag], tuple[Geometric, int, Words]]:
-        return UtsBag, (self._tree, self.count, self._queue.packed())
+    def __reduce__(self) -> tuple[type[UtsBag], tuple[Geometric, int, Words, int]]:
+        return UtsBag, (self._tree, self.count, self._queue.packed(), self.gift_tasks)
 
 
 @lru_cache(maxsize=8)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchmarks.levelbag import GIFT_TASKS
 from benchmarks.levelqueue import LevelQueue
 from benchmarks.uts import kernel
 from benchmarks.uts.bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag
@@ -67,20 +68,23 @@ class BinomialBag(NodeBag):
         tree: The tree.
         count: Nodes counted already.
         packed: The pending nodes, as ``LevelQueue.packed`` returned them; none by default.
+        gift_tasks: As for ``LevelBag``.
     """
 
     __slots__ = ("_threshold", "_tree")
 
-    def __init__(self, tree: BinomialTree, count: int = 0, packed: Words | None = None) -> None:
+    def __init__(
+        self, tree: BinomialTree, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
+    ) -> None:
         queue = LevelQueue(1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(queue, (min(tree.subtree_nodes(), MOST_WEIGHT),), count, packed)
+        super().__init__(queue, (min(tree.subtree_nodes(), MOST_WEIGHT),), count, packed, gift_tasks)
         self._tree = tree
         self._threshold = tree.threshold()
 
     @classmethod
-    def of_tree(cls, tree: BinomialTree) -> BinomialBag:
+    def of_tree(cls, tree: BinomialTree, gift_tasks: int = GIFT_TASKS) -> BinomialBag:
         """Return the bag that holds the whole tree."""
-        bag = cls(tree, count=1)
+        bag = cls(tree, count=1, gift_tasks=gift_tasks)
         bag._queue.append(0, cls._row(tree.root(), tree.root_children))
         bag.work = bag.count
         return bag
@@ -101,7 +105,7 @@ class BinomialBag(NodeBag):
         return bool(queue.entries[0])
 
     def _empty(self) -> BinomialBag:
-        return BinomialBag(self._tree)
+        return BinomialBag(self._tree, gift_tasks=self.gift_tasks)
 
-    def __reduce__(self) -> tuple[type[BinomialBag], tuple[BinomialTree, int, Words]]:
-        return BinomialBag, (self._tree, self.count, self._queue.packed())
+    def __reduce__(self) -> tuple[type[BinomialBag], tuple[BinomialTree, int, Words, int]]:
+        return BinomialBag, (self._tree, self.count, self._queue.packed(), self.gift_tasks)

@@ -60,7 +60,7 @@ def save(path: Path, tree: AnyTree, count: Count) -> None:
     Raises:
         OSError: It cannot be written; what was there stays.
     """
-    _, (_, nodes, packed) = count.bag.__reduce__()
+    _, (_, nodes, packed, _) = count.bag.__reduce__()
     content: dict[str, Any] = {
         "format": FORMAT,
         "tree": described(tree),

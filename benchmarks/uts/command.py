@@ -10,7 +10,7 @@ import typer
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.spec import Benchmark
-from benchmarks.levelbag import Count, hold_to
+from benchmarks.levelbag import Count, gift_tasks
 from benchmarks.uts.reference import run_kernel, warm_up
 from benchmarks.uts.shapes import ShapedTree
 from benchmarks.uts.tree import BRANCHING, SEED, Tree
@@ -94,7 +94,7 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     return Benchmark(
         name="uts",
         parameters=asdict(tree),
-        make_bag=partial(bag_of, tree),
+        make_bag=lambda rate: bag_of(tree, gift_tasks(rate)),
         make_result=Count,
         value=node_count,
         expected=partial(expected_nodes, tree),
@@ -103,7 +103,6 @@ def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
         static=False,
         default_granularity=None,
         warm_up=warm_up,
-        hold_to=hold_to,
         rule=f"{rule}; {kernel.NAME}",
         noun="nodes",
     )

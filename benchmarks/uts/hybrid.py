@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from benchmarks.levelbag import GIFT_TASKS
 from benchmarks.levelqueue import LevelQueue
 from benchmarks.uts import kernel
 from benchmarks.uts.bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
@@ -101,21 +102,24 @@ class HybridBag(NodeBag):
         tree: The tree.
         count: Nodes counted already.
         packed: The pending nodes, as ``LevelQueue.packed`` returned them; none by default.
+        gift_tasks: As for ``LevelBag``.
     """
 
     __slots__ = ("_law", "_threshold", "_tree")
 
-    def __init__(self, tree: HybridTree, count: int = 0, packed: Words | None = None) -> None:
+    def __init__(
+        self, tree: HybridTree, count: int = 0, packed: Words | None = None, gift_tasks: int = GIFT_TASKS
+    ) -> None:
         queue = LevelQueue(tree.levels + 1, FIELDS, kernel.CAPACITY, by_field=False)
-        super().__init__(queue, _subtree_nodes(tree), count, packed)
+        super().__init__(queue, _subtree_nodes(tree), count, packed, gift_tasks)
         self._tree = tree
         self._law = _hybrid_law(tree)
         self._threshold = tree.binomial.threshold()
 
     @classmethod
-    def of_tree(cls, tree: HybridTree) -> HybridBag:
+    def of_tree(cls, tree: HybridTree, gift_tasks: int = GIFT_TASKS) -> HybridBag:
         """Return the bag that holds the whole tree."""
-        bag = cls(tree, count=1)
+        bag = cls(tree, count=1, gift_tasks=gift_tasks)
         if bag._law.root_children:
             bag._queue.append(tree.levels, cls._row(tree.root(), bag._law.root_children))
         bag.work = bag.count
@@ -154,10 +158,10 @@ class HybridBag(NodeBag):
         return nodes
 
     def _empty(self) -> HybridBag:
-        return HybridBag(self._tree)
+        return HybridBag(self._tree, gift_tasks=self.gift_tasks)
 
-    def __reduce__(self) -> tuple[type[HybridBag], tuple[HybridTree, int, Words]]:
-        return HybridBag, (self._tree, self.count, self._queue.packed())
+    def __reduce__(self) -> tuple[type[HybridBag], tuple[HybridTree, int, Words, int]]:
+        return HybridBag, (self._tree, self.count, self._queue.packed(), self.gift_tasks)
 
 
 @lru_cache(maxsize=8)

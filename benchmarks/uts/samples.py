@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.levelbag import GIFT_TASKS
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.binomial import BinomialBag, BinomialTree
 from benchmarks.uts.hybrid import HybridBag, HybridTree
@@ -30,12 +31,12 @@ SAMPLES: dict[str, AnyTree] = {
 }
 
 
-def bag_of(tree: AnyTree) -> UtsBag | BinomialBag | HybridBag:
-    """Return the bag that holds the whole tree."""
+def bag_of(tree: AnyTree, gift_tasks: int = GIFT_TASKS) -> UtsBag | BinomialBag | HybridBag:
+    """Return the bag that holds the whole tree; it gives no smaller subtrees away, see ``LevelBag``."""
     match tree:
         case BinomialTree():
-            return BinomialBag.of_tree(tree)
+            return BinomialBag.of_tree(tree, gift_tasks)
         case HybridTree():
-            return HybridBag.of_tree(tree)
+            return HybridBag.of_tree(tree, gift_tasks)
         case _:
-            return UtsBag.of_tree(tree)
+            return UtsBag.of_tree(tree, gift_tasks)

@@ -110,7 +110,7 @@ def marked(mark: str) -> list[psutil.Process]:
             if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == mark:
                 found.append(process)
         except psutil.Error:
-            continue
+            continue  # gone meanwhile, or another user's
     return found
 
 

@@ -45,7 +45,7 @@ def compute(case: str, orders: int, workers: int, granularity: int) -> int:
     done = 0
     while not done or len(apgas.resizes()) < orders:
         config = glb.Config(workers=workers, granularity=granularity, static=instance.static, seed=done)
-        outcome = glb.compute(instance.make_bag(), instance.make_result, config)
+        outcome = glb.compute(instance.make_bag(None), instance.make_result, config)
         assert instance.value(outcome.result) == expected
         done += 1
     return done

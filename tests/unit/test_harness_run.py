@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.harness.spec import Benchmark
+    from benchmarks.pi.bag import Hits
+    from glb import Bag
 
 SAMPLES = 100_000
 
@@ -161,15 +163,18 @@ def test_the_start_is_told_where_the_system_knows_it(
     assert read(path)["startup"] == {}
 
 
-def test_places_held_to_a_rate_are_told_so_before_they_warm_up(runtime: FakeRuntime, tmp_path: Path) -> None:
-    told: list[float | str] = []
-    benchmark = replace(build(SAMPLES, 1), hold_to=told.append, warm_up=lambda: told.append("warm"))
-    options, _ = with_json(tmp_path, rate=5e6)
-    assert run.run_benchmark(benchmark, options) == 0
-    assert told[:2] == [5e6, "warm"]
-    told.clear()
+def test_a_bag_is_told_the_rate_to_which_workers_are_held(runtime: FakeRuntime, tmp_path: Path) -> None:
+    told: list[float | None] = []
+    plain = build(SAMPLES, 1)
+
+    def make_bag(rate: float | None) -> Bag[Hits]:
+        told.append(rate)
+        return plain.make_bag(rate)
+
+    benchmark = replace(plain, make_bag=make_bag)
+    assert run.run_benchmark(benchmark, with_json(tmp_path, rate=5e6, repeat=2)[0]) == 0
     assert run.run_benchmark(benchmark, with_json(tmp_path)[0]) == 0
-    assert set(told) == {"warm"}
+    assert told == [5e6, 5e6, None]
 
 
 def test_every_place_is_warm_before_the_computation_and_the_orders(runtime: FakeRuntime) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from benchmarks.simulator.__main__ import goal, main
-from benchmarks.simulator.cases import Case
+from benchmarks.simulator.cases import THETA, Case
 from benchmarks.simulator.measure import quantile, run
 
 
 def test_a_case_is_measured() -> None:
     found = run(Case("lublin", "easy", 100, load=0.8))
     assert (found.jobs, found.nodes) == (100, 100)
-    assert found.batches >= found.decisions >= 100
+    assert found.events >= found.batches >= found.decisions >= 100
     assert 0 < found.p50_us <= found.p99_us <= found.max_us
 
 
@@ -42,3 +43,19 @@ def test_an_unknown_suite_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit, match="2"):
         main(["moon"])
     assert "no suite 'moon'" in capsys.readouterr().err
+
+
+def test_a_real_workload_needs_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["theta", "--data", str(tmp_path)])
+    assert "give their folder with --data" in capsys.readouterr().err
+
+
+def test_a_real_workload_is_measured(data_folder: Path) -> None:
+    found = run(Case(THETA, "min", malleable=0.6), data_folder)
+    assert (found.nodes, found.jobs) == (4360, 1617)
+
+
+def test_drawn_workloads_are_called_synthetic() -> None:
+    assert Case("knl", "easy").label == "easy: knl (synthetic)"
+    assert Case(THETA, "avg", malleable=0.6).label == "avg: Theta, 28 real days, 60% malleable"

@@ -7,9 +7,11 @@ import pickle
 import numpy as np
 import pytest
 
-from benchmarks.levelbag import Count, LevelBag, hold_to
+from benchmarks.levelbag import Count, LevelBag, gift_tasks
 from benchmarks.levelqueue import LevelQueue, shares
+from benchmarks.nqueens.bag import QueensBag
 from benchmarks.uts.bag import UtsBag
+from benchmarks.uts.samples import SAMPLES, bag_of
 from benchmarks.uts.tree import Tree
 from glb.testing import check_bag
 
@@ -87,16 +89,22 @@ def test_small_subtrees_are_not_given_away() -> None:
     assert bag.split(False) is None
 
 
-def test_slow_workers_give_small_subtrees_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LevelBag, "MIN_GIFT_TASKS", LevelBag.MIN_GIFT_TASKS)
-    for rate, least in ((1e7, 256), (30_000, 3), (5, 1)):
-        hold_to(rate)
-        assert least == LevelBag.MIN_GIFT_TASKS
-    bag = UtsBag.of_tree(Tree(4))
+def test_slow_workers_give_small_subtrees_away() -> None:
+    assert [gift_tasks(rate) for rate in (None, 1e7, 30_000, 5)] == [256, 256, 3, 1]
+    bag = UtsBag.of_tree(Tree(4), gift_tasks(5))
     bag.process(1)
     part = bag.split(False)
     assert part is not None
     assert nodes(bag, part) == nodes(UtsBag.of_tree(Tree(4)))
+
+
+@pytest.mark.parametrize("bag", [*(bag_of(SAMPLES[name], 3) for name in ("T1", "T3", "T4")), QueensBag.of_board(9, 3)])
+def test_what_is_split_off_or_shipped_is_given_away_as_readily(bag: LevelBag) -> None:
+    bag.process(1000)
+    part = bag.split(False)
+    assert part is not None
+    shipped = pickle.loads(pickle.dumps(part))
+    assert (bag.gift_tasks, part.gift_tasks, shipped.gift_tasks) == (3, 3, 3)
 
 
 def test_the_partial_result_stays_at_a_split_and_moves_at_a_merge() -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -34,10 +34,11 @@ Scale: TypeAlias = Literal["small", "full"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A simulation and what it found."""
+    """A simulation, what it found, and where; two rows that found the same are alike, whatever they come from."""
 
     cell: Cell
     figures: Figures
+    origin: Origin | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def sweep(
             books.begin()
             on_all_places(books, run)
         books.close()
-    return [Row(cell, books.found[cell].figures) for cell in wanted]
+    return [Row(cell, (found := books.found[cell]).figures, found.origin) for cell in wanted]
 
 
 @dataclass(frozen=True, slots=True)

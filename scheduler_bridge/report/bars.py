@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from scheduler_bridge.record import Segment, first_submission_s
+from scheduler_bridge.record import first_submission_s, lanes
 from scheduler_bridge.report.glyphs import drawable
 from scheduler_bridge.report.labels import GAP_PT, GROW_SPOTS, LABEL_SIZE_PT, PAD, SHRINK_SPOTS, Box, free_spot
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
+    from scheduler_bridge.record import JobRecord, Lane, ResizeRecord, RunRecord, Segment
     from scheduler_bridge.report.palette import Look
 
 MALLEABLE_MARK = "↔"
@@ -34,7 +34,7 @@ MANY_NODES = 48
 class Block:
     """A rectangle of the picture: rows ``first`` to ``last`` from ``from_s`` to ``to_s``.
 
-    A job that shares nodes fills a part of its rows, ``low``: the lower one.
+    A job that shares nodes fills ``share`` of the row, from ``top`` (0: the row's upper edge) on.
     """
 
     from_s: float
@@ -42,7 +42,7 @@ class Block:
     first: int
     last: int
     share: float = 1.0
-    low: bool = False
+    top: float = 0.0
 
     @property
     def rows(self) -> int:
@@ -52,8 +52,8 @@ class Block:
     @property
     def middle(self) -> float:
         """The middle of what it fills of its rows."""
-        aside = self.rows * (1 - self.share) / 2 * ROW_HEIGHT
-        return (self.first + self.last) / 2 + (aside if self.low else -aside)
+        aside = self.rows * (self.top + (self.share - 1) / 2) * ROW_HEIGHT
+        return (self.first + self.last) / 2 + aside
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,13 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
             place = row[reserved.node]
             _reserved(axes, Block(reserved.from_s - origin_s, reserved.to_s - origin_s, place, place))
     _kept(axes, record, row, origin_s)
-    for job in record.jobs:
+    for job, segments in zip(record.jobs, job_blocks(record.jobs, row, origin_s), strict=True):
         look = looks[job.job_id]
-        blocks = [block for segment in job.segments for block in _blocks(segment, row, origin_s)]
+        blocks = [block for segment in segments for block in segment]
         for block in blocks:
             _bar(axes, block, look)
-        _start(axes, job, row, origin_s)
+        if segments:
+            _start(axes, segments[0])
         for resize in job.resizes:
             boundaries += [(block, sign, look) for block, sign in _resize(axes, resize, row, origin_s, look)]
         for part in _parts(blocks):
@@ -115,7 +116,7 @@ def _kept(axes: Axes, record: RunRecord, row: Mapping[str, int], origin_s: float
         to_s = min(kept.to_s, record.end_s)
         if to_s <= kept.from_s:
             continue
-        blocks = _blocks(Segment(kept.from_s, to_s, kept.nodes), row, origin_s)
+        blocks = _filled(kept.from_s - origin_s, to_s - origin_s, kept.nodes, row)
         for block in blocks:
             corner, width, height = _rectangle(block)
             box = Rectangle(
@@ -145,14 +146,40 @@ def _rows(axes: Axes, record: RunRecord) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _blocks(segment: Segment, row: Mapping[str, int], origin_s: float) -> list[Block]:
-    from_s, to_s = segment.from_s - origin_s, segment.to_s - origin_s
-    if segment.share < 1:
-        rows = sorted(row[node] for node in segment.nodes if node in row)
-        return [Block(from_s, to_s, index, index, segment.share, segment.is_guest) for index in rows]
+def job_blocks(jobs: Sequence[JobRecord], row: Mapping[str, int], origin_s: float) -> list[list[list[Block]]]:
+    """What each segment of each job fills; where jobs share a node, each has a part of its row for itself.
+
+    Args:
+        jobs: Jobs of one run.
+        row: The rows of the nodes that are drawn.
+        origin_s: When the picture begins, on the record's clock.
+    """
+    shared = lanes(jobs)
     return [
-        Block(from_s, to_s, first, last) for first, last in _runs(row[node] for node in segment.nodes if node in row)
+        [
+            _blocks(segment, shared.get((job.job_id, number)), row, origin_s)
+            for number, segment in enumerate(job.segments)
+        ]
+        for job in jobs
     ]
+
+
+def _blocks(segment: Segment, shared: Sequence[Lane] | None, row: Mapping[str, int], origin_s: float) -> list[Block]:
+    from_s, to_s = segment.from_s - origin_s, segment.to_s - origin_s
+    if shared is None:
+        return _filled(from_s, to_s, segment.nodes, row)
+    parts = [lane for lane in shared if lane.share < 1]
+    whole = [node for node, share in segment.by_node() if share >= 1]
+    return _filled(from_s, to_s, whole, row) + [
+        Block(lane.from_s - origin_s, lane.to_s - origin_s, row[lane.node], row[lane.node], lane.share, lane.top)
+        for lane in sorted(parts, key=lambda lane: row.get(lane.node, 0))
+        if lane.node in row
+    ]
+
+
+def _filled(from_s: float, to_s: float, nodes: Iterable[str], row: Mapping[str, int]) -> list[Block]:
+    """The blocks of nodes that are all one job's."""
+    return [Block(from_s, to_s, first, last) for first, last in _runs(row[node] for node in nodes if node in row)]
 
 
 def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
@@ -207,7 +234,7 @@ def _joined(blocks: Sequence[Block]) -> list[Block]:
 def _rectangle(block: Block) -> tuple[tuple[float, float], float, float]:
     margin = (1 - ROW_HEIGHT) / 2
     height = block.rows - 2 * margin
-    top = block.first - 0.5 + margin + (height * (1 - block.share) if block.low else 0.0)
+    top = block.first - 0.5 + margin + height * block.top
     return (block.from_s, top), block.to_s - block.from_s, height * block.share
 
 
@@ -227,12 +254,11 @@ def _bar(axes: Axes, block: Block, look: Look) -> None:
     )
 
 
-def _start(axes: Axes, job: JobRecord, row: Mapping[str, int], origin_s: float) -> None:
+def _start(axes: Axes, blocks: Sequence[Block]) -> None:
     """Part the job from the one before it on the same nodes, which may look the same."""
-    if job.segments:
-        for block in _blocks(job.segments[0], row, origin_s):
-            corner, _, height = _rectangle(block)
-            axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
+    for block in blocks:
+        corner, _, height = _rectangle(block)
+        axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
 
 
 def _reserved(axes: Axes, block: Block) -> None:

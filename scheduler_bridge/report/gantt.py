@@ -7,11 +7,9 @@ no global state, no display.
 from __future__ import annotations
 
 import io
-import re
 import textwrap
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -102,16 +100,6 @@ def render_png(records: Sequence[RunRecord]) -> bytes:
     buffer = io.BytesIO()
     draw(records).savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
-
-
-def render_svg(records: Sequence[RunRecord]) -> str:
-    """Draw ``records`` as an ``<svg>`` element to be put into a page: no header, no metadata, no links."""
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "malleable-apgas"}):
-        draw(records).savefig(buffer, format="svg")
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    return re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
 
 
 def write_png(records: Sequence[RunRecord], path: Path) -> None:
@@ -235,4 +223,4 @@ def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:
     )
 
 
-__all__ = ["describe", "draw", "render_png", "render_svg", "write_png"]
+__all__ = ["describe", "draw", "render_png", "write_png"]

@@ -7,29 +7,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
 from scheduler_bridge.record import runtime_s, turnaround_s, wait_s
 from scheduler_bridge.report import gantt, words
+from scheduler_bridge.report.markup import Cell, inline, part, scrolling, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table; ``number`` is what it is sorted by, where that is not its text."""
-
-    text: str
-    number: float | None = None
-    tone: str = ""
 
 
 def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> str:
@@ -43,8 +33,9 @@ def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> st
         ValueError: There is nothing to report.
     """
     picture = _picture(records)
-    template = Template(files("scheduler_bridge.report").joinpath("page.html").read_text(encoding="utf-8"))
-    return template.substitute(
+    return Template(part("page.html")).substitute(
+        style=part("page.css"),
+        sort=part("sort.js"),
         title=escape(words.headline(records)),
         picture=picture,
         headline=escape(words.headline(records)),
@@ -64,9 +55,7 @@ def write_page(records: Sequence[RunRecord], path: Path, *, reproduce: Sequence[
 
 
 def _picture(records: Sequence[RunRecord]) -> str:
-    svg = gantt.render_svg(records)
-    label = escape(gantt.describe(records), quote=True)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    return inline(gantt.draw(records), gantt.describe(records))
 
 
 def _numbers(records: Sequence[RunRecord]) -> str:
@@ -80,41 +69,13 @@ def _numbers(records: Sequence[RunRecord]) -> str:
     return f'<dl class="numbers">{"".join(items)}</dl>'
 
 
-def _table(identity: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Build a table; a column whose cells carry numbers is set flush right."""
-    lines = list(rows)
-    numeric = [any(line[index].number is not None for line in lines) for index in range(len(heads))]
-    head = "".join(
-        f'<th scope="col"{_class("number" if number else "")}>{escape(text)}</th>'
-        for text, number in zip(heads, numeric, strict=True)
-    )
-    body = "\n".join(
-        "<tr>" + "".join(_cell(cell, number) for cell, number in zip(line, numeric, strict=True)) + "</tr>"
-        for line in lines
-    )
-    return (
-        f'<table id="{escape(identity, quote=True)}"><caption>{escape(caption)}</caption>'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
-    )
-
-
-def _cell(cell: Cell, numeric: bool) -> str:
-    sort = f' data-sort="{cell.number}"' if cell.number is not None else ' data-sort="-1"' if numeric else ""
-    return (
-        f"<td{_class(' '.join(filter(None, ('number' if numeric else '', cell.tone))))}{sort}>{escape(cell.text)}</td>"
-    )
-
-
-def _class(names: str) -> str:
-    return f' class="{names}"' if names else ""
-
-
 def _jobs(records: Sequence[RunRecord]) -> str:
     timed = ("Submitted", "Wait", "Runtime", "Turnaround")
     ending = ("Grows", "Shrinks", "State", "Verified", "Result")
     heads = ("Policy", "Job", "Name", "Class", "Accepts", "Nodes over time", *timed, *ending)
     rows = [_job_row(record.policy, job) for record in records for job in record.jobs]
-    return _table("job-table", "Times in seconds; accepts: nodes that the job can run on.", heads, rows)
+    caption = "Times in seconds; accepts: nodes that the job can run on."
+    return table("job-table", caption, heads, rows, sortable=True)
 
 
 def _job_row(policy: str, job: JobRecord) -> list[Cell]:
@@ -157,8 +118,7 @@ def _resizes(records: Sequence[RunRecord]) -> str:
         "Seconds. Scheduler saw: from the order to its outcome. Job measured: from receiving the order to the commit "
         "(grow) or until the processes were gone (shrink)."
     )
-    table = _table("resize-table", caption, heads, rows)
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="Table of resizes">{table}</div>'
+    return scrolling(table("resize-table", caption, heads, rows), "Table of resizes")
 
 
 def _resize_row(policy: str, job: JobRecord, resize: ResizeRecord) -> list[Cell]:
@@ -189,8 +149,8 @@ def _provenance(records: Sequence[RunRecord]) -> str:
             [Cell(str(name)), Cell(value if isinstance(value, str) else json.dumps(value, default=str))]
             for name, value in {**facts, **record.provenance}.items()
         ]
-        table = _table(f"provenance-{len(parts)}", f"Run under {record.policy}", ("What", "Value"), rows)
-        parts.append(f'<div class="scroll" tabindex="0" role="region" aria-label="Provenance">{table}</div>')
+        shown = table(f"provenance-{len(parts)}", f"Run under {record.policy}", ("What", "Value"), rows)
+        parts.append(scrolling(shown, "Provenance"))
     commands = {shlex.join(job.command): None for job in records[-1].jobs if job.command}
     listed = escape("\n".join(commands))
     if listed:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from scheduler_bridge.report.palette import OKABE_ITO
+from scheduler_bridge.report.sheet import plain, sheet
 from scheduler_bridge.workloads.statistics import busy_nodes, describe_workload
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def draw_workload(workload: Workload) -> Figure:
         ValueError: The workload has no jobs.
     """
     numbers = describe_workload(workload)
-    figure = Figure(figsize=(11.0, 6.6), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = sheet(6.6)
     figure.suptitle(f"{numbers.name}: {numbers.jobs:,} jobs, {numbers.nodes:,} nodes", fontsize=13, fontweight="bold")
     (sizes, runtimes), (submissions, use) = figure.subplots(2, 2)
     jobs = workload.jobs
@@ -116,8 +115,5 @@ def _use(axes: Axes, workload: Workload) -> None:
 
 
 def _plain(axes: Axes) -> None:
-    axes.grid(visible=True, color="#e4e4e4", lw=0.6)
-    axes.set_axisbelow(True)
+    plain(axes)
     axes.tick_params(labelsize=9, colors=_GREY)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.mebf import cells
+from scheduler_bridge.experiments.mebf import cells, figure
 from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, simulated, variant
 from scheduler_bridge.experiments.mebf.claims import Means, judge, read_claims
 from scheduler_bridge.experiments.mebf.experiment import run
@@ -95,4 +95,18 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr(cells, "_JOBS", {"1k": 30, "5k": 60})
     assert malleable(["experiment", "mebf", "--out", str(tmp_path)]) == 0
     assert "claims of the paper" in capsys.readouterr().out
-    assert (tmp_path / "turnaround.png").exists()
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"turnaround", "slowdown", "utilization", "events"}
+
+
+def test_figures_show_printed_gains_from_our_easy_and_how_events_divide() -> None:
+    rows = [_row("1k intensive", "easy", 1000.0, 0)]
+    events = {"turnaround_s": 900.0, "shrinks": 1.0, "expands": 2.0, "backfills": 1.0}
+    rows.append(Row(Cell(MS, "intensive", 100, 1), {**dict.fromkeys(COLUMNS), **events}))
+    means = Means(rows)
+    assert figure._printed(means, MS, "intensive", 100, "turnaround_s") == pytest.approx(580.0)
+    assert figure._printed(means, MS, "spare", 100, "turnaround_s") is None
+    assert figure.shares(means, "intensive", ("shrinks", "expands", "backfills")) == [25.0, 50.0, 25.0]
+    assert figure.shares(means, "spare", ("shrinks", "expands", "backfills")) == []
+    pictures = {name: draw(means) for name, draw in figure.DRAWN.items()}
+    assert set(pictures) == {"turnaround", "slowdown", "utilization", "events"}
+    assert all("1 twins" in picture.caption for picture in pictures.values())

@@ -134,8 +134,9 @@ def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_policy_that_is_better_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [_row(name, seed, 90.0 if name == "avg" else 100.0) for seed in (1, 2) for name in (*OTHERS, OWN)]
-    results = Results([*rows, *(_row(without(what), seed, 100.0) for seed in (1, 2) for what in WITHOUT)])
-    outcome = experiment._outcome(results, [Trace("here", "Here", partial(_tiny))], "full")
+    rows += [_row(without(what), seed, 100.0) for seed in (1, 2) for what in WITHOUT]
+    results = Results(rows)
+    outcome = experiment._outcome(rows, [Trace("here", "Here", partial(_tiny))], "full")
     assert outcome.verdict.startswith("Over all workloads, avg is better than best-use")
     assert "avg on here at 50 % is" in outcome.verdict
     assert not outcome.passed

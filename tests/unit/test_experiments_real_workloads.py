@@ -15,6 +15,7 @@ from scheduler_bridge.experiments.real_workloads import cells, traces
 from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Plan, simulated, timeline
 from scheduler_bridge.experiments.real_workloads.claims import judge, read_claims
 from scheduler_bridge.experiments.real_workloads.experiment import run
+from scheduler_bridge.experiments.real_workloads.figure import printed
 from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
 from scheduler_bridge.experiments.real_workloads.traces import Trace
 from scheduler_bridge.experiments.rows import default_form
@@ -132,3 +133,13 @@ def test_the_command_goes_on_and_explains_mistakes(
     assert "another sweep" in capsys.readouterr().err
     assert malleable(["experiment", "real-workloads", "--scale", "tiny"]) == 2
     assert "no scale tiny" in capsys.readouterr().err
+
+
+def test_printed_means_stand_at_the_bars_that_they_are_of() -> None:
+    rigid = Row(Cell("four", "easy", 0, 0), {**dict.fromkeys(COLUMNS), "turnaround_s": 100.0, "runtime_s": 50.0})
+    means = MeanTable(
+        [rigid, *(_row(name, 100, turnaround_s=at, runtime_s=at) for name, at in (("min", 4), ("avg", 3)))]
+    )
+    found = printed(means, "four", "haswell", "turnaround_s")
+    assert found == {("easy", 0): 2391.0, ("avg", 100): pytest.approx(792.0, abs=1)}
+    assert printed(means, "four", "haswell", "runtime_s") == {("avg", 100): pytest.approx(50 * 0.3468)}

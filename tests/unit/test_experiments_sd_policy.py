@@ -26,6 +26,7 @@ from scheduler_bridge.experiments.sd_policy.cells import (
 )
 from scheduler_bridge.experiments.sd_policy.claims import judge, read_claims
 from scheduler_bridge.experiments.sd_policy.experiment import run
+from scheduler_bridge.experiments.sd_policy.figure import printed
 from scheduler_bridge.experiments.sd_policy.maps import Category, Day, Gains, categories, days
 from scheduler_bridge.experiments.sd_policy.means import Means
 from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, Trace, traces
@@ -228,3 +229,12 @@ def test_the_same_rows_again_need_no_simulation(tmp_path: Path, monkeypatch: pyt
     first = run(None, Sweeping("small", tmp_path), workloads=workloads)
     monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.experiment.simulated", None)
     assert run(None, Sweeping("small", tmp_path), workloads=workloads).tables == first.tables
+
+
+def test_printed_changes_stand_at_the_bars_that_they_are_of() -> None:
+    limits = {"static": 100.0, "5": 70.0, "10": 60.0, "50": 80.0, "inf": 90.0, "dynamic": 80.0}
+    rows = [
+        Row(Cell("two", policy, 100, 1), {**dict.fromkeys(COLUMNS), "slowdown": of}) for policy, of in limits.items()
+    ]
+    found = printed(Means(rows), TWO, "slowdown")
+    assert found == {"10": pytest.approx(1 - 0.495), "dynamic worst": pytest.approx(0.8 * 1.16)}

@@ -8,8 +8,9 @@ import pytest
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
-from scheduler_bridge.report.bars import Block, _blocks, _joined, _parts, _rectangle, _runs
+from scheduler_bridge.report.bars import Block, _joined, _parts, _rectangle, _runs, job_blocks
 from scheduler_bridge.report.labels import GROW_SPOTS, SHRINK_SPOTS, Box, free_spot
+from scheduler_bridge.report.markup import inline
 from scheduler_bridge.report.palette import OKABE_ITO, looks
 
 
@@ -150,11 +151,11 @@ def test_two_policies_share_the_time_axis() -> None:
 
 def test_png_and_svg() -> None:
     assert gantt.render_png([run()]).startswith(b"\x89PNG")
-    svg = gantt.render_svg([run()])
+    svg = inline(gantt.draw([run()]), "A run.")
     assert svg.startswith("<svg")
     assert "metadata" not in svg
     assert not re.search(r"""(?:href|src)=["'](?!#)""", svg), "nothing to fetch"
-    assert gantt.render_svg([run()]) == svg, "the same run gives the same picture"
+    assert inline(gantt.draw([run()]), "A run.") == svg, "the same run gives the same picture"
 
 
 def test_nothing_to_draw_is_refused() -> None:
@@ -183,8 +184,8 @@ def test_hundreds_of_nodes_are_drawn() -> None:
 def test_jobs_that_share_a_node_lie_side_by_side() -> None:
     host = job(1, "host", Segment(0, 50, ("a", "b"), 0.75))
     guest = job(2, "guest", Segment(0, 50, ("a", "b"), 0.25, is_guest=True))
-    blocks = [_blocks(part.segments[0], {"a": 0, "b": 1}, 0.0) for part in (host, guest)]
-    for above, below in zip(*blocks, strict=True):
+    (above_both,), (below_both,) = job_blocks([host, guest], {"a": 0, "b": 1}, 0.0)
+    for above, below in zip(above_both, below_both, strict=True):
         (_, top), _, height = _rectangle(above)
         (_, low_top), _, low_height = _rectangle(below)
         assert top + height == pytest.approx(low_top), "they meet"
@@ -192,6 +193,44 @@ def test_jobs_that_share_a_node_lie_side_by_side() -> None:
         assert top < above.middle < low_top < below.middle < low_top + low_height
     found = texts(RunRecord(policy="sd-policy", nodes=["a", "b"], end_s=50.0, jobs=[host, guest]))
     assert any("host" in text for text in found)
+
+
+def test_guests_of_one_node_do_not_cover_each_other() -> None:
+    """The first guest stays when its host has ended, and is host to the next one."""
+    jobs = [
+        job(1, "host", Segment(0, 10, ("a", "b")), Segment(10, 20, ("a", "b"), 0.5)),
+        job(2, "guest", Segment(10, 30, ("a", "b"), 0.5, is_guest=True), Segment(30, 40, ("a", "b"), is_guest=True)),
+        job(3, "its guest", Segment(20, 30, ("b",), 0.5, is_guest=True)),
+    ]
+    assert drawn(jobs, "ab") == {
+        1: [(0, 10, 0, 2), (10, 20, 0, 0.5), (10, 20, 1, 1.5)],
+        2: [(10, 30, 0.5, 1), (10, 30, 1.5, 2), (30, 40, 0, 2)],
+        3: [(20, 30, 1, 1.5)],
+    }
+
+
+def test_a_job_may_have_other_parts_on_other_nodes() -> None:
+    jobs = [
+        job(1, "host", Segment(0, 10, ("a", "b", "c"), 0.75, shares=(0.5, 1.0, 0.75))),
+        job(2, "guest", Segment(0, 10, ("a", "c"), 0.375, is_guest=True, shares=(0.5, 0.25))),
+    ]
+    assert drawn(jobs, "abc") == {
+        1: [(0, 10, 1, 2), (0, 10, 0, 0.5), (0, 10, 2, 2.75)],
+        2: [(0, 10, 0.5, 1), (0, 10, 2.75, 3)],
+    }
+
+
+def drawn(jobs: list[JobRecord], nodes: str) -> dict[int, list[tuple[float, float, float, float]]]:
+    """From when to when, and from where to where in rows, all bars of each job lie."""
+    blocks = job_blocks(jobs, {node: index for index, node in enumerate(nodes)}, 0.0)
+    return {
+        jobs[index].job_id: [
+            (block.from_s, block.to_s, block.first + block.top, block.first + block.top + block.rows * block.share)
+            for segment in segments
+            for block in segment
+        ]
+        for index, segments in enumerate(blocks)
+    }
 
 
 def test_looks_repeat_colours_only_with_hatches() -> None:

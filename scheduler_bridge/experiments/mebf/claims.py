@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Final
 
-from scheduler_bridge.experiments.judging import CLOSE, Word, word_for
+from scheduler_bridge.experiments.judging import CLOSE, Verdict, Word, claims_file, word_for
 from scheduler_bridge.experiments.mebf.cells import EBF, EXPANDS
 from scheduler_bridge.experiments.sweep import Row
 
 _TWIN: Final = "not known; the workload is a twin of which only numbers of jobs and nodes are the paper's"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a claim: its text, what is printed and was found, in one word, and why it is not so."""
-
-    text: str
-    printed: str
-    found: str
-    word: Word
-    reason: str
 
 
 class Means:
@@ -40,6 +25,10 @@ class Means:
         """What there is: variant, policy, share."""
         return list(self._rows)
 
+    def twins(self) -> int:
+        """How many there are."""
+        return len({row.cell.seed for rows in self._rows.values() for row in rows})
+
     def get(self, variant: str, policy: str, measure: str = "turnaround_s", share: int = 100) -> float | None:
         """A mean; of EASY, whose jobs are rigid, that of the variant's size and load."""
         key = (" ".join(variant.split()[:2]), EBF, 0) if policy == EBF else (variant, policy, share)
@@ -52,11 +41,9 @@ class Means:
         return None if not before or after is None else 100 * (after / before - 1)
 
 
-@lru_cache(maxsize=1)
 def read_claims() -> dict[str, Any]:
     """The claims file: lists ``gain``, ``best``, ``better``, ``same`` and ``worse``."""
-    text = files("scheduler_bridge.experiments.mebf").joinpath("claims.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return claims_file(__package__)
 
 
 def judge(means: Means) -> list[Verdict]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, counted
+from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, claims_table, counted
 from scheduler_bridge.experiments.mebf.cells import COLUMNS, GROUPS, SEEDS, cells, simulated
-from scheduler_bridge.experiments.mebf.claims import Means, Verdict, judge
+from scheduler_bridge.experiments.mebf.claims import Means, judge
+from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 
@@ -19,8 +20,8 @@ _REMARKS: Final = (
         "the sign does not matter."
     ),
     (
-        "The workload is a statistical twin of KIT's: 500 nodes and the numbers of jobs are the paper's, sizes, "
-        "runtimes and arrivals ours. So the gains are of this workload, not of the log."
+        "The workload is a statistical twin of KIT's, synthetic: 500 nodes and the numbers of jobs are the paper's, "
+        "sizes, runtimes and arrivals ours. So the gains are of this workload, not of the log."
     ),
     "EBF is EASY with rigid jobs. Slowdown is mean turnaround by the mean runtime without resizes, as in the paper.",
     (
@@ -48,7 +49,7 @@ def run(how: Sweeping, *, jobs: int | None = None) -> Outcome:
 
 
 def _outcome(rows: Sequence[Row], twins: int) -> Outcome:
-    from scheduler_bridge.experiments.mebf.figure import draw_turnarounds
+    from scheduler_bridge.experiments.mebf.figure import DRAWN
 
     means = Means(rows)
     verdicts = judge(means)
@@ -57,16 +58,11 @@ def _outcome(rows: Sequence[Row], twins: int) -> Outcome:
         "The MEBF paper: resizing by scalability",
         f"Twins: {twins}. {counted([verdict.word for verdict in verdicts])}.",
         _REMARKS,
-        (_claims(verdicts), _table(means), _events(means)),
-        {"turnaround": draw_turnarounds(means)},
-        passed=all(verdict.word != "differs" for verdict in verdicts),
+        (claims_table(verdicts), _table(means), _events(means)),
+        {name: draw(means) for name, draw in DRAWN.items()},
+        passed=agree(verdicts),
+        provenance=of_rows(rows),
     )
-
-
-def _claims(verdicts: Sequence[Verdict]) -> DataTable:
-    columns = ("claim", "printed", "found", "verdict", "what is known of the reason")
-    rows = tuple((v.text, v.printed, v.found, v.word, v.reason) for v in verdicts)
-    return DataTable("claims", "The paper's claims", columns, rows)
 
 
 def _table(means: Means) -> DataTable:
@@ -76,7 +72,9 @@ def _table(means: Means) -> DataTable:
         gains = [means.gain(variant, policy, name, share) for name in ("turnaround_s", "slowdown")]
         rows.append((variant, policy, share, *values, *gains))
     columns = ("workload", "policy", "malleable %", *COLUMNS[:5], "turnaround, change %", "slowdown, change %")
-    return DataTable("means", "Means over twins, and the change against EASY with rigid jobs", columns, tuple(rows))
+    return DataTable(
+        "means", "Means over twins (synthetic), and the change against EASY with rigid jobs", columns, tuple(rows)
+    )
 
 
 def _events(means: Means) -> DataTable:
@@ -89,7 +87,9 @@ def _events(means: Means) -> DataTable:
         rows.append((variant, policy, share, *_percent(events), *_percent(sizes)))
     groups = (f"expands of {low}-{high} nodes %" for low, high in GROUPS)
     columns = ("workload", "policy", "malleable %", "shrinks %", "expands %", "backfills %", *groups)
-    return DataTable("events", "Events, and expands by the size of the jobs, in percent", columns, tuple(rows))
+    return DataTable(
+        "events", "Events, and expands by the size of the jobs, in percent (twins, synthetic)", columns, tuple(rows)
+    )
 
 
 def _percent(values: Sequence[float]) -> list[Value]:

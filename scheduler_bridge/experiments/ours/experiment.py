@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.experiments.on_traces import OnTraces
+from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, PLANS, Plan, simulated
 from scheduler_bridge.experiments.ours.results import CONFIDENCE, Results
 from scheduler_bridge.experiments.ours.tables import ablation, against, means, which
 from scheduler_bridge.experiments.ours.traces import Trace, traces
 from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, Sweeping
+from scheduler_bridge.experiments.real_workloads.traces import NO_THETA
+from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping
 
 NAME: Final = "ours"
 _INTERVALS: Final = (
@@ -65,17 +67,14 @@ def run(
     """
     found = list(workloads) if workloads is not None else traces(how.scale, data)
     cells = (plan or PLANS[how.scale]).cells(found)
-    rows = how.rows(cells, partial(_simulated, {trace.name: trace for trace in found}), COLUMNS)
-    return _outcome(Results(rows), found, how.scale)
+    rows = how.rows(cells, OnTraces.of(found, simulated), COLUMNS)
+    return _outcome(rows, found, how.scale)
 
 
-def _simulated(by_name: Mapping[str, Trace], cell: Cell) -> Figures:
-    return simulated(by_name[cell.trace], cell)
-
-
-def _outcome(results: Results, found: Sequence[Trace], scale: Scale) -> Outcome:
+def _outcome(rows: Sequence[Row], found: Sequence[Trace], scale: Scale) -> Outcome:
     from scheduler_bridge.experiments.ours.figure import draw_ablation, draw_map, draw_trade
 
+    results = Results(rows)
     labels = {trace.name: trace.label for trace in found}
     figures = {
         "turnaround": draw_map(results, labels, "all_turnaround_s", "Mean turnaround"),
@@ -93,6 +92,7 @@ def _outcome(results: Results, found: Sequence[Trace], scale: Scale) -> Outcome:
         (which(results, labels), against(results, tuned), ablation(results), means(results, labels)),
         figures,
         passed=not over_all,
+        provenance=of_rows(rows),
     )
 
 
@@ -116,7 +116,7 @@ def _listed(names: Sequence[str]) -> str:
 def _remarks(found: Sequence[Trace], scale: Scale) -> tuple[str, ...]:
     remarks = [_INTERVALS, _BETTER, _MODEL, _TUNED, _SD, _NOT]
     if not any(trace.name.startswith("theta") for trace in found):
-        remarks.append("Theta is left out: its trace is not there (--data DIR, or MALLEABLE_DATA).")
+        remarks.append(NO_THETA)
     if scale == "small":
         remarks.append(_SHORT)
     return tuple(remarks)

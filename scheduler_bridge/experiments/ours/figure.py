@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import TwoSlopeNorm
-from matplotlib.figure import Figure
 
 from scheduler_bridge.experiments.ours.cells import OWN, WITHOUT, without
 from scheduler_bridge.experiments.ours.tables import EVERY
+from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.report.palette import OKABE_ITO
+from scheduler_bridge.report.sheet import plain, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +28,10 @@ _LINE: Final = 0.042
 """Of a name, as a part of the height."""
 
 
-def draw_map(results: Results, labels: Mapping[str, str], column: str, title: str) -> Figure:
+def draw_map(results: Results, labels: Mapping[str, str], column: str, title: str) -> Picture:
     """A row a workload, a column a policy: its mean by that of EASY; the lowest of a row is framed."""
     rows, names = results.workloads, EVERY
-    figure = Figure(figsize=(11.0, 1.9 + 0.36 * len(rows)), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = sheet(1.9 + 0.36 * len(rows))
     figure.suptitle(f"{title}, by that under EASY (framed: the lowest)", fontweight="bold")
     axes = figure.subplots()
     table = np.array([[_value(results.ratio([row], name, _BASE, column)) for name in names] for row in rows])
@@ -52,7 +51,11 @@ def draw_map(results: Results, labels: Mapping[str, str], column: str, title: st
     axes.get_xticklabels()[-1].set_fontweight("bold")
     bar = figure.colorbar(picture, ax=axes, shrink=0.9, ticks=[math.log(at) for at in (0.2, 0.35, 0.6, 1.0, 1.4, 2.0)])
     bar.ax.set_yticklabels(["0.2 or less", "0.35", "0.6", "1", "1.4", "2 or more"], fontsize=8)
-    return figure
+    return Picture(
+        figure,
+        f"Means over {results.seeds} seeds by those under EASY, workload by workload; framed: the lowest of a row.",
+        f"A map with a row for each workload and a column for each policy: {title.lower()} by that under EASY.",
+    )
 
 
 def _frame(x: float, y: float) -> Patch:
@@ -61,10 +64,9 @@ def _frame(x: float, y: float) -> Patch:
     return Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor="k", linewidth=1.6)
 
 
-def draw_trade(results: Results) -> Figure:
+def draw_trade(results: Results) -> Picture:
     """Wait against turnaround over all workloads, by EASY's; the lower left is best."""
-    figure = Figure(figsize=(8.6, 5.4), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = sheet(5.4, 8.6)
     figure.suptitle("All workloads: geometric means, by those under EASY", fontweight="bold")
     axes = figure.subplots()
     places: list[tuple[float, float, str]] = []
@@ -81,8 +83,18 @@ def draw_trade(results: Results) -> Figure:
     axes.set(xlabel="wait + 1 min, by EASY's", ylabel="turnaround, by EASY's")
     axes.margins(x=0.14, y=0.06)
     _name(axes, sorted(places))
-    _plain(axes)
-    return figure
+    plain(axes)
+    return Picture(
+        figure,
+        f"Geometric means over all workloads and {results.seeds} seeds, with confidence intervals.",
+        f"Wait against turnaround of every policy, both by those under EASY; the lower left is best. {OWN} is at "
+        f"{_point(results, 'all_wait_s')} and {_point(results, 'all_turnaround_s')}.",
+    )
+
+
+def _point(results: Results, column: str) -> str:
+    ratio = results.ratio(results.workloads, OWN, _BASE, column)
+    return "-" if ratio is None else f"{ratio.value:.2f}"
 
 
 def _name(axes: Axes, places: Sequence[tuple[float, float, str]]) -> None:
@@ -103,10 +115,9 @@ def _name(axes: Axes, places: Sequence[tuple[float, float, str]]) -> None:
         )
 
 
-def draw_ablation(results: Results) -> Figure:
+def draw_ablation(results: Results) -> Picture:
     """What it costs to leave an ingredient out."""
-    figure = Figure(figsize=(8.6, 3.4), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = sheet(3.4, 8.6)
     figure.suptitle(f"{OWN} with an ingredient off, by {OWN} (right of 1: it helps)", fontweight="bold")
     panels = figure.subplots(1, 2, sharey=True)
     measures = (("all_turnaround_s", "turnaround"), ("all_wait_s", "wait + 1 min"))
@@ -117,8 +128,12 @@ def draw_ablation(results: Results) -> Figure:
         axes.axvline(1.0, color="#777777", lw=0.8)
         axes.set_yticks(range(len(WITHOUT)), list(WITHOUT))
         axes.set(xlabel=label, ylim=(len(WITHOUT) - 0.5, -0.5))
-        _plain(axes)
-    return figure
+        plain(axes)
+    return Picture(
+        figure,
+        f"Geometric means over all workloads and {results.seeds} seeds, with confidence intervals.",
+        f"Turnaround and wait of {OWN} without each of its ingredients, by those with it; right of 1, it helps.",
+    )
 
 
 def _arms(ratio: Estimate) -> Sequence[Sequence[float]] | None:
@@ -129,10 +144,3 @@ def _arms(ratio: Estimate) -> Sequence[Sequence[float]] | None:
 
 def _value(ratio: Estimate | None) -> float:
     return math.nan if ratio is None else ratio.value
-
-
-def _plain(axes: Axes) -> None:
-    axes.grid(visible=True, color="#e4e4e4", lw=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)

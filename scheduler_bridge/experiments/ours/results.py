@@ -57,6 +57,11 @@ class Results:
         for workload, policy, seed in self._figures:
             self._seeds.setdefault((workload, policy), []).append(seed)
 
+    @property
+    def seeds(self) -> int:
+        """How many there are, at most."""
+        return max(map(len, self._seeds.values()), default=0)
+
     def mean(self, workload: Workload, policy: str, column: str) -> Estimate | None:
         """The mean over seeds; None: there is no such number."""
         values = [value for value in self._values(workload, policy, column).values() if value is not None]

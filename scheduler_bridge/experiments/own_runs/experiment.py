@@ -14,7 +14,7 @@ from scheduler_bridge.experiments.own_runs import fidelity, findings
 from scheduler_bridge.experiments.own_runs.claims import judged
 from scheduler_bridge.experiments.own_runs.keeping import alone_in
 from scheduler_bridge.experiments.own_runs.plan import PLANS, Plan, RunKey, Scale
-from scheduler_bridge.experiments.own_runs.presenting import Shown, draw, fidelity_table, runs_table, tables
+from scheduler_bridge.experiments.own_runs.presenting import Shown, draw, fidelity_table, of_runs, runs_table, tables
 from scheduler_bridge.experiments.own_runs.problems import Problem, calibrate, calibrated
 from scheduler_bridge.experiments.own_runs.runner import Again, Runner, Watcher, all_kept, run_all
 from scheduler_bridge.experiments.own_runs.scaling import published_s
@@ -140,6 +140,7 @@ def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Referen
         (*tables(shown), held, *([claims] if words else []), runs_table(shown.held), findings.honesty_table(records)),
         draw(shown),
         passed=not wrong,
+        provenance=of_runs(records),
     )
 
 

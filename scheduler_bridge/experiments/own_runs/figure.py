@@ -6,14 +6,14 @@ import statistics
 from collections.abc import Mapping
 from typing import Final
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.own_runs.findings import MEASURES, cells
 from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.palette import OKABE_ITO
+from scheduler_bridge.report.sheet import plain, sheet
 
 _SHOWN: Final = ("makespan_s", "turnaround_s", "wait_s", "utilization")
 MARKERS: Final = "os^DvP*X"
@@ -28,7 +28,7 @@ def color_of(index: int) -> str:
 
 def draw_means(
     records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
-) -> Figure:
+) -> Picture:
     """Means over the seeds with quartiles, by share of malleable jobs.
 
     Args:
@@ -36,8 +36,7 @@ def draw_means(
         paper: The paper's means, scaled.
         note: What is emulated, for the title.
     """
-    figure = Figure(figsize=(11.0, 7.6), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = sheet(7.6)
     found = cells(records)
     policies = list(dict.fromkeys(policy for policy, _ in found))
     for axes, name in zip(figure.subplots(2, 2).flat, _SHOWN, strict=True):
@@ -54,8 +53,7 @@ def draw_means(
                 axes.plot(*zip(*theirs, strict=True), color=color, marker=marker, mfc="none", ls="", ms=8)
         axes.set(xlabel="malleable jobs, %", ylabel=MEASURES[name], xlim=(-5, 105), xticks=range(0, 101, 20))
         axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
-        axes.grid(visible=True, color="#e4e4e4", lw=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain(axes)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     if paper:
         handles.append(Line2D([], [], color="#555555", marker="o", mfc="none", ls="", ms=8))
@@ -65,7 +63,11 @@ def draw_means(
         f"Means of the batches with quartiles (figs. 9 and 10 of the paper, and what makes fig. 11)\n{note}",
         fontsize=10,
     )
-    return figure
+    return Picture(
+        figure,
+        f"Means over {len(records)} real runs with quartiles; hollow marks: the paper's means, scaled.",
+        "Four charts over the share of malleable jobs, by policy: makespan, turnaround, wait and utilization.",
+    )
 
 
 def _spread(values: list[list[float]], means: list[float]) -> tuple[list[float], list[float]]:

@@ -6,12 +6,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.own_runs.costs import PAPER, Cost
 from scheduler_bridge.experiments.own_runs.figure import MARKERS, color_of
 from scheduler_bridge.experiments.own_runs.findings import MEASURES, cells
@@ -19,10 +19,9 @@ from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.experiments.own_runs.problems import NODE_S
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.palette import OKABE_ITO
+from scheduler_bridge.report.sheet import plain, sheet
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from scheduler_bridge.experiments.own_runs.fidelity import Held
 
 _PROGRAMS: Final = ("UTS", "NQueens", "BC", "Pi")
@@ -31,7 +30,7 @@ _GREY: Final = "#555555"
 
 def draw_scaling(
     ours: Mapping[str, Mapping[int, float]], paper: Mapping[str, Mapping[int, float]], time: float, note: str
-) -> Figure:
+) -> Picture:
     """Figure 6: seconds of each program on each size, ideal ones as thin lines, the paper's, scaled, as hollow marks.
 
     Args:
@@ -40,7 +39,7 @@ def draw_scaling(
         time: Seconds here for a second of the paper.
         note: What is emulated.
     """
-    figure = _figure(11.0, 7.6, "Rigid jobs on more and more nodes (fig. 6 of the paper)", note)
+    figure = _noted(7.6, 11.0, "Rigid jobs on more and more nodes (fig. 6 of the paper)", note)
     programs = [program for program in _PROGRAMS if any(name.startswith(program) for name in ours)]
     grid = figure.subplots(-(-len(programs) // 2), min(2, len(programs)), squeeze=False)
     for axes, program in zip(grid.flat, programs, strict=False):
@@ -62,7 +61,7 @@ def draw_scaling(
         sizes_shown = sorted({count for name in configurations for count in ours[name]})
         axes.set_xticks(sizes_shown, [str(count) for count in sizes_shown])
         axes.set(xlabel="nodes", ylabel="computing, s")
-        _plain(axes)
+        plain(axes)
     for axes in list(grid.flat)[len(programs) :]:
         axes.set_visible(False)
     handles = [
@@ -73,12 +72,16 @@ def draw_scaling(
         label = "paper, scaled, start included"
         handles.append(Line2D([], [], color=_GREY, marker="o", mfc="none", ls="", ms=8, label=label))
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    return figure
+    return Picture(
+        figure,
+        "Filled marks: one run of every size; hollow ones: the paper's, scaled.",
+        "Charts of the seconds of each program over its nodes, with the ideal.",
+    )
 
 
-def draw_costs(costs: Sequence[Cost], note: str) -> Figure:
+def draw_costs(costs: Sequence[Cost], note: str) -> Picture:
     """Figure 7: mean seconds of start, grow and shrink, runtime below and balancer above, the paper's hollow beside."""
-    figure = _figure(7.0, 4.2, "What starts and resizes take, not scaled (fig. 7 of the paper)", note)
+    figure = _noted(4.2, 7.0, "What starts and resizes take, not scaled (fig. 7 of the paper)", note)
     axes = figure.subplots()
     for place, (what, theirs) in enumerate(PAPER.items()):
         axes.bar(place + 0.2, theirs[0], 0.34, color="none", edgecolor=OKABE_ITO[4], lw=1.4)
@@ -94,14 +97,18 @@ def draw_costs(costs: Sequence[Cost], note: str) -> Figure:
         axes.annotate(f"{total:.2f}", (place - 0.2, total), (0, 3), textcoords="offset points", ha="center")
     axes.set_xticks(range(len(PAPER)), [_titled(what, costs) for what in PAPER])
     axes.set(ylabel="mean, s")
-    _plain(axes)
+    plain(axes)
     handles = [
         Patch(color=OKABE_ITO[4], label="runtime"),
         Patch(color=OKABE_ITO[1], label="balancer"),
         Patch(facecolor="none", edgecolor=_GREY, label="paper"),
     ]
     axes.legend(handles=handles, loc="upper left", frameon=False, fontsize=9)
-    return figure
+    return Picture(
+        figure,
+        f"Means of {len(costs)} starts and resizes; hollow bars: the paper's, of real nodes.",
+        "Bars: mean seconds of a start, a grow and a shrink, in the runtime and in the balancer.",
+    )
 
 
 _PARTS: Final = ("runtime_s", "balancer_s")
@@ -112,9 +119,11 @@ def _titled(what: str, costs: Sequence[Cost]) -> str:
     return f"{what}\n{statistics.fmean(nodes):.1f} nodes, {len(nodes)} times" if nodes else f"{what}\nnone"
 
 
-def draw_orders(ours: Mapping[int, tuple[float, float]], paper: Mapping[int, tuple[float, float]], note: str) -> Figure:
+def draw_orders(
+    ours: Mapping[int, tuple[float, float]], paper: Mapping[int, tuple[float, float]], note: str
+) -> Picture:
     """Figure 8: grows and shrinks per malleable job under ``malleable``, by share; the paper's as hollow marks."""
-    figure = _figure(7.0, 4.2, "Orders per malleable job under malleable (fig. 8 of the paper)", note)
+    figure = _noted(4.2, 7.0, "Orders per malleable job under malleable (fig. 8 of the paper)", note)
     axes = figure.subplots()
     for index, (name, color) in enumerate((("grow", OKABE_ITO[2]), ("shrink", OKABE_ITO[5]))):
         at = 2.6 * (2 * index - 1)
@@ -124,20 +133,24 @@ def draw_orders(ours: Mapping[int, tuple[float, float]], paper: Mapping[int, tup
             label = f"paper: {name}"
             axes.plot(*zip(*theirs, strict=True), color="black", marker=MARKERS[index], mfc="white", ls="", label=label)
     axes.set(xlabel="malleable jobs, %", ylabel="orders per malleable job", xticks=list(ours), xlim=(-8, 108))
-    _plain(axes)
+    plain(axes)
     axes.legend(frameon=False, fontsize=9, ncols=2)
     axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
-    return figure
+    return Picture(
+        figure,
+        "Means over the batches under malleable; hollow marks: the paper's.",
+        "Bars over the share of malleable jobs: grows and shrinks per malleable job.",
+    )
 
 
 def draw_turnaround(
     records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
-) -> Figure:
+) -> Picture:
     """Figure 11: turnaround as wait and runtime, by share and policy; the paper's, scaled, as hollow bars."""
     found = cells(records)
     policies = list(dict.fromkeys(policy for policy, _ in found))
     shares = sorted({share for _, share in found})
-    figure = _figure(11.0, 4.8, "Turnaround = wait + runtime (fig. 11 of the paper)", note)
+    figure = _noted(4.8, 11.0, "Turnaround = wait + runtime (fig. 11 of the paper)", note)
     axes = figure.subplots()
     width = 0.8 / len(policies)
     for index, policy in enumerate(policies):
@@ -156,18 +169,22 @@ def draw_turnaround(
                     axes.bar(x, theirs[name], width * 0.9, bottom=low_s, color="none", edgecolor="black", lw=0.8)
     axes.set_xticks(range(len(shares)), [str(share) for share in shares])
     axes.set(xlabel="malleable jobs, %", ylabel="mean, s", xlim=(-0.5, len(shares) - 0.5))
-    _plain(axes)
+    plain(axes)
     handles = [Patch(color=color_of(i), label=name) for i, name in enumerate(policies)]
     handles += [Patch(color=_GREY, label="wait"), Patch(color=_GREY, alpha=0.45, label="runtime")]
     if paper:
         handles.append(Patch(facecolor="none", edgecolor="black", label="paper, scaled"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
-    return figure
+    return Picture(
+        figure,
+        f"Means over {len(records)} real runs; hollow bars: the paper's, scaled.",
+        "Bars over the share of malleable jobs, by policy: mean wait, on it mean runtime: together, turnaround.",
+    )
 
 
-def draw_fidelity(held: Sequence[Held], note: str) -> Figure:
+def draw_fidelity(held: Sequence[Held], note: str) -> Picture:
     """Run by run: simulated over measured; the band is 5 % wide to both sides."""
-    figure = _figure(11.0, 5.4, "Run by run: simulated over measured", note)
+    figure = _noted(5.4, 11.0, "Run by run: simulated over measured", note)
     policies = list(dict.fromkeys(one.key.policy for one in held))
     for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
         ends = [value for one in held for value in (one.real[name], one.mean(name))]
@@ -181,23 +198,20 @@ def draw_fidelity(held: Sequence[Held], note: str) -> Figure:
             axes.plot(one.real[name], one.mean(name), MARKERS[index % 8], mec=color, mfc=face, ms=6, alpha=0.85)
         axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
         axes.set(xlabel=f"measured {MEASURES[name]}", ylabel=f"simulated {MEASURES[name]}")
-        _plain(axes)
+        plain(axes)
     handles = [
         Line2D([], [], color=color_of(i), marker=MARKERS[i % 8], ls="", label=name) for i, name in enumerate(policies)
     ]
     handles.append(Line2D([], [], color=_GREY, marker="o", mfc="none", ls="", label="slower resizes"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
-    return figure
+    return Picture(
+        figure,
+        f"One mark a run, {len(held)} runs; hollow ones: with slower resizes; the band is 5 % wide to both sides.",
+        "Two scatter charts, makespan and turnaround: simulated over measured.",
+    )
 
 
-def _figure(width: float, height: float, title: str, note: str) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+def _noted(height_in: float, width_in: float, title: str, note: str) -> Figure:
+    figure = sheet(height_in, width_in)
     figure.suptitle(f"{title}\n{note}", fontsize=10)
     return figure
-
-
-def _plain(axes: Axes) -> None:
-    axes.grid(visible=True, color="#e4e4e4", lw=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)

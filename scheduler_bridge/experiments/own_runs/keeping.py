@@ -65,7 +65,7 @@ def _end_remains(folder: Path) -> None:
     if state_of(scratch).is_dir():
         # A scheduler that takes the killed one's state up finds its jobs, and ends them when it is stopped.
         with (
-            suppress(DaemonError),
+            suppress(DaemonError),  # as far as one can start there
             Daemon.start_in_thread(DaemonConfig(nodes=numbered_nodes(nodes), state_dir=state_of(scratch))),
         ):
             pass

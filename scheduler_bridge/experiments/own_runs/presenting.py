@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from scheduler_bridge.experiments.outcome import DataTable, Value
+from scheduler_bridge.experiments.origins import listed
+from scheduler_bridge.experiments.outcome import DataTable, Picture, Value
 from scheduler_bridge.experiments.own_runs import findings
 from scheduler_bridge.experiments.own_runs.costs import HONEST, costs, costs_table, honest
 from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, REPLICAS, Held, errors, grouped
 from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
 from scheduler_bridge.experiments.own_runs.scaling import computed_s, scaling_table
 from scheduler_bridge.record import RunRecord
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def tables(shown: Shown) -> list[DataTable]:
     return found
 
 
-def draw(shown: Shown) -> dict[str, Figure]:
+def draw(shown: Shown) -> dict[str, Picture]:
     """The figures, by name."""
     from scheduler_bridge.experiments.own_runs.figure import draw_means
     from scheduler_bridge.experiments.own_runs.figures import (
@@ -68,7 +66,7 @@ def draw(shown: Shown) -> dict[str, Figure]:
         draw_turnaround,
     )
 
-    found: dict[str, Figure] = {}
+    found: dict[str, Picture] = {}
     if shown.batches:
         found["means"] = draw_means(shown.batches, shown.paper, shown.note)
         found["turnaround"] = draw_turnaround(shown.batches, shown.paper, shown.note)
@@ -82,6 +80,17 @@ def draw(shown: Shown) -> dict[str, Figure]:
     if shown.held:
         found["fidelity"] = draw_fidelity(shown.held, shown.note)
     return found
+
+
+def of_runs(records: Mapping[RunKey, RunRecord]) -> dict[str, str]:
+    """Tell of real runs: how many there are, their seeds, when they began."""
+    began = sorted(record.started_at for record in records.values())
+    return {
+        "real runs": str(len(records)),
+        "seeds": listed(key.seed for key in records),
+        "first run began": began[0],
+        "last run began": began[-1],
+    }
 
 
 _WITHIN: Final = ("makespan within the simulated range", "turnaround within it")

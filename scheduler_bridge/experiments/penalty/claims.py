@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Final
 
-from scheduler_bridge.experiments.judging import Word, word_for
+from scheduler_bridge.experiments.judging import Verdict, Word, claims_file, word_for
 from scheduler_bridge.experiments.penalty.cells import CLASSES
 from scheduler_bridge.experiments.penalty.means import Waits
 
@@ -20,46 +17,30 @@ _UNKNOWN: Final = "not known"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a claim.
+class Beside(Verdict):
+    """A verdict; ``plain`` is what was found under plain EASY."""
 
-    Attributes:
-        text: The claim.
-        printed: What is printed.
-        found: The same here.
-        plain: The same here under plain EASY.
-        word: In one word.
-        reason: Why it is not so, as far as it is known.
-    """
-
-    text: str
-    printed: str
-    found: str
     plain: str
-    word: Word
-    reason: str
 
 
-@lru_cache(maxsize=1)
 def read_claims() -> dict[str, Any]:
     """The claims file: the ``printed`` table, and lists ``times`` and ``falls``."""
-    text = files("scheduler_bridge.experiments.penalty").joinpath("claims.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return claims_file(__package__)
 
 
-def judge(waits: Waits) -> list[Verdict]:
+def judge(waits: Waits) -> list[Beside]:
     """Judge all claims. A ratio is judged by the change in percent that it is."""
     times = [_times(claim, waits) for claim in read_claims()["times"]]
     return times + [_falls(claim, waits) for claim in read_claims()["falls"]]
 
 
-def _times(claim: dict[str, Any], waits: Waits) -> Verdict:
+def _times(claim: dict[str, Any], waits: Waits) -> Beside:
     ratios = [_ratio(claim, waits, policy) for policy in ("penalty", "easy")]
     printed = claim["printed"]
     found, plain = ("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)
     word: Word = "not judged" if not ratios[0] else word_for(100 * (1 / ratios[0] - 1), 100 * (1 / printed - 1))
     reason = "" if word in ("holds", "not judged") else _SPAN if ratios[0] and ratios[0] > printed else _UNKNOWN
-    return Verdict(claim["text"], f"{printed:.2f}", found, plain, word, reason)
+    return Beside(claim["text"], f"{printed:.2f}", found, word, reason, plain)
 
 
 def _ratio(claim: dict[str, Any], waits: Waits, policy: str) -> float | None:
@@ -68,7 +49,7 @@ def _ratio(claim: dict[str, Any], waits: Waits, policy: str) -> float | None:
     return None if not low or high is None else high / low
 
 
-def _falls(claim: dict[str, Any], waits: Waits) -> Verdict:
+def _falls(claim: dict[str, Any], waits: Waits) -> Beside:
     scenario = claim["scenario"]
     printed = " > ".join(f"{value:,.0f}" for value in read_claims()["printed"][scenario].values())
     shown: list[str] = []
@@ -78,4 +59,4 @@ def _falls(claim: dict[str, Any], waits: Waits) -> Verdict:
         shown.append(", ".join(f"{value:,.0f}" for value in values))
         falling.append(len(values) > 1 and all(high > low for high, low in itertools.pairwise(values)))
     word: Word = "holds" if falling[0] else "differs"
-    return Verdict(claim["text"], printed, shown[0], shown[1], word, "" if falling[0] else _UNKNOWN)
+    return Beside(claim["text"], printed, shown[0], word, "" if falling[0] else _UNKNOWN, plain=shown[1])

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, counted
+from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, counted
+from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
 from scheduler_bridge.experiments.penalty.cells import CLASSES, COLUMNS, SEEDS, cells, simulated
-from scheduler_bridge.experiments.penalty.claims import Verdict, judge, read_claims
+from scheduler_bridge.experiments.penalty.claims import Beside, judge, read_claims
 from scheduler_bridge.experiments.penalty.means import Waits
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.workloads.generate.penalty import JOBS, SCENARIOS
@@ -60,7 +61,8 @@ def _outcome(rows: Sequence[Row], workloads: int) -> Outcome:
         (_TOLERANCE, _SIZES, _CLASSES, _USERS),
         (_table_3(waits), _claims(verdicts), _every(rows)),
         {"waits": draw_waits(waits)},
-        passed=all(verdict.word != "differs" for verdict in verdicts),
+        passed=agree(verdicts),
+        provenance=of_rows(rows),
     )
 
 
@@ -78,11 +80,11 @@ def _table_3(waits: Waits) -> DataTable:
             ends = (min(each), max(each)) if each else (None, None)
             rows.append((scenario, name, printed, mean, error, *ends, users, waits.get(scenario, "easy", name)))
     columns = ("scenario", "class", "paper", "wait, min", "off by %", "least", "most", "users", "easy, without PSP")
-    title = "Table 3: mean wait in minutes, by scenario and class of accuracy"
+    title = "Table 3: mean wait in minutes, by scenario and class of accuracy (ours: synthetic workloads)"
     return DataTable("table-3", title, columns, tuple(rows))
 
 
-def _claims(verdicts: Sequence[Verdict]) -> DataTable:
+def _claims(verdicts: Sequence[Beside]) -> DataTable:
     columns = ("claim", "printed", "found", "without PSP", "verdict", "what is known of the reason")
     rows = tuple((v.text, v.printed, v.found, v.plain, v.word, v.reason) for v in verdicts)
     return DataTable("claims", "The paper's claims", columns, rows)
@@ -93,4 +95,4 @@ def _every(rows: Sequence[Row]) -> DataTable:
     found = tuple(
         (row.cell.trace, row.cell.policy, row.cell.seed, *(row.figures[name] for name in COLUMNS)) for row in rows
     )
-    return DataTable("workloads", "Every simulation", columns, found)
+    return DataTable("workloads", "Every simulation (synthetic workloads)", columns, found)

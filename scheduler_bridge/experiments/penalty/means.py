@@ -16,6 +16,10 @@ class Waits:
         for row in rows:
             self._rows.setdefault((row.cell.trace, row.cell.policy), []).append(row)
 
+    def workloads(self) -> int:
+        """How many there are of a scenario."""
+        return max((len({row.cell.seed for row in rows}) for rows in self._rows.values()), default=0)
+
     def each(self, scenario: str, policy: str, name: str) -> list[float]:
         """The waits of a class, or of ``all`` jobs, by workload."""
         column = "wait_min" if name == "all" else f"{name}_wait_min"

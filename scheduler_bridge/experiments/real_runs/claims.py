@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import statistics
-import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Final
 
-from scheduler_bridge.experiments.judging import Word, word_for
+from scheduler_bridge.experiments.judging import Word, claims_file, word_for
 from scheduler_bridge.experiments.real_runs.compare import Cell, Comparison
 
 TOLERANCE: Final = 5.0
@@ -64,7 +62,6 @@ class Verdict:
 
 def read_claims() -> tuple[Claim, ...]:
     """The claims of the paper."""
-    text = files("scheduler_bridge.experiments.real_runs").joinpath("claims.toml").read_text(encoding="utf-8")
     return tuple(
         Claim(
             entry["where"],
@@ -74,7 +71,7 @@ def read_claims() -> tuple[Claim, ...]:
             (entry["to"][0], entry["to"][1]),
             (entry["printed"][0], entry["printed"][1]),
         )
-        for entry in tomllib.loads(text)["claim"]
+        for entry in claims_file(__package__)["claim"]
     )
 
 

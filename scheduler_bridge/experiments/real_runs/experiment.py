@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from scheduler_bridge.experiments.origins import listed
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
 from scheduler_bridge.experiments.real_runs.claims import judge
 from scheduler_bridge.experiments.real_runs.compare import JUDGED, LIMIT, Cell, Comparison, compare
@@ -62,6 +63,7 @@ def _outcome(comparison: Comparison, reference: Reference, scale: Scale) -> Outc
     inside, judged = comparison.within()
     largest = max(abs(cell.error(name) or 0.0) for cell in comparison.compat for name in JUDGED)
     runs = sum(len(cell.runs) for cell in comparison.compat)
+    seeds = [key.seed for cell in comparison.compat for key in cell.runs]
     verdict = (
         f"{runs} real runs replayed: {inside} of {judged} means are within {LIMIT:g} % of what was measured, "
         f"the farthest is off by {largest:.1f} %."
@@ -74,6 +76,7 @@ def _outcome(comparison: Comparison, reference: Reference, scale: Scale) -> Outc
         (_means(comparison), _gains(comparison), _claims(comparison), _batches(comparison)),
         {"means": draw_means(comparison), "batches": draw_batches(comparison)},
         passed=inside == judged,
+        provenance={"real runs": str(runs), "seeds": listed(seeds), "simulations of each": str(comparison.replicas)},
     )
 
 

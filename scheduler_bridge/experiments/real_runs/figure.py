@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scheduler_bridge.experiments.real_runs.compare import COMPAT, JUDGED, Comparison
+from scheduler_bridge.experiments.outcome import Picture
+from scheduler_bridge.experiments.real_runs.compare import COMPAT, JUDGED, LIMIT, Comparison
 from scheduler_bridge.report.palette import OKABE_ITO
+from scheduler_bridge.report.sheet import plain, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,17 +26,16 @@ _COLORS: Final = dict(zip(COMPAT, (OKABE_ITO[4], OKABE_ITO[1], OKABE_ITO[2], OKA
 _MARKERS: Final = dict(zip(COMPAT, "os^D", strict=True))
 
 
-def draw_means(comparison: Comparison) -> Figure:
+def draw_means(comparison: Comparison) -> Picture:
     """Means by share of malleable jobs: marks are measured, lines simulated, dotted ones the correct policies."""
-    figure = Figure(figsize=(11.0, 7.4), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = sheet(7.4)
     figure.suptitle("240 real runs on 32 nodes: measured and simulated", fontsize=13, fontweight="bold")
     for axes, name in zip(figure.subplots(2, 2).flat, JUDGED, strict=True):
         for strategy in COMPAT:
             _line(axes, [cell for cell in comparison.compat if cell.strategy == strategy], name, correct=False)
             _line(axes, [cell for cell in comparison.correct if cell.strategy == strategy], name, correct=True)
         axes.set(xlabel="malleable jobs, %", ylabel=_TITLES[name])
-        _plain(axes)
+        plain(axes)
     handles = [
         Line2D([], [], color=_COLORS[strategy], marker=_MARKERS[strategy], label=f"{strategy} ({policy})")
         for strategy, policy in COMPAT.items()
@@ -47,7 +46,21 @@ def draw_means(comparison: Comparison) -> Figure:
         Line2D([], [], color="#555555", ls=":", label="simulated, correct policy"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    return figure
+    return Picture(
+        figure,
+        f"Means over the batches; {_runs(comparison)} real runs, each simulated {comparison.replicas} times.",
+        "Four charts over the share of malleable jobs: makespan, mean turnaround, mean wait and utilization under four "
+        f"policies, measured and simulated. {_within(comparison)}",
+    )
+
+
+def _runs(comparison: Comparison) -> int:
+    return sum(len(cell.runs) for cell in comparison.compat)
+
+
+def _within(comparison: Comparison) -> str:
+    inside, judged = comparison.within()
+    return f"{inside} of {judged} simulated means are within {LIMIT:g} % of the measured ones."
 
 
 def _line(axes: Axes, cells: list[Cell], name: str, *, correct: bool) -> None:
@@ -62,10 +75,9 @@ def _line(axes: Axes, cells: list[Cell], name: str, *, correct: bool) -> None:
         axes.plot(*zip(*known, strict=True), color=color, marker=_MARKERS[strategy], ls="", ms=6)
 
 
-def draw_batches(comparison: Comparison) -> Figure:
+def draw_batches(comparison: Comparison) -> Picture:
     """Each run: simulated over measured makespan and turnaround; hollow marks have a job whose resize failed."""
-    figure = Figure(figsize=(11.0, 5.2), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = sheet(5.2)
     figure.suptitle("Run by run: simulated over measured", fontsize=13, fontweight="bold")
     for axes, name in zip(figure.subplots(1, 2).flat, ("makespan_s", "turnaround_s"), strict=True):
         ends: list[float] = []
@@ -81,17 +93,14 @@ def draw_batches(comparison: Comparison) -> Figure:
         axes.fill_between([low, high], [low * 0.95, high * 0.95], [low * 1.05, high * 1.05], color="#dddddd", lw=0)
         axes.set(xlim=(low, high), ylim=(low, high), xlabel=f"measured {_TITLES[name]}", aspect="equal")
         axes.set_ylabel(f"simulated {_TITLES[name]}")
-        _plain(axes)
+        plain(axes)
     handles = [
         Line2D([], [], color=_COLORS[strategy], marker=_MARKERS[strategy], ls="", label=strategy) for strategy in COMPAT
     ]
     handles.append(Line2D([], [], color="#555555", marker="o", mfc="none", ls="", label="with a failed resize"))
     figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
-    return figure
-
-
-def _plain(axes: Axes) -> None:
-    axes.grid(visible=True, color="#e4e4e4", lw=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    return Picture(
+        figure,
+        f"One mark a run, {_runs(comparison)} runs; the band is {LIMIT:g} % wide to both sides.",
+        "Two scatter charts, makespan and turnaround: simulated over measured seconds of each run.",
+    )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Final
 
-from scheduler_bridge.experiments.judging import Word, word_for
+from scheduler_bridge.experiments.judging import Verdict, Word, claims_file, word_for
 from scheduler_bridge.experiments.real_workloads.cells import STRATEGIES
 from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
 from scheduler_bridge.experiments.real_workloads.traces import Trace
@@ -20,39 +17,27 @@ _THETA_AXIS_S: Final = 4500
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a claim.
+class OnTrace(Verdict):
+    """A verdict.
 
     Attributes:
-        text: The claim.
         where: In the paper.
         trace: The workload on which it was judged.
-        printed: What is printed; changes in percent.
-        found: The same here.
-        word: In one word.
-        reason: Why it is not so, as far as it is known.
     """
 
-    text: str
     where: str
     trace: str
-    printed: str
-    found: str
-    word: Word
-    reason: str
 
 
-@lru_cache(maxsize=1)
 def read_claims() -> dict[str, Any]:
     """The claims file: lists ``change``, ``limit`` and ``order``, and the printed means of ``rigid`` workloads."""
-    text = files("scheduler_bridge.experiments.real_workloads").joinpath("claims.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return claims_file(__package__)
 
 
-def judge(means: MeanTable, traces: Iterable[Trace]) -> list[Verdict]:
+def judge(means: MeanTable, traces: Iterable[Trace]) -> list[OnTrace]:
     """Judge all claims on all workloads that stand for the paper's."""
     kinds = {"change": _change, "limit": _limit, "order": _order}
-    verdicts: list[Verdict] = []
+    verdicts: list[OnTrace] = []
     for trace in traces:
         for kind, verdict_on in kinds.items():
             for claim in read_claims()[kind]:
@@ -60,7 +45,7 @@ def judge(means: MeanTable, traces: Iterable[Trace]) -> list[Verdict]:
                     printed, found, word = verdict_on(claim, trace.name, means)
                     reason = "" if word in ("holds", "not judged") else _reason(claim, trace, means)
                     where, text = claim["where"], claim["text"]
-                    verdicts.append(Verdict(text, where, trace.label, printed, found, word, reason))
+                    verdicts.append(OnTrace(text, printed, found, word, reason, where, trace.label))
     return verdicts
 
 

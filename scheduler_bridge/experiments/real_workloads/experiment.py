@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, counted
+from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, counted
+from scheduler_bridge.experiments.on_traces import OnTraces
+from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
 from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, PLANS, Plan, simulated, timeline
-from scheduler_bridge.experiments.real_workloads.claims import Verdict, judge, read_claims
+from scheduler_bridge.experiments.real_workloads.claims import OnTrace, judge, read_claims
 from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
-from scheduler_bridge.experiments.real_workloads.traces import Trace, traces
-from scheduler_bridge.experiments.sweep import Cell, Figures, Scale, Sweeping
+from scheduler_bridge.experiments.real_workloads.traces import NO_THETA, Trace, traces
+from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping
 
 NAME: Final = "real-workloads"
 _MEASURES: Final = {
@@ -64,25 +65,21 @@ def run(
     """
     plan = plan or PLANS[how.scale]
     found = list(workloads) if workloads is not None else traces(how.scale, data)
-    rows = how.rows(plan.cells(found), partial(_simulated, {trace.name: trace for trace in found}), COLUMNS)
-    return _outcome(MeanTable(rows), found, how.scale, plan)
+    rows = how.rows(plan.cells(found), OnTraces.of(found, simulated), COLUMNS)
+    return _outcome(rows, found, how.scale, plan)
 
 
-def _simulated(by_name: Mapping[str, Trace], cell: Cell) -> Figures:
-    return simulated(by_name[cell.trace], cell)
-
-
-def _outcome(means: MeanTable, found: Sequence[Trace], scale: Scale, plan: Plan) -> Outcome:
+def _outcome(rows: Sequence[Row], found: Sequence[Trace], scale: Scale, plan: Plan) -> Outcome:
     from scheduler_bridge.experiments.real_workloads.figure import draw_means, draw_time
 
+    means = MeanTable(rows)
     verdicts = judge(means, found)
     figures = {}
     for trace in found:
         workload = trace.make()
         window = trace.warmup_of(workload) + workload.jobs[0].submit_s, workload.jobs[-1].submit_s
-        figures[f"{trace.name}-means"] = draw_means(means, trace.name, trace.label)
+        figures[f"{trace.name}-means"] = draw_means(means, trace.name, trace.label, trace.paper)
         figures[f"{trace.name}-time"] = draw_time(timeline(trace), trace.label, window)
-    differs = any(verdict.word == "differs" for verdict in verdicts)
     return Outcome(
         NAME,
         "The 2025 paper: real workloads with malleable jobs",
@@ -90,7 +87,8 @@ def _outcome(means: MeanTable, found: Sequence[Trace], scale: Scale, plan: Plan)
         _remarks(found, scale, plan),
         (_beside(means, found), _claims(verdicts), _workloads(found), _means(means, found)),
         figures,
-        passed=not differs,
+        passed=agree(verdicts),
+        provenance=of_rows(rows),
     )
 
 
@@ -114,7 +112,7 @@ def _beside(means: MeanTable, found: Sequence[Trace]) -> DataTable:
     return DataTable("beside-the-paper", "The best strategy, beside what the paper prints", columns, tuple(rows))
 
 
-def _claims(verdicts: Sequence[Verdict]) -> DataTable:
+def _claims(verdicts: Sequence[OnTrace]) -> DataTable:
     columns = ("claim", "where", "workload", "printed", "found", "verdict", "what is known of the reason")
     rows = tuple((v.text, v.where, v.trace, v.printed, v.found, v.word, v.reason) for v in verdicts)
     return DataTable("claims", "The paper's claims", columns, rows)
@@ -156,7 +154,7 @@ def _remarks(found: Sequence[Trace], scale: Scale, plan: Plan) -> tuple[str, ...
             "ones are missing, and 4,360 of its 4,392 nodes."
         )
     else:
-        remarks.append("Theta is left out: its trace is not there (--data DIR, or MALLEABLE_DATA).")
+        remarks.append(NO_THETA)
     if scale == "small":
         shares = ", ".join(map(str, plan.shares))
         remarks.append(

@@ -32,6 +32,10 @@ class MeanTable:
         """How many simulations the mean is of."""
         return len(self._rows.get((trace, policy, share), ()))
 
+    def most_seeds(self, trace: str) -> int:
+        """How many simulations the means of a workload are of, at most."""
+        return max((len(rows) for (name, *_), rows in self._rows.items() if name == trace), default=0)
+
     def shares(self, trace: str) -> list[int]:
         """The shares of malleable jobs in percent, without 0."""
         return sorted({share for name, _, share in self._rows if name == trace and share})

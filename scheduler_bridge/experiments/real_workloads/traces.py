@@ -13,6 +13,7 @@ from scheduler_bridge.experiments.sweep import Scale
 from scheduler_bridge.workloads import TraceError, Workload, load
 
 THETA_FILE: Final = "traces/theta_2023_feb_dec_dras.swf.gz"
+NO_THETA: Final = "Theta is left out: its trace is not there (--data DIR, or MALLEABLE_DATA)."
 THETA_FROM: Final = dt.datetime(2023, 8, 1, tzinfo=dt.UTC)
 WARMUP_S: Final = 12 * 3600.0
 """What the paper leaves out at the beginning [section 2.3]."""
@@ -52,7 +53,7 @@ def traces(scale: Scale, data: Path | None) -> list[Trace]:
     """The workloads; Theta only where the data are."""
     found = []
     if data is not None and (data / THETA_FILE).exists():
-        found.append(Trace("theta", "theta", "Theta, 28 real days", partial(_theta, data), WARMUP_S))
+        found.append(Trace("theta", "theta", "Theta, 28 real days", partial(theta, data), WARMUP_S))
         if scale == "full":
             label = "Theta, topped up (partly synthetic)"
             found.append(Trace("theta-topped-up", "theta", label, partial(_topped_up, data), WARMUP_S))
@@ -70,7 +71,12 @@ def _warmup(scale: Scale) -> float | None:
 
 
 @lru_cache(maxsize=2)
-def _theta(data: Path) -> Workload:
+def theta(data: Path) -> Workload:
+    """28 real days of Theta, from the folder of the data.
+
+    Raises:
+        TraceError: The trace is not there, or is another one.
+    """
     workload = load(data / THETA_FILE)
     if workload.start_unix_s is None:
         raise TraceError(
@@ -84,7 +90,7 @@ def _theta(data: Path) -> Workload:
 def _topped_up(data: Path) -> Workload:
     from scheduler_bridge.workloads.generate.topup import top_up_theta
 
-    return top_up_theta(_theta(data), seed=_SEED)
+    return top_up_theta(theta(data), seed=_SEED)
 
 
 @lru_cache(maxsize=3)

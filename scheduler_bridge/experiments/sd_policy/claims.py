@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Final, TypeAlias
 
-from scheduler_bridge.experiments.judging import CLOSE, Word, word_for
+from scheduler_bridge.experiments.judging import CLOSE, Verdict, Word, claims_file, word_for
 from scheduler_bridge.experiments.sd_policy.cells import MEASURES, STATIC
 from scheduler_bridge.experiments.sd_policy.maps import FEW, Gains
 from scheduler_bridge.experiments.sd_policy.means import Means
@@ -34,22 +31,9 @@ _Found: TypeAlias = tuple[str, str, Word]
 _NOT_JUDGED: Final[Word] = "not judged"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a claim: its text, what is printed and was found, in one word, and why it is not so."""
-
-    text: str
-    printed: str
-    found: str
-    word: Word
-    reason: str
-
-
-@lru_cache(maxsize=1)
 def read_claims() -> dict[str, Any]:
     """The claims file: Table 1 as ``printed``, and lists by the kinds of claims."""
-    text = files("scheduler_bridge.experiments.sd_policy").joinpath("claims.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return claims_file(__package__)
 
 
 def printed(paper: int, measure: str) -> float | None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, counted
+from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, claims_table, counted
+from scheduler_bridge.experiments.on_traces import OnTraces
+from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
 from scheduler_bridge.experiments.sd_policy.cells import COLUMNS, MEASURES, STATIC, cells, simulated
-from scheduler_bridge.experiments.sd_policy.claims import Verdict, judge, printed
+from scheduler_bridge.experiments.sd_policy.claims import judge, printed
 from scheduler_bridge.experiments.sd_policy.maps import HOURS, LIMIT, SIZES, Gains, gains
 from scheduler_bridge.experiments.sd_policy.means import Means
 from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, SEEDS, Trace, traces
-from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Scale, Sweeping
+from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping
 
 NAME: Final = "sd-policy"
 _BIG: Final = 4
@@ -65,14 +66,9 @@ def run(
     """
     found = list(workloads) if workloads is not None else traces(how.scale, data)
     chosen = SEEDS if seeds is None else tuple(seeds)
-    simulate = partial(_simulated, {trace.name: trace for trace in found})
-    rows = how.rows(cells(found, chosen, how.scale), simulate, COLUMNS)
+    rows = how.rows(cells(found, chosen, how.scale), OnTraces.of(found, simulated), COLUMNS)
     drawn = [gains(trace, chosen[0]) for trace in found if trace.paper in (1, _BIG)]
     return _outcome(rows, found, drawn, how.scale)
-
-
-def _simulated(by_name: Mapping[str, Trace], cell: Cell) -> Figures:
-    return simulated(by_name[cell.trace], cell)
 
 
 def _outcome(rows: Sequence[Row], found: Sequence[Trace], drawn: Sequence[Gains], scale: Scale) -> Outcome:
@@ -90,9 +86,10 @@ def _outcome(rows: Sequence[Row], found: Sequence[Trace], drawn: Sequence[Gains]
         "The 2019 paper: SD-Policy, jobs that share nodes",
         f"{len(rows)} simulations: {counted([verdict.word for verdict in verdicts])}.",
         (*_missing(found), *_short(scale), _TOLERANCE, _WORKLOADS, _MODEL, _METRICS, _REAL),
-        (_means_table(means, found), _claims(verdicts), _maps_table(drawn), _days_table(drawn)),
+        (_means_table(means, found), claims_table(verdicts), _maps_table(drawn), _days_table(drawn)),
         figures,
-        passed=all(verdict.word != "differs" for verdict in verdicts),
+        passed=agree(verdicts),
+        provenance=of_rows(rows),
     )
 
 
@@ -130,12 +127,6 @@ def _means_table(means: Means, found: Sequence[Trace]) -> DataTable:
     columns += ["wait s", "runtime s", "utilization %", "guests %", "mates %", "jobs", "killed", "seeds"]
     rows.sort(key=lambda row: str(row[0]))
     return DataTable("means", "Means over jobs and seeds, changes against static backfill", tuple(columns), tuple(rows))
-
-
-def _claims(verdicts: Sequence[Verdict]) -> DataTable:
-    columns = ("claim", "printed", "found", "verdict", "what is known of the reason")
-    rows = tuple((v.text, v.printed, v.found, v.word, v.reason) for v in verdicts)
-    return DataTable("claims", "The paper's claims", columns, rows)
 
 
 def _maps_table(drawn: Sequence[Gains]) -> DataTable:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import TwoSlopeNorm
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
+from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.sd_policy.cells import LIMITS, MEASURES, STATIC, named
+from scheduler_bridge.experiments.sd_policy.claims import read_claims
 from scheduler_bridge.experiments.sd_policy.maps import HOURS, KINDS, LIMIT, Gains, Kind
 from scheduler_bridge.experiments.sd_policy.means import Means
 from scheduler_bridge.experiments.sd_policy.traces import Trace
+from scheduler_bridge.report.groups import PRINTED, Bar, draw_groups, looks_of
 from scheduler_bridge.report.palette import OKABE_ITO
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from scheduler_bridge.report.sheet import plain, sheet
 
 _TITLES: Final = {
     "makespan_s": "makespan",
@@ -27,8 +25,6 @@ _TITLES: Final = {
     "slowdown": "mean slowdown",
     "energy_kwh": "energy (estimate)",
 }
-_COLORS: Final = dict(zip(LIMITS, (OKABE_ITO[at] for at in (0, 1, 2, 6, 4)), strict=True))
-_WIDTH: Final = 0.84
 _KIND_TITLES: Final[dict[Kind, str]] = {"slowdown": "mean slowdown", "wait": "mean wait", "runtime": "mean runtime"}
 _FOLD: Final = 3.0
 """Colours end at ratios of two to this power."""
@@ -37,45 +33,67 @@ _SIZE_LABELS: Final = ("1", "2", "3-8", "9-32", "33-128", "129-512", "513-1,024"
 _HOUR_LABELS: Final = ("< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 1 d", "> 1 d")
 
 
-def draw_limits(means: Means, traces: Sequence[Trace]) -> Figure:
+def draw_limits(means: Means, traces: Sequence[Trace]) -> Picture:
     """By limit, normalized to static backfill [figures 1 to 3]."""
-    groups = [(limit, limit, _COLORS[limit], "") for limit in LIMITS]
-    return _normalized(means, traces, groups, "MAX_SLOWDOWN, ideal model: means by those of static backfill")
+    names = {limit: limit for limit in LIMITS}
+    return _normalized(means, traces, names, "MAX_SLOWDOWN, ideal model: means by those of static backfill")
 
 
-def draw_models(means: Means, traces: Sequence[Trace]) -> Figure:
+def draw_models(means: Means, traces: Sequence[Trace]) -> Picture:
     """By runtime model with the dynamic limit, normalized to static backfill [figure 8]."""
-    blue, orange = OKABE_ITO[4], OKABE_ITO[1]
-    groups = [("dynamic", "ideal model", blue, ""), (named("dynamic", "worst"), "worst case model", orange, "///")]
-    return _normalized(means, traces, groups, "Runtime models, dynamic limit: means by those of static backfill")
+    names = {"dynamic": "ideal model", named("dynamic", "worst"): "worst case model"}
+    return _normalized(means, traces, names, "Runtime models, dynamic limit: means by those of static backfill")
 
 
-def _normalized(
-    means: Means, traces: Sequence[Trace], groups: Sequence[tuple[str, str, str, str]], title: str
-) -> Figure:
-    figure = _figure(7.0)
+def printed(means: Means, trace: Trace, measure: str) -> dict[str, float]:
+    """What the paper prints by policy, normalized likewise: what it says of the best limit, where ours is best."""
+    found: dict[str, float] = {}
+    for claim in read_claims()["change"]:
+        if (claim["workload"], claim["measure"]) != (trace.paper, measure):
+            continue
+        policy = means.best(trace.name, measure) if claim["policy"] == "best" else claim["policy"]
+        before = 0.0 if "than" not in claim else means.change(trace.name, claim["than"], measure)
+        if policy is not None and before is not None:
+            found[policy] = (1 + before / 100) * (1 + claim["printed"] / 100)
+    return found
+
+
+def _normalized(means: Means, traces: Sequence[Trace], names: Mapping[str, str], title: str) -> Picture:
+    figure = sheet(7.0)
     figure.suptitle(title, fontweight="bold")
-    width = _WIDTH / len(groups)
+    looks = looks_of(names.values())
     for axes, measure in zip(figure.subplots(2, 2).flat, MEASURES, strict=True):
-        for place, trace in enumerate(traces):
-            before = means.get(trace.name, STATIC, measure)
-            for number, (policy, _, color, hatch) in enumerate(groups):
-                value = means.get(trace.name, policy, measure)
-                if before and value is not None:
-                    at = place + (number - (len(groups) - 1) / 2) * width
-                    axes.bar(at, value / before, width, color=color, hatch=hatch, edgecolor="white", lw=0.5)
+        groups = []
+        for trace in traces:
+            theirs, before = printed(means, trace, measure), means.get(trace.name, STATIC, measure)
+            values = {policy: means.get(trace.name, policy, measure) for policy in names}
+            groups.append(
+                [
+                    Bar(names[policy], value / before, printed=theirs.get(policy))
+                    for policy, value in values.items()
+                    if before and value is not None
+                ]
+            )
+        draw_groups(axes, groups, looks, named=0)
         axes.axhline(1.0, color="#222222", lw=0.9)
         axes.set_xticks(range(len(traces)), [f"{trace.paper}\n{trace.name}" for trace in traces], fontsize=8)
         axes.set_title(_TITLES[measure], fontsize=10)
-        _plain(axes)
-    handles = [Patch(facecolor=color, hatch=hatch, edgecolor="white", label=name) for _, name, color, hatch in groups]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(groups), frameon=False, fontsize=9)
-    return figure
+        plain(axes, grid="y")
+    return Picture(
+        figure,
+        f"Bars: means by those of static backfill, below 1 is better; draws: {_draws(means, traces)}; {PRINTED}, "
+        "the best of several limits at our best.",
+        f"{title}. Four bar charts by workload: makespan, response time, slowdown and energy.",
+    )
 
 
-def draw_maps(gains: Gains) -> Figure:
+def _draws(means: Means, traces: Sequence[Trace]) -> str:
+    return ", ".join(f"{means.seeds(trace.name, STATIC)} of {trace.name}" for trace in traces)
+
+
+def draw_maps(gains: Gains) -> Picture:
     """Ratios of static backfill to SD-Policy by size and runtime [figures 4 to 6]."""
-    figure = _figure(5.2)
+    figure = sheet(5.2)
     figure.suptitle(
         f"{gains.trace.label}: means of static backfill by those of SD-Policy (limit {LIMIT})", fontweight="bold"
     )
@@ -97,7 +115,13 @@ def draw_maps(gains: Gains) -> Figure:
         axes.set_xlabel("runtime on nodes of its own")
     panels[0].set_ylabel("nodes")
     figure.supxlabel(_MAP_NOTE, fontsize=9, color="#555555")
-    return figure
+    better = sum(category.slowdown > 1 for category in gains.categories)
+    return Picture(
+        figure,
+        f"One draw. {_MAP_NOTE[0].upper()}{_MAP_NOTE[1:]}.",
+        f"{gains.trace.label}: three maps by nodes and runtime: by how much SD-Policy lowers slowdown and wait, and "
+        f"lengthens runtimes. Slowdown is better in {better} of {len(gains.categories)} categories.",
+    )
 
 
 def _level(ratio: float) -> float:
@@ -112,9 +136,9 @@ def _ratio(ratio: float | None) -> str:
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
 
 
-def draw_days(gains: Gains) -> Figure:
+def draw_days(gains: Gains) -> Picture:
     """Slowdown by day of submission, and jobs started on nodes of others [figure 7]."""
-    figure = _figure(3.8)
+    figure = sheet(3.8)
     figure.suptitle(f"{gains.trace.label}: slowdown by day of submission", fontweight="bold")
     axes = figure.subplots()
     numbers = [day.number + 1 for day in gains.days]
@@ -130,17 +154,10 @@ def draw_days(gains: Gains) -> Figure:
     other.spines["top"].set_visible(False)
     axes.set_xticks(numbers if len(numbers) <= 31 else numbers[::7])
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    return figure
-
-
-def _figure(height: float) -> Figure:
-    figure = Figure(figsize=(11.0, height), dpi=120, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _plain(axes: Axes) -> None:
-    axes.grid(visible=True, axis="y", color="#e4e4e4", lw=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    better = sum(day.shared < day.static for day in gains.days)
+    return Picture(
+        figure,
+        "One draw. Lines: mean slowdown of the jobs submitted on a day; bars: how many started on nodes of others.",
+        f"{gains.trace.label}: mean slowdown by day under static backfill and SD-Policy, which is better on {better} "
+        f"of {len(gains.days)} days.",
+    )

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.experiments.judging import counted
-from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.outcome import Outcome, Picture
 from scheduler_bridge.experiments.own_runs.experiment import LAG_LIMIT_S, import_path
 from scheduler_bridge.experiments.own_runs.findings import faults, honesty_table
 from scheduler_bridge.experiments.own_runs.keeping import alone_in
 from scheduler_bridge.experiments.own_runs.plan import RunKey
+from scheduler_bridge.experiments.own_runs.presenting import of_runs
 from scheduler_bridge.experiments.own_runs.problems import calibrate
 from scheduler_bridge.experiments.own_runs.runner import Runner, Watcher, quality, run_all
 from scheduler_bridge.experiments.sd_real import findings
@@ -74,7 +75,7 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
         records: Its runs, each batch under both policies.
     """
     from scheduler_bridge.experiments.sd_real.figure import draw_changes
-    from scheduler_bridge.report.gantt import draw
+    from scheduler_bridge.report.gantt import describe, draw
 
     wrong = faults(records)
     found = findings.by_policy(records)
@@ -86,6 +87,7 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
     lag_s = max(quality(record)[1] for record in records.values())
     late = f"A place fell {lag_s:.1f} s behind its rate: the cores of the machine were the bottleneck."
     seed = plan.seeds[0]
+    drawn = [record for key, record in records.items() if key.seed == seed]
     return Outcome(
         NAME,
         "SD-Policy on real jobs that share nodes",
@@ -94,8 +96,9 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
         (f"Emulated: {where}.", _NOTE, _STARTS, _STATIC, _ENERGY, *([late] if lag_s > LAG_LIMIT_S else []), *wrong),
         (findings.merit_table(found), claims, findings.jobs_table(records), honesty_table(records)),
         {
-            "changes": draw_changes(found),
-            "nodes": draw([record for key, record in records.items() if key.seed == seed]),
+            "changes": draw_changes(found, len(records)),
+            "nodes": Picture(draw(drawn), f"One batch under both policies, seed {seed}.", describe(drawn)),
         },
         passed=not wrong and shared > 0,
+        provenance=of_runs(records),
     )

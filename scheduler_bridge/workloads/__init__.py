@@ -6,7 +6,7 @@ from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
 from scheduler_bridge.workloads.conversion import RULES, amdahl_rule, convert, make_evolving, mebf_rule
 from scheduler_bridge.workloads.elastisim import read_elastisim
 from scheduler_bridge.workloads.findings import Finding, Findings, TraceError
-from scheduler_bridge.workloads.history import workload_of
+from scheduler_bridge.workloads.history import Law, workload_of
 from scheduler_bridge.workloads.job_files import read_job_file
 from scheduler_bridge.workloads.load import load
 from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
@@ -18,6 +18,7 @@ __all__ = [
     "Cleaning",
     "Finding",
     "Findings",
+    "Law",
     "Status",
     "SwfOptions",
     "TraceError",

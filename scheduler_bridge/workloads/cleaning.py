@@ -104,7 +104,11 @@ def merge_split(records: Iterable[RawRecord], findings: Findings) -> Iterator[Ra
         if len(group) == 1 or any(record.start_s is None for record in group):
             yield from group
             continue
-        yield from _joined(sorted(group, key=lambda record: (record.start_s or 0, -record.runtime_s)), findings)
+        yield from _joined(sorted(group, key=_by_start), findings)
+
+
+def _by_start(record: RawRecord) -> tuple[float, float, tuple[object, ...]]:
+    return record.start_s or 0, -record.runtime_s, _content(record)
 
 
 def _joined(group: list[RawRecord], findings: Findings) -> Iterator[RawRecord]:
@@ -145,11 +149,12 @@ def _numbered(records: list[RawRecord], findings: Findings) -> list[RawRecord]:
     return numbered
 
 
-def _content(record: RawRecord) -> tuple[float, float, float, int, str, float, str]:
+def _content(record: RawRecord) -> tuple[object, ...]:
     """Sorts records by what they say; those that say the same can stand for each other."""
     start_s = math.inf if record.start_s is None else record.start_s
-    walltime_s = record.walltime_s or 0.0
-    return record.submit_s, start_s, record.runtime_s, record.nodes, record.job, walltime_s, record.status
+    times = record.submit_s, start_s, record.runtime_s, record.nodes, record.job, record.walltime_s or 0.0
+    labels = record.user, record.group, record.queue, record.partition
+    return *times, record.status, *labels, record.processors, record.gpus, record.shared
 
 
 def _ids(records: Iterable[RawRecord]) -> dict[str, int]:
@@ -171,16 +176,22 @@ def _jobs(
 ) -> Iterator[TraceJob]:
     records = list(records)
     ids = _ids(records)
-    seen: set[int] = set()
+    first: dict[int, int] = {}
+    for index, record in enumerate(records):
+        if _why_not(record, nodes, cleaning) is None:
+            other = first.setdefault(ids[record.job], index)
+            if other != index and _content(record) < _content(records[other]):
+                first[ids[record.job]] = index
     last_s = start_unix_s
-    for record in records:
+    for index, record in enumerate(records):
         hours = record.nodes * record.runtime_s / 3600
         job_id = ids[record.job]
-        reason = _why_not(record, nodes, cleaning) or ("an id that an earlier record has" if job_id in seen else None)
+        reason = _why_not(record, nodes, cleaning)
+        if reason is None and first[job_id] != index:
+            reason = "an id that an earlier record has"
         if reason is not None:
             findings.skip(reason, record.line, hours)
             continue
-        seen.add(job_id)
         if record.submit_s < last_s:
             findings.note("out of order", record.line, hours)
         last_s = max(last_s, record.submit_s)

@@ -3,6 +3,14 @@
 The formulas of the application models are evaluated for every number of nodes that a job may have, which gives its
 runtime on each; the iterations of its phases are the points at which it can be resized. Only computation is modelled:
 files with other tasks are refused rather than misread.
+
+Rules for jobs (counted in the workload's findings):
+
+* left out: a job without a time, a type, a size or a runtime that make sense; of an unknown type; that needs more nodes
+  than the machine has; with an id that an earlier job has (the one submitted first stays, wherever it stands).
+* kept: a malleable job that may have more nodes than the machine has (up to all of them); ``ADAPTIVE`` as malleable,
+  for what such a job asks for is not in the file; ``MOLDABLE`` and ``EVOLVING`` as rigid at the size that they prefer.
+* Jobs without an id are numbered after those that have one, by submission.
 """
 
 from __future__ import annotations
@@ -12,11 +20,12 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler_bridge.model import InvalidJobError
+from scheduler_bridge.model import InvalidJobError, JobClass
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
 from scheduler_bridge.workloads.swf import MISSING_WALLTIME_FACTOR
@@ -30,6 +39,21 @@ _OPERATORS: Final[dict[type[ast.AST], Callable[..., float]]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
+
+
+_MAX_NUMBER: Final = 2.0**53
+_MOST_NODES: Final = 2**20
+_LEAST_S: Final = 1e-6
+"""Runtimes below are none, and cannot be compared with others either."""
+
+_KEPT_AS: Final[dict[str, tuple[JobClass, str]]] = {
+    "RIGID": ("rigid", ""),
+    "MALLEABLE": ("malleable", ""),
+    "ADAPTIVE": ("malleable", "adaptive: kept as malleable"),
+    "MOLDABLE": ("rigid", "moldable: kept as rigid at the size that it prefers"),
+    "EVOLVING": ("rigid", "evolving: kept as rigid at the size that it prefers"),
+}
+"""By the type of a job: its class here, and what is said about it."""
 
 
 def evaluate(formula: str | float, values: Mapping[str, float]) -> float:
@@ -91,7 +115,7 @@ def read_elastisim(
     nodes, speed = nodes or machine[0], flops_per_s or machine[1]
     if not speed:
         raise TraceError(f"{path}: the speed of a node is not known", "flops become seconds by it", "give --platform")
-    read = []
+    read: list[_Read] = []
     findings = Findings(records=len(content["jobs"]))
     models: dict[str, list[Any]] = {}
     for index, entry in enumerate(content["jobs"]):
@@ -99,18 +123,50 @@ def read_elastisim(
             phases = models.setdefault(str(entry["application_model"]), [])
             if not phases:
                 phases += _phases(_model_path(path, str(entry["application_model"]), model))
-            read.append(_job(index, entry, phases, speed))
+            read.append(_job(index, entry, phases, speed, nodes or _MOST_NODES))
         except TraceError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError, InvalidJobError) as error:
             what = f"no {error}" if isinstance(error, KeyError) else str(error)
             findings.skip(f"broken: {what}"[:120], index)
-    if not read:
+    kept = in_order(_kept(read, nodes, findings))
+    if not kept:
         raise TraceError(
             f"{path}: no usable job", "; ".join(why for _, why, _ in findings.rows()), "see the format of ElastiSim"
         )
-    nodes = nodes or max(job.max_nodes for job in read)
-    return Workload(path.stem, nodes, in_order(read), source=path.name, findings=findings)
+    nodes = nodes or max(job.max_nodes for job in kept)
+    return Workload(path.stem, nodes, kept, source=path.name, findings=findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A job as it stands in the file: where, whether it has an id, and what is odd about it."""
+
+    index: int
+    job: TraceJob
+    has_id: bool
+    odd: tuple[str, ...]
+
+
+def _kept(read: list[_Read], nodes: int, findings: Findings) -> Iterator[TraceJob]:
+    """The jobs of which there is one, and which the machine can hold; by content, whatever the order of the file."""
+    next_id = 1 + max((one.job.job_id for one in read if one.has_id), default=-1)
+    seen: set[int] = set()
+    for one in sorted(read, key=lambda one: (one.job.submit_s, repr(replace(one.job, job_id=0)))):
+        job = one.job
+        if nodes and job.min_nodes > nodes:
+            findings.skip(f"larger than the machine ({nodes} nodes)", one.index, job.node_hours)
+            continue
+        if not one.has_id:
+            job = replace(job, job_id=next_id)
+            next_id += 1
+        elif job.job_id in seen:
+            findings.skip("an id that an earlier record has", one.index, job.node_hours)
+            continue
+        seen.add(job.job_id)
+        for what in one.odd:
+            findings.note(what, one.index, job.node_hours)
+        yield job
 
 
 def _json(path: Path) -> Any:
@@ -152,35 +208,58 @@ def _platform(path: Path) -> tuple[int, float]:
     return int(last) - int(first) + 1, float(speed) * 1000.0 ** " kMGTPE".index(unit or " ")
 
 
-def _job(index: int, entry: dict[str, Any], phases: list[Any], speed: float) -> TraceJob:
+def _job(index: int, entry: dict[str, Any], phases: list[Any], speed: float, machine: int) -> _Read:
+    """A job on at most so many nodes; one that needs more is read as it is."""
     arguments = {key: float(value) for key, value in entry.get("arguments", {}).items()}
     low = int(entry.get("num_nodes_min", entry.get("num_nodes", 0)))
     high = int(entry.get("num_nodes_max", entry.get("num_nodes", 0)))
-    if not 1 <= low <= high <= 2**20:
+    if not 1 <= low <= high <= _MOST_NODES:
         raise ValueError("nodes out of range")
+    kind = str(entry["type"]).upper()
+    if kind not in _KEPT_AS:
+        raise ValueError(f"unknown type {kind}")
+    job_class, odd = _KEPT_AS[kind]
     nodes = min(max(int(arguments.get("num_nodes_pref", entry.get("num_nodes", low))), low), high)
-    malleable = entry["type"].upper() == "MALLEABLE" and low < high
-    if not malleable:
-        low = high = nodes
-    seconds, steps = {}, 0
-    for size in range(low, high + 1):
-        values = {**arguments, "num_nodes": float(size)}
-        seconds[size], steps = 0.0, 0
-        for phase in phases:
-            rounds = int(evaluate(phase.get("iterations", 1), values))
-            flops = sum(evaluate(task["flops"], values) for task in phase["tasks"])
-            seconds[size] += rounds * flops / speed
-            steps += rounds
+    told = [odd] if odd else []
+    if job_class == "rigid" or low == high:
+        job_class, low, high = "rigid", nodes, nodes
+    elif low <= machine < high:
+        high, nodes = machine, min(nodes, machine)
+        told.append("most nodes beyond the machine: up to all of it")
+    seconds, steps = _runtimes(range(low, high + 1), arguments, phases, speed)
     walltime_s = float(entry.get("walltime") or MISSING_WALLTIME_FACTOR * max(seconds.values()))
-    return TraceJob(
-        job_id=int(arguments.get("id", index)),
-        submit_s=float(entry["submit_time"]),
+    submit_s = float(entry["submit_time"])
+    if not (0 <= submit_s < _MAX_NUMBER and 0 < walltime_s < _MAX_NUMBER):
+        raise ValueError("times out of range")
+    if not float(arguments.get("id", 0)).is_integer():
+        raise ValueError("id is no whole number")
+    job = TraceJob(
+        job_id=int(arguments.get("id", 0)),
+        submit_s=submit_s,
         runtime_s=seconds[nodes],
         walltime_s=walltime_s,
         nodes=nodes,
         min_nodes=low,
         max_nodes=high,
-        job_class="malleable" if malleable else "rigid",
+        job_class=job_class,
         speedup="table:" + ",".join(f"{size}={second!r}" for size, second in seconds.items()),
         steps=steps,
     )
+    return _Read(index, job, "id" in arguments, tuple(told))
+
+
+def _runtimes(
+    sizes: range, arguments: dict[str, float], phases: list[Any], speed: float
+) -> tuple[dict[int, float], int]:
+    """Seconds by number of nodes, and how many parts the work has."""
+    seconds, steps = dict.fromkeys(sizes, 0.0), 0
+    for size in sizes:
+        values, steps = {**arguments, "num_nodes": float(size)}, 0
+        for phase in phases:
+            rounds = int(evaluate(phase.get("iterations", 1), values))
+            flops = sum(evaluate(task["flops"], values) for task in phase["tasks"])
+            seconds[size] += rounds * flops / speed
+            steps += rounds
+        if not _LEAST_S <= seconds[size] < _MAX_NUMBER:
+            raise ValueError("runtime out of range")
+    return seconds, steps

@@ -46,11 +46,13 @@ class Findings:
         records: Records that were read.
         skipped: Records that were left out, by reason.
         noted: Records that were kept, mended or not, by what is odd about them.
+        kept_node_hours: Of all jobs of the file, where a workload has only those of some days; None: it has all.
     """
 
     records: int = 0
     skipped: dict[str, Finding] = field(default_factory=dict)
     noted: dict[str, Finding] = field(default_factory=dict)
+    kept_node_hours: float | None = None
 
     def skip(self, reason: str, line: int | None = None, node_hours: float = 0.0) -> None:
         """Count a record that is left out."""
@@ -64,6 +66,11 @@ class Findings:
     def total_skipped(self) -> int:
         """Records that were left out."""
         return sum(finding.count for finding in self.skipped.values())
+
+    @property
+    def lost_node_hours(self) -> float:
+        """Nodes times runtime of the records that were left out, where they were known."""
+        return sum(finding.node_hours for finding in self.skipped.values())
 
     def rows(self) -> Iterator[tuple[str, str, Finding]]:
         """("skipped" or "kept", reason, finding), most frequent first."""

@@ -1,12 +1,14 @@
 """The scheduler's history as a workload, to see what another policy would have made of last week.
 
-What a job would have taken on the nodes that it asked for is computed from the nodes that it had, by its speedup (an
-assumption, ``linear`` unless given): the work that was done is the same.
+What a job would have taken on the nodes that it asked for is computed from the nodes that it had, and from the part of
+their cores that it could use where it shared them: the work that was done is the same. How malleable jobs
+scale is an assumption: as the scheduler believed, unless another law is given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler_bridge.record import JobRecord, RunRecord
@@ -16,27 +18,39 @@ from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_ord
 _STATUS: dict[str, Status] = {"completed": "completed", "cancelled": "cancelled"}
 
 
-def linear(nodes: int) -> float:
-    """Twice the nodes, twice as fast."""
-    return float(nodes)
+@dataclass(frozen=True, slots=True)
+class Law:
+    """How jobs are assumed to scale.
+
+    Attributes:
+        text: As a speedup of ``TraceJob``.
+        at: How fast a job is on a number of nodes; only ratios count.
+    """
+
+    text: str
+    at: Callable[[int], float]
 
 
-def workload_of(
-    record: RunRecord, *, name: str = "history", speedup: Callable[[int], float] = linear, law: str = "linear"
-) -> Workload:
+def power(rho: float) -> Law:
+    """On n nodes n^(1 - rho) times as fast as on one, as the scheduler believes [MEBF, section 2.2; D]."""
+    if rho == 0:
+        return Law("linear", float)
+    return Law(f"power:{rho!r}", lambda nodes: nodes ** (1.0 - rho))
+
+
+def workload_of(record: RunRecord, *, name: str = "history", law: Law | None = None) -> Workload:
     """The jobs of a run that are over; the others are counted in the findings.
 
     Args:
         record: What the scheduler, live or simulated, left behind.
         name: Of the workload.
-        speedup: How the jobs scale.
-        law: The same as a speedup of ``TraceJob``.
+        law: How malleable jobs scale; None: each by the rho that the scheduler believed in.
 
     Raises:
         TraceError: No job is over.
     """
     findings = Findings(records=len(record.jobs))
-    jobs = in_order(_jobs(record, speedup, law, findings))
+    jobs = in_order(_jobs(record, law, findings))
     if not jobs:
         raise TraceError(
             f"{name}: no job is over", f"the record has {len(record.jobs)} jobs", "export the history after some ended"
@@ -51,10 +65,11 @@ def workload_of(
     )
 
 
-def _jobs(record: RunRecord, speedup: Callable[[int], float], law: str, findings: Findings) -> Iterator[TraceJob]:
+def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[TraceJob]:
     first_s = min((job.submit_s for job in record.jobs), default=0.0)
     for job in record.jobs:
-        runtime_s = _runtime(job, speedup)
+        assumed = (law or power(job.rho)) if job.malleable else power(0.0)
+        runtime_s = _runtime(job, assumed.at)
         if job.start_s is None or job.end_s is None or runtime_s <= 0:
             findings.skip("not over, or never ran")
             continue
@@ -71,14 +86,15 @@ def _jobs(record: RunRecord, speedup: Callable[[int], float], law: str, findings
             name=job.name,
             wait_s=max(0.0, job.start_s - job.submit_s),
             status=_STATUS.get(job.state, "failed"),
-            speedup=law if job.malleable else "linear",
+            rho=job.rho,
+            speedup=assumed.text,
             allotments=tuple((part.from_s - job.start_s, len(part.nodes)) for part in job.segments),
         )
 
 
 def _runtime(job: JobRecord, speedup: Callable[[int], float]) -> float:
     """Seconds that the job would have taken on the nodes that it asked for."""
-    work = sum((part.to_s - part.from_s) * speedup(len(part.nodes)) for part in job.segments)
+    work = sum((part.to_s - part.from_s) * part.share * speedup(len(part.nodes)) for part in job.segments)
     return work / speedup(job.nodes)
 
 

@@ -164,11 +164,26 @@ class Workload:
         """The name, marked where the workload is synthetic."""
         return f"{self.name} (synthetic)" if self.synthetic else self.name
 
+    @property
+    def lost_share(self) -> float:
+        """The node-hours of records that the reader left out, of all node-hours in the file, from 0 to 1."""
+        lost = self.findings.lost_node_hours
+        return lost / (lost + self._kept_node_hours) if lost else 0.0
+
+    @property
+    def _kept_node_hours(self) -> float:
+        kept = self.findings.kept_node_hours
+        return sum(job.node_hours for job in self.jobs) if kept is None else kept
+
     def window(self, from_s: float, to_s: float) -> Workload:
-        """The jobs that are submitted from ``from_s`` on, before ``to_s``; times count from ``from_s``."""
+        """The jobs that are submitted from ``from_s`` on, before ``to_s``; times count from ``from_s``.
+
+        The findings stay those of the whole file.
+        """
         start = None if self.start_unix_s is None else self.start_unix_s + from_s
         jobs = (replace(job, submit_s=job.submit_s - from_s) for job in self.jobs if from_s <= job.submit_s < to_s)
-        return replace(self, jobs=tuple(jobs), start_unix_s=start)
+        findings = replace(self.findings, kept_node_hours=self._kept_node_hours)
+        return replace(self, jobs=tuple(jobs), start_unix_s=start, findings=findings)
 
 
 def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:

@@ -4,7 +4,8 @@ Rules for broken records (counted in the workload's findings):
 
 * left out: a line that is not UTF-8 or has fewer than 18 numbers; a negative or unknown submission time; a runtime that
   is negative, unknown or zero (the job never ran); an unknown number of processors; more nodes than the machine has; an
-  id that an earlier record has.
+  id that an earlier record has: of the usable ones of an id the one submitted first stays, at one time the one whose
+  fields are the smaller, wherever they stand in the file.
 * kept: submissions in seconds since 1970, against the format (``UnixStartTime`` is taken off); more than 18 fields (the
   others are not read); a record that is out of order (jobs are sorted); a missing estimate (1.25 times the runtime, as
   in the 2025 paper); a runtime beyond the estimate (as it is).
@@ -113,6 +114,10 @@ def _size(record: SwfRecord, options: SwfOptions) -> int:
     return first if first > 0 else second
 
 
+def _nodes(record: SwfRecord, machine: _Machine, options: SwfOptions) -> int:
+    return -(-_size(record, options) // machine.processors_per_node)
+
+
 def _from_zero(
     records: list[tuple[int, SwfRecord]], start_unix_s: float | None, findings: Findings
 ) -> list[tuple[int, SwfRecord]]:
@@ -127,19 +132,23 @@ def _from_zero(
 def _jobs(
     records: list[tuple[int, SwfRecord]], file: SwfFile, machine: _Machine, options: SwfOptions, findings: Findings
 ) -> Iterator[TraceJob]:
-    seen: set[int] = set()
+    first: dict[int, tuple[SwfRecord, int]] = {}
+    for line, record in records:
+        if _why_not(record, _nodes(record, machine, options), machine.nodes, options) is None:
+            other = first.setdefault(record.job_number, (record, line))
+            if (record, line) < other:
+                first[record.job_number] = (record, line)
     last_s = -math.inf
     for line, record in records:
         processors = _size(record, options)
-        nodes = -(-processors // machine.processors_per_node)
+        nodes = _nodes(record, machine, options)
         hours = max(0.0, nodes * record.run_s / 3600)
         reason = _why_not(record, nodes, machine.nodes, options)
-        if reason is None and record.job_number in seen:
+        if reason is None and first[record.job_number][1] != line:
             reason = "an id that an earlier record has"
         if reason is not None:
             findings.skip(reason, line, hours)
             continue
-        seen.add(record.job_number)
         if record.submit_s < last_s:
             findings.note("out of order", line, hours)
         last_s = max(last_s, record.submit_s)

@@ -10,6 +10,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler_bridge import policies
+from scheduler_bridge.sim import replay
 from scheduler_bridge.workloads import SwfOptions, TraceError, Workload, load
 
 number = st.one_of(
@@ -43,6 +45,8 @@ def check(workload: Workload) -> None:
         assert 1 <= job.nodes <= workload.nodes
         assert job.runtime_s > 0
         assert math.isfinite(job.spec().walltime_s)
+    records = replay(workload, policies.get("avg")).result.records
+    assert all(record.end_s is not None and math.isfinite(record.end_s) for record in records.values())
 
 
 def attempt(path: Path, options: SwfOptions | None = None) -> None:
@@ -103,11 +107,14 @@ json_values = st.recursive(
 elastisim_job = st.fixed_dictionaries(
     {"application_model": st.just("m.json")},
     optional={
-        "type": st.one_of(st.just("MALLEABLE"), json_values),
+        "type": st.one_of(st.sampled_from(["MALLEABLE", "rigid", "moldable"]), json_values),
         "submit_time": st.one_of(st.integers(0, 9), json_values),
         "num_nodes_min": st.one_of(st.integers(1, 4), json_values),
         "num_nodes_max": st.one_of(st.integers(1, 9), json_values),
-        "arguments": st.one_of(st.fixed_dictionaries({"f": st.floats()}), json_values),
+        "arguments": st.one_of(
+            st.fixed_dictionaries({"f": st.floats()}, optional={"id": st.integers(-1, 2)}),
+            json_values,
+        ),
     },
 )
 formula = st.one_of(

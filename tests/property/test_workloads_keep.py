@@ -84,6 +84,29 @@ def test_the_order_of_the_records_does_not_matter(tmp_path: Path, workload: Work
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(
+    records=st.lists(st.tuples(*[st.integers(1, 2)] * 5), min_size=1, max_size=8),
+    order=st.randoms(use_true_random=False),
+)
+def test_nor_does_it_where_records_have_one_id(
+    tmp_path: Path, records: list[tuple[int, ...]], order: random.Random
+) -> None:
+    swf = [f"{job} {at} -1 {run} 1 -1 -1 {size} 9 -1 1 {user} 1 -1 1 1 -1 -1\n" for job, at, run, size, user in records]
+    csv = [",".join(map(str, record)) + "\n" for record in records]
+    head = "job,submit_time,run_time,node_num,wall_time\n"
+    for lines, name, text, read in ((swf, "any.swf", "", read_swf), (csv, "any.csv", head, read_one_csv)):
+        (tmp_path / name).write_text(text + "".join(lines))
+        before = read(tmp_path / name).jobs
+        order.shuffle(lines)
+        (tmp_path / name).write_text(text + "".join(lines))
+        assert read(tmp_path / name).jobs == before
+
+
+def read_one_csv(path: Path) -> Workload:
+    return read_clean_csv([path])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@given(
     tasks=st.lists(st.tuples(st.sampled_from("123"), st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=8),
     letters=st.booleans(),
     order=st.randoms(use_true_random=False),

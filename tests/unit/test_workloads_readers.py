@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_bridge import policies
 from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.record import JobRecord, RunRecord, Segment, encode_record
+from scheduler_bridge.sim import replay
 from scheduler_bridge.workloads import (
     Cleaning,
     TraceError,
@@ -148,6 +150,69 @@ def test_elastisim_models_with_more_than_computation_are_refused(tmp_path: Path,
     path = write(tmp_path / "jobs.json", json.dumps({"jobs": [job]}))
     with pytest.raises(TraceError, match=what):
         read_elastisim(path, flops_per_s=1e9)
+
+
+def elastisim(folder: Path, *jobs: dict[str, object], nodes: int = 8) -> Path:
+    write(folder / "crossbar.xml", f'<cluster radical="0-{nodes - 1}" speed="1Gf"/>')
+    phases = [{"tasks": [{"type": "cpu", "flops": "flops / num_nodes"}]}]
+    write(folder / "application_model.json", json.dumps({"phases": phases}))
+    entries = [{"submit_time": 0, "application_model": "application_model.json", **job} for job in jobs]
+    return write(folder / "jobs.json", json.dumps({"jobs": entries}))
+
+
+def elastisim_job(
+    kind: str, low: int, high: int, prefers: int, *, runtime_s: float = 10, **more: object
+) -> dict[str, object]:
+    arguments = {"flops": runtime_s * 1e9 * prefers, "num_nodes_pref": prefers}
+    if "id" in more:
+        arguments["id"] = float(str(more.pop("id")))
+    return {"type": kind, "num_nodes_min": low, "num_nodes_max": high, "arguments": arguments, **more}
+
+
+def test_elastisim_jobs_are_left_out_or_kept_by_rules(tmp_path: Path) -> None:
+    path = elastisim(
+        tmp_path,
+        elastisim_job("malleable", 1, 4, 2, id=1),
+        elastisim_job("malleable", 1, 4, 2, id=1, submit_time=1),
+        elastisim_job("rigid", 200, 200, 200, id=2),
+        elastisim_job("malleable", 9, 20, 12, id=3),
+        elastisim_job("malleable", 4, 20, 12, id=4),
+        elastisim_job("moldable", 2, 6, 4, id=5),
+        elastisim_job("adaptive", 2, 6, 4, id=6),
+        elastisim_job("evolving", 2, 6, 4, id=7),
+        elastisim_job("elastic", 2, 6, 4, id=8),
+        elastisim_job("malleable", 2, 6, 4, id=9, submit_time=1e300),
+        elastisim_job("malleable", 2, 6, 4, id=10, runtime_s=0),
+        elastisim_job("malleable", 2, 6, 4, id=1.5),
+    )
+    workload = read_elastisim(path)
+    assert [(job.job_id, job.job_class, job.min_nodes, job.nodes, job.max_nodes) for job in workload.jobs] == [
+        (1, "malleable", 1, 2, 4),
+        (4, "malleable", 4, 8, 8),
+        (5, "rigid", 4, 4, 4),
+        (6, "malleable", 2, 4, 6),
+        (7, "rigid", 4, 4, 4),
+    ]
+    assert counts(workload) == {
+        "larger than the machine (8 nodes)": 2,
+        "an id that an earlier record has": 1,
+        "broken: unknown type ELASTIC": 1,
+        "broken: times out of range": 1,
+        "broken: runtime out of range": 1,
+        "broken: id is no whole number": 1,
+        "most nodes beyond the machine: up to all of it": 1,
+        "moldable: kept as rigid at the size that it prefers": 1,
+        "adaptive: kept as malleable": 1,
+        "evolving: kept as rigid at the size that it prefers": 1,
+    }
+    assert len(replay(workload, policies.get("avg")).result.records) == 5
+
+
+def test_no_order_of_an_elastisim_file_counts(tmp_path: Path) -> None:
+    jobs = [elastisim_job("rigid", 1, 1, 1, runtime_s=seconds) for seconds in (1, 2, 3)]
+    jobs += [elastisim_job("rigid", 1, 1, 1, runtime_s=seconds, id=7) for seconds in (4, 5)]
+    found = {read_elastisim(elastisim(tmp_path, *order)).jobs for order in itertools.permutations(jobs)}
+    assert [[(job.job_id, job.runtime_s) for job in jobs] for jobs in found] == [[(7, 4), (8, 1), (9, 2), (10, 3)]]
 
 
 def test_job_files(tmp_path: Path) -> None:

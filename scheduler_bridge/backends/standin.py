@@ -84,6 +84,6 @@ def address(nodes: Iterable[str]) -> str:
             try:
                 towards.connect((node, 9))  # sends nothing
             except OSError:
-                continue
+                continue  # no way to it: maybe to the next
             return str(towards.getsockname()[0])
     return socket.gethostbyname(os.uname().nodename)

@@ -56,6 +56,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n")
 
 
+def terminal_width() -> int | None:
+    """Cells of a line on the terminal; None where there is no terminal."""
+    console = Console()
+    return console.width if console.is_terminal else None
+
+
 def print_rich(what: RenderableType) -> None:
     """Print for people: coloured on a terminal, plain lines elsewhere."""
     console = Console(highlight=False)

@@ -54,6 +54,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         grace_s: Seconds between TERM and KILL when a job is ended.
         mpiexec: The MPI launcher.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back.
+        user_nodes: How many nodes the jobs of one user hold together at most; further jobs wait.
         web: Where the live page is served (``[web]``).
         v1: Protocol v1's lines for administrators (``[v1]``).
     """
@@ -71,6 +72,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     grace_s: Annotated[float, Meta(ge=0)] | None = None
     mpiexec: str | None = None
     user_jobs: Annotated[int, Meta(ge=1)] | None = None
+    user_nodes: Annotated[int, Meta(ge=1)] | None = None
     web: Web | None = None
     v1: V1 | None = None
 

@@ -43,15 +43,8 @@ def doctor(
         if failed:
             raise CliError(f"{failed} of {len(findings)} hosts cannot run jobs", "see the list above", code=1)
         return
-    code = checks.main()
-    files = _open_files()
-    sys.stdout.write(f"\n{checks.as_text(checks.Check(*files))}\n")
-    code = code or int(not files[1])
-    if shutil.which("scontrol") is not None:
-        limits = _limits_of_slurm()
-        sys.stdout.write(f"\n{checks.as_text(checks.Check(*limits))}\n")
-        code = code or int(limits[1] is False)
-    if code:
+    further = [_open_files, *([_limits_of_slurm] if shutil.which("scontrol") else [])]
+    if checks.main(lambda found=found: checks.Check(*found()) for found in further):
         raise CliError("not everything works here", "see the list above", code=1)
 
 
@@ -59,7 +52,8 @@ def _open_files() -> tuple[str, bool, str, str, str]:
     """Whether a scheduler may open as many files as its jobs' connections need."""
     soft, hard = open_files.allowed()
     came = f"{soft:.0f} may be open; malleable serve raises that to {hard:.0f}"
-    return ("open files", hard >= open_files.ENOUGH, "getrlimit", came, f"as root: ulimit -Hn {open_files.ENOUGH}")
+    mend = f"as root: ulimit -Hn {open_files.ENOUGH}"
+    return ("daemon's files", hard >= open_files.ENOUGH, "getrlimit", came, mend)
 
 
 def _limits_of_slurm() -> tuple[str, bool, str, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +107,10 @@ def experiment(
     if out is not None:
         from scheduler_bridge.experiments.outcome import write_outcome
 
-        again = f"malleable experiment {name} --scale {scale}"
-        for path in write_outcome(outcome, out, reproduce=f"{again}\n# {ENV_DATA}={os.environ.get(ENV_DATA, data)}"):
+        again = ["malleable", "experiment", name, "--scale", scale, "--out", str(out)]
+        again += [] if data is None else ["--data", str(data)]
+        again += [] if rows is None else ["--rows", rows]
+        for path in write_outcome(outcome, out, reproduce=shlex.join(again)):
             if not as_json:
                 typer.echo(f"written: {path}")
     if chosen.must_pass and not outcome.passed:

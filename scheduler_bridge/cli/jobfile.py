@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_bridge.cli.errors import CliError, culprit
+from scheduler_bridge.cli.numbers import numbers
 from scheduler_bridge.cli.toml_file import line_of, read_toml
 from scheduler_bridge.live import JobRequest, SubmitError
 from scheduler_bridge.live.template import resolve_program
@@ -31,11 +32,18 @@ _KEYS: Final = (
     "after_ok",
     "after_any",
     "requeue",
+    "resilient",
+    "output",
+    "errors",
+    "array",
+    "user",
     "grace_s",
     "protocol",
     "rho",
     "reservation",
 )
+_ASIDE: Final = ("array",)
+"""Keys that are not part of the request for one job."""
 _REQUIRED: Final = ("command",)
 
 
@@ -72,11 +80,11 @@ class JobFile:
         Raises:
             CliError: A value is wrong; the text names its line.
         """
-        values = {_FIELDS.get(key, key): value for key, value in self.values.items()}
+        values = {_FIELDS.get(key, key): value for key, value in self.values.items() if key not in _ASIDE}
         if "job_class" not in values and ("min_nodes" in values or "max_nodes" in values):
             values["job_class"] = "malleable"
         values["cwd"] = str(Path(cwd) / str(values.get("cwd", "")))
-        values["user"] = user
+        values.setdefault("user", user)
         values.setdefault("name", self.path.stem)
         try:
             request = msgspec.convert(values, JobRequest)
@@ -89,6 +97,22 @@ class JobFile:
         except SubmitError as error:
             raise self.error(error.field, str(error), error.why, error.hint) from None
         return msgspec.structs.replace(request, command=(program, *request.command[1:]))
+
+    def array(self) -> tuple[int, ...] | None:
+        """Return the numbers of the jobs if the file is one of an array.
+
+        Raises:
+            CliError: They are no numbers.
+        """
+        wanted = self.values.get("array")
+        if wanted is None:
+            return None
+        if not isinstance(wanted, str):
+            raise self.error("array", "array: numbers are given as text", "it may hold spans", 'for example: "0-9"')
+        try:
+            return numbers("array", wanted)
+        except CliError as error:
+            raise self.error("array", str(error), error.why, error.hint) from None
 
     def error(self, field: str, what: str, why: str = "", hint: str = "") -> CliError:
         """Return an error about ``field`` (a key of the file or a field of the request), with its line."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from scheduler_bridge.cli import reserve
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
-from scheduler_bridge.live.requests import ChangeNode
+from scheduler_bridge.live.requests import ChangeNode, NodeChange
 
 
 def register(app: typer.Typer) -> None:
@@ -25,21 +25,26 @@ def nodes(
         list[str] | None, typer.Option("--resume", metavar="NODE", help="Put it back into service.")
     ] = None,
     add: Annotated[list[str] | None, typer.Option("--add", metavar="NODE", help="Put a new one into service.")] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="NODE", help="Let it leave the cluster, when its jobs have left it."),
+    ] = None,
     down: Annotated[
         list[str] | None, typer.Option("--down", metavar="NODE", help="Take it out of service; its job is lost.")
     ] = None,
     state: StateOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the nodes and the job that each one works for; before that, drain, resume, add or take down some.
+    """List the nodes and the job that each one works for; before that, add, resume, drain, take down or remove some.
 
     Example: malleable nodes --drain node1
     """
-    wishes: list[tuple[Literal["drain", "resume", "down"], list[str] | None]] = [
-        ("resume", add),
+    wishes: list[tuple[NodeChange, list[str] | None]] = [
+        ("add", add),
         ("resume", resume),
         ("drain", drain),
         ("down", down),
+        ("remove", remove),
     ]
     for to, names_of in wishes:
         for name in names_of or []:

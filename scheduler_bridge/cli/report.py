@@ -28,6 +28,15 @@ def report(
     swf: Annotated[
         Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs as a workload for malleable simulate.")
     ] = None,
+    speedup: Annotated[
+        str | None,
+        typer.Option(
+            "--speedup",
+            metavar="LAW",
+            help="With --swf: how malleable jobs scale, such as amdahl:0.99.",
+            show_default="by their rho",
+        ),
+    ] = None,
     users: Annotated[
         bool, typer.Option("--users", help="What each user's jobs used, over all runs; or in the one of --run.")
     ] = False,
@@ -43,6 +52,8 @@ def report(
     folder = state_folder(state)
     if csv and not users:
         raise CliError("--csv without --users", "only what users used is told as CSV", "malleable report --users --csv")
+    if speedup is not None and swf is None:
+        raise CliError("--speedup without --swf", "only a workload says how jobs scale", "malleable report --swf FILE")
     if users:
         if html or png or swf:
             raise CliError("--users with a file to write", "pictures and workloads are of one run", "leave --users out")
@@ -58,9 +69,7 @@ def report(
 
         write_png([record], png)
     if swf is not None:
-        from scheduler_bridge.workloads import workload_of, write_swf
-
-        write_swf(workload_of(record), swf)
+        _write_swf(record, swf, speedup)
     if as_json:
         print_json(record)
         return
@@ -72,6 +81,17 @@ def report(
             typer.echo(f"written: {path}")
 
 
+def _write_swf(record: RunRecord, path: Path, speedup: str | None) -> None:
+    from scheduler_bridge.sim import UnknownModelError, parse_speedup
+    from scheduler_bridge.workloads import Law, workload_of, write_swf
+
+    try:
+        law = None if speedup is None else Law(speedup, parse_speedup(speedup))
+    except UnknownModelError as error:
+        raise CliError(str(error)) from None
+    write_swf(workload_of(record, law=law), path)
+
+
 def _record(folder: Path) -> RunRecord:
     try:
         return ControlClient(folder).record()
@@ -81,7 +101,7 @@ def _record(folder: Path) -> RunRecord:
         try:  # What runs inside a Slurm job keeps no log.
             return decode_record((folder / HISTORY).read_bytes())
         except FileNotFoundError:
-            pass
+            pass  # no scheduler was here: what the client said is told
         except (OSError, msgspec.DecodeError) as error:
             raise CliError(f"{folder / HISTORY} cannot be read: {error}", code=1) from None
         raise

@@ -10,7 +10,7 @@ from rich.table import Table
 from scheduler_bridge.cli import clock
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.submit import numbers
+from scheduler_bridge.cli.numbers import numbers
 from scheduler_bridge.live import ReservationStatus, Snapshot
 from scheduler_bridge.live.requests import Reserve, Unreserve
 from scheduler_bridge.report import words

@@ -15,7 +15,7 @@ import typer
 
 from scheduler_bridge import policies
 from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, launcher_of, on_hosts
-from scheduler_bridge.backends.slurm import allocated_nodes, inside, this_job
+from scheduler_bridge.backends.slurm import SlurmBackend, allocated_nodes, inside, this_job
 from scheduler_bridge.cli.common import LauncherOption, StateOption, slurm_state_folder, state_folder
 from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
@@ -55,6 +55,10 @@ def serve(
     cores: Annotated[
         int | None,
         typer.Option("--cores", min=1, max=1024, metavar="N", help="Cores of a node, for sd-policy.", show_default="1"),
+    ] = None,
+    user_nodes: Annotated[
+        int | None,
+        typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
     ] = None,
     state: StateOption = None,
     resize_deadline_s: Annotated[
@@ -107,6 +111,7 @@ def serve(
         "resize_deadline_s": resize_deadline_s or file.resize_deadline_s,
         "grace_s": file.grace_s,
         "user_jobs": file.user_jobs,
+        "user_nodes": user_nodes or file.user_nodes,
         "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
     }
     settings = DaemonConfig(
@@ -119,11 +124,11 @@ def serve(
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
     page = Web(file.web.port if web is None and file.web else web or 0, web_host or (file.web or Web()).host)
     with contextlib.ExitStack() as stack:
-        place = None
+        place: HostsBackend | SlurmBackend | None = None
         if placed_on is not None:
             settings, place = stack.enter_context(on_hosts(settings, placed_on))
         elif backend == "slurm":
-            settings = stack.enter_context(inside(settings))
+            settings, place = stack.enter_context(inside(settings, file.health.every_s))
         lines = _v1(v1_admin, v1_scripts, file, config)
         if (files := open_files.raise_limit()) < open_files.ENOUGH:
             logging.getLogger(__name__).warning(
@@ -178,7 +183,9 @@ def _v1(port: int | None, scripts: Path | None, file: ServeFile, config: Path | 
     return AdminConfig(port=port, scripts=scripts.absolute(), host=file.v1.host if file.v1 else "127.0.0.1")
 
 
-async def _serve(config: DaemonConfig, web: Web | None, lines: AdminConfig | None, place: HostsBackend | None) -> None:
+async def _serve(
+    config: DaemonConfig, web: Web | None, lines: AdminConfig | None, place: HostsBackend | SlurmBackend | None
+) -> None:
     daemon = Daemon(config, executor=place.executor) if place is not None else Daemon(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -13,7 +13,18 @@ from scheduler_bridge import policies
 from scheduler_bridge.cli import clock, explain, simulated
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
 from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.trace_file import DaysOption, FromOption, made, window
+from scheduler_bridge.cli.trace_file import (
+    CutOffOption,
+    DaysOption,
+    Form,
+    FromOption,
+    PartitionOption,
+    ProcessorsOption,
+    StatusOption,
+    findings,
+    read,
+    window,
+)
 
 if TYPE_CHECKING:
     from scheduler_bridge.core.events import Event
@@ -32,6 +43,7 @@ class Asked:
     """What the command line asks for; see the options of ``simulate``."""
 
     workload: Path
+    form: Form
     policy: str
     nodes: int | None
     settings: list[str]
@@ -53,7 +65,11 @@ class Asked:
     explain: frozenset[int]
     cores: int
     sharing: str
+    start_delay_s: float
+    idle_watts: float
+    busy_watts: float
     reservations: list[str] = field(default_factory=list)
+    user_nodes: int | None = None
 
 
 def _hours(text: str) -> Any:
@@ -87,9 +103,16 @@ def simulate(
     ] = None,
     start: FromOption = None,
     days: DaysOption = None,
+    processors_per_node: ProcessorsOption = None,
+    partition: PartitionOption = None,
+    status: StatusOption = None,
+    keep_cut_off: CutOffOption = False,
     cost: Annotated[
         str, typer.Option(metavar="MODEL", help="Of resizes: none, constant:SECONDS, mebf[:SCALE], measured[:FACTOR].")
     ] = "none",
+    start_delay: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="From the decision to the start of a job.")
+    ] = 0.0,
     points: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Resizes wait for the end of so many seconds of progress."),
@@ -113,6 +136,8 @@ def simulate(
     sharing: Annotated[
         str, typer.Option("--sharing", metavar="MODEL", help="How fast jobs are that share nodes: ideal or worst.")
     ] = "ideal",
+    idle_watts: Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")] = 120.0,
+    busy_watts: Annotated[float, typer.Option(min=0, metavar="W", help="What a node draws that a job holds.")] = 350.0,
     reservation: Annotated[
         list[str] | None,
         typer.Option(
@@ -120,6 +145,10 @@ def simulate(
             metavar="N@START+TIME",
             help="Keep N nodes free so long after the beginning, for so long, such as 64@24h+8h; may be repeated.",
         ),
+    ] = None,
+    user_nodes: Annotated[
+        int | None,
+        typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
     ] = None,
     explain_jobs: Annotated[
         list[int] | None,
@@ -137,8 +166,10 @@ def simulate(
     Example: malleable simulate --workload theta.swf.gz --nodes 4360 --policy avg --malleable 0.6
     """
     asked = Asked(
-        workload, policy, nodes, settings or [], malleable, rule, evolving, seed, warmup, start, days, cost, points,
-        walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing, reservation or [],
+        workload, Form(nodes, processors_per_node, frozenset(partition or ()), frozenset(status or ()), keep_cut_off),
+        policy, nodes, settings or [], malleable, rule, evolving, seed, warmup, start, days, cost, points,
+        walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
+        start_delay, idle_watts, busy_watts, reservation or [], user_nodes,
     )  # fmt: skip
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     if walltime not in ("fixed", "scaled"):
@@ -148,6 +179,8 @@ def simulate(
         raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
     if sharing not in ("ideal", "worst"):
         raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
+    if cores == 1 and getattr(chosen, "jobs_per_node", 1) > 1:
+        typer.echo(f"{policy} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
     recorder = _recorder(gantt, jobs, asked)
     with simulated.progress(len(jobs)) as told:
         done = run(asked, jobs, chosen, recorder, told)
@@ -172,9 +205,7 @@ def prepare(asked: Asked) -> Workload:
     Raises:
         CliError: That cannot be done.
     """
-    from scheduler_bridge.workloads import load
-
-    jobs = window(made(lambda: load(asked.workload, nodes=asked.nodes)), asked.start, asked.days)
+    jobs = window(read(asked.workload, asked.form), asked.start, asked.days)
     return converted(jobs, asked.malleable, asked.rule, asked.evolving, asked.seed)
 
 
@@ -247,13 +278,20 @@ def _options(asked: Asked) -> ReplayOptions:
         walltime="scaled" if asked.walltime == "scaled" else "fixed",
         walltime_grace_s=asked.grace_s,
         cores_per_node=asked.cores,
+        user_nodes=asked.user_nodes,
     )
     return sim.ReplayOptions(
-        behaviour=sim.Behaviour(cost=sim.parse_cost(asked.cost), moldable=asked.moldable, point_s=asked.point_s),
+        behaviour=sim.Behaviour(
+            cost=sim.parse_cost(asked.cost),
+            start_delay_s=asked.start_delay_s,
+            moldable=asked.moldable,
+            point_s=asked.point_s,
+        ),
         settings=settings,
         sharing="worst" if asked.sharing == "worst" else "ideal",
         remember=asked.explain,
         tick_s=asked.tick_s,
+        power=sim.Power(idle_w=asked.idle_watts, busy_w=asked.busy_watts),
         warmup_s=None if asked.warmup_h is None else asked.warmup_h * _HOUR_S,
     )
 
@@ -289,15 +327,24 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
         "window": measures.window,
         "seconds": done.seconds,
         "workload": {"name": jobs.name, "source": jobs.source or str(asked.workload), "synthetic": jobs.synthetic},
+        "findings": findings(jobs),
         "options": {
             "malleable": asked.malleable,
             "rule": asked.rule,
             "evolving": asked.evolving,
             "seed": asked.seed,
+            "processors_per_node": asked.form.processors_per_node,
+            "partitions": sorted(asked.form.partitions),
+            "statuses": sorted(asked.form.statuses),
+            "keep_cut_off": asked.form.keep_cut_off,
             "cost": asked.cost,
+            "start_delay_s": asked.start_delay_s,
+            "idle_watts": asked.idle_watts,
+            "busy_watts": asked.busy_watts,
             "points_s": asked.point_s,
             "walltime": asked.walltime,
             "grace_s": asked.grace_s,
+            "user_nodes": asked.user_nodes,
             "tick_s": asked.tick_s,
             "moldable": asked.moldable,
             "mtbf_h": asked.mtbf_h,

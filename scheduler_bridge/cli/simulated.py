@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler_bridge.cli.common import print_rich
+from scheduler_bridge.report.workload_tables import findings_line
 
 if TYPE_CHECKING:
     from scheduler_bridge.sim import Means, Measures, Replay
@@ -80,6 +81,8 @@ def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
     """Print the figures for people, all jobs beside the two classes."""
     measures = done.measures
     typer.echo(f"{jobs.label}: {policy} on {nodes} nodes")
+    if line := findings_line(jobs):
+        typer.echo(line)
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     columns: list[tuple[str, Means]] = [("ALL", measures.every)]

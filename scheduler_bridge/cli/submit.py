@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +14,11 @@ import typer
 from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
 from scheduler_bridge.cli.errors import CliError, culprit
 from scheduler_bridge.cli.jobfile import JobFile
-from scheduler_bridge.live import JobRequest, SubmitError
+from scheduler_bridge.cli.numbers import numbers
+from scheduler_bridge.live import ControlClient, JobRequest, SubmitError
+from scheduler_bridge.live.arrays import ENV_INDEX
 from scheduler_bridge.live.template import resolve_program
 
-ENV_INDEX = "MALLEABLE_ARRAY_INDEX"
-_MOST = 10_000
 _OPTIONS = {
     "name": "--name",
     "job_class": "--class",
@@ -30,6 +31,10 @@ _OPTIONS = {
     "priority": "--priority",
     "grace_s": "--grace",
     "reservation": "--reservation",
+    "cwd": "--cwd",
+    "output": "--output",
+    "errors": "--errors",
+    "user": "--user",
 }
 """Where the fields of a request come from."""
 
@@ -73,6 +78,20 @@ def submit(
     reservation: Annotated[
         str | None, typer.Option("--reservation", metavar="NAME", help="Run on nodes of this reservation, in its time.")
     ] = None,
+    resilient: Annotated[bool, typer.Option("--resilient", help="It goes on if a node is lost.")] = False,
+    cwd: Annotated[
+        Path | None, typer.Option("--cwd", metavar="DIR", help="Folder in which it runs.", show_default="this one")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FILE", help="For its output; {job} is its id, {index} its array number."),
+    ] = None,
+    errors: Annotated[
+        str | None, typer.Option("--errors", metavar="FILE", help="For its errors.", show_default="that of its output")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="Whose it is, for limits.", show_default="you")
+    ] = None,
     array: Annotated[
         str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
     ] = None,
@@ -99,68 +118,44 @@ def submit(
         "requeue": requeue or None,
         "grace_s": grace_s,
         "reservation": reservation,
+        "resilient": resilient or None,
+        "cwd": None if cwd is None else str(Path.cwd() / cwd),
+        "output": output,
+        "errors": errors,
+        "user": user,
     }
     given = {key: value for key, value in options.items() if value is not None}
     if len(command) == 1 and command[0].endswith(".toml"):
-        if given:
+        if given or array is not None:
             raise CliError("a job file and options", "the job file says it all", f"edit {command[0]}")
-        submitted = [_submit_file(Path(command[0]), state)]
+        submitted, wanted = _submit_file(Path(command[0]), state)
     else:
-        request = _request(command, given)
-        members = [request] if array is None else _members(request, numbers("--array", array) or ())
-        submitted = [client(state).submit(member) for member in members]
+        request, wanted = _request(command, given), numbers("--array", array)
+        submitted = _submitted(client(state), request, wanted)
     if as_json:
-        print_json({"job": submitted[0]} if array is None else {"jobs": submitted})
+        print_json({"job": submitted[0]} if wanted is None else {"jobs": submitted})
     else:
         typer.echo("\n".join(str(job_id) for job_id in submitted))
 
 
-def _members(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
-    """Return the jobs of an array."""
-    return [
-        msgspec.structs.replace(
-            request,
-            name=f"{request.name}[{number}]",
-            environment={**request.environment, ENV_INDEX: str(number)},
-        )
-        for number in numbers
-    ]
-
-
-def numbers(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Read numbers such as 3,5-7.
-
-    Raises:
-        CliError: They are none.
-    """
-    if text is None:
-        return None
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
-        found += range(int(first), int(last or first) + 1)
-        if len(found) > _MOST:
-            raise CliError(f"{option} {text}", f"at most {_MOST} numbers are taken", "give fewer")
-    if not found:
-        raise CliError(f"{option} {text}", "there is no number in it", f"for example {option} 1-3")
-    return tuple(found)
-
-
-def _submit_file(path: Path, state: Path | None) -> int:
+def _submit_file(path: Path, state: Path | None) -> tuple[list[int], tuple[int, ...] | None]:
+    """Submit what a job file says; return the ids, and the numbers if it is an array."""
     file = JobFile.read(path)
-    request = file.request(user=_user(), cwd=str(Path.cwd()))
+    request, wanted = file.request(user=_own_name(), cwd=str(Path.cwd())), file.array()
     try:
-        return client(state).submit(request)
+        return _submitted(client(state), request, wanted), wanted
     except SubmitError as error:
         raise file.error(error.field, str(error), error.why, error.hint) from None
 
 
+def _submitted(scheduler: ControlClient, request: JobRequest, array: tuple[int, ...] | None) -> list[int]:
+    return [scheduler.submit(request)] if array is None else scheduler.submit_array(request, array)
+
+
 def _request(command: list[str], given: dict[str, object]) -> JobRequest:
-    cwd = str(Path.cwd())
+    cwd = str(Path.cwd() / str(given.get("cwd", "")))
     words = (resolve_program(command[0], cwd), *command[1:])
-    values = {"name": _program(command), **given, "command": words, "cwd": cwd, "user": _user()}
+    values = {"name": _program(command), "user": _own_name(), **given, "command": words, "cwd": cwd}
     try:
         request = msgspec.convert(values, JobRequest)
     except msgspec.ValidationError as error:
@@ -180,10 +175,11 @@ def _variables(words: list[str]) -> dict[str, str]:
     return variables
 
 
-def _user() -> str:
+def _own_name() -> str:
+    """The name of whoever runs this, as the system knows it and no variable says."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # No such user in the container.
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # No such user in the container.
         return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
@@ -34,6 +35,12 @@ DaysOption = Annotated[
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", min=1, help="Nodes of the machine.", show_default="as the file says")
 ]
+ProcessorsOption = Annotated[
+    int | None,
+    typer.Option("--processors-per-node", min=1, help="SWF: processors of a node.", show_default="as the file says"),
+]
+PartitionOption = Annotated[list[int] | None, typer.Option("--partition", help="SWF: only this one; may be repeated.")]
+StatusOption = Annotated[list[int] | None, typer.Option("--status", help="SWF: only jobs that ended so; repeatable.")]
 CutOffOption = Annotated[
     bool, typer.Option("--keep-cut-off", help="Use the beginning of a compressed file that is cut off.")
 ]
@@ -69,32 +76,37 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def _chosen(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=".swf, .csv (both also .gz), .json or .toml.")],
     nodes: NodesOption = None,
-    processors_per_node: Annotated[
-        int | None,
-        typer.Option(
-            "--processors-per-node", min=1, help="SWF: processors of a node.", show_default="as the file says"
-        ),
-    ] = None,
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", help="SWF: only this one; may be repeated.")
-    ] = None,
-    status: Annotated[
-        list[int] | None, typer.Option("--status", help="SWF: only jobs that ended so; repeatable.")
-    ] = None,
+    processors_per_node: ProcessorsOption = None,
+    partition: PartitionOption = None,
+    status: StatusOption = None,
     begin: FromOption = None,
     days: DaysOption = None,
     keep_cut_off: CutOffOption = False,
 ) -> Workload:
+    form = Form(nodes, processors_per_node, frozenset(partition or ()), frozenset(status or ()), keep_cut_off)
+    return window(read(file, form), begin, days)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a file is read; see ``SwfOptions``."""
+
+    nodes: int | None = None
+    processors_per_node: int | None = None
+    partitions: frozenset[int] = frozenset()
+    statuses: frozenset[int] = frozenset()
+    keep_cut_off: bool = False
+
+
+def read(file: Path, form: Form) -> Workload:
+    """The workload of a file.
+
+    Raises:
+        CliError: It is refused.
+    """
     from scheduler_bridge.workloads import SwfOptions, load
 
-    options = SwfOptions(
-        nodes=nodes,
-        processors_per_node=processors_per_node,
-        partitions=frozenset(partition or ()),
-        statuses=frozenset(status or ()),
-        keep_cut_off=keep_cut_off,
-    )
-    return window(made(lambda: load(file, nodes=nodes, swf=options)), begin, days)
+    return made(lambda: load(file, nodes=form.nodes, swf=SwfOptions(**asdict(form))))
 
 
 def made(make: Callable[[], Workload]) -> Workload:
@@ -127,11 +139,22 @@ def window(workload: Workload, begin: str | None, days: float | None) -> Workloa
     return cut
 
 
+def findings(workload: Workload) -> dict[str, Any]:
+    """What its reader left out and what it kept though it is odd, as JSON shows it."""
+    found = workload.findings
+    return {
+        "records": found.records,
+        "skipped": {reason: asdict(finding) for reason, finding in found.skipped.items()},
+        "kept": {reason: asdict(finding) for reason, finding in found.noted.items()},
+        "lost_share": workload.lost_share,
+    }
+
+
 def _seconds(begin: str, start_unix_s: float | None) -> float:
     try:
         return float(begin)
     except ValueError:
-        pass
+        pass  # a date, then
     try:
         moment = datetime.fromisoformat(begin)
     except ValueError:

@@ -9,26 +9,23 @@ from typing import Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from scheduler_bridge.cli.common import print_rich
+from scheduler_bridge.cli.queue_lines import queue_lines
 from scheduler_bridge.live import ControlClient, ControlError, JobStatus, Snapshot
 from scheduler_bridge.report import words
 
 INTERVAL_S: Final = 1.0
 _ABOVE_LINES = 4
-"""What the table needs besides its rows: summary, gap, heads, the line about further jobs."""
-
-Tabulate = Callable[[list[JobStatus], Snapshot], Table]
+"""What is needed besides the jobs: summary, gap, heads, the line about further jobs."""
 
 
-def watch(client: ControlClient, tabulate: Tabulate, choose: Callable[[JobStatus], bool]) -> None:
+def watch(client: ControlClient, choose: Callable[[JobStatus], bool]) -> None:
     """Show the queue until Ctrl-C; wait for a scheduler that is gone to come back.
 
     Args:
         client: Whom to ask.
-        tabulate: Makes the table of jobs.
         choose: Whether a job is to be shown.
 
     Raises:
@@ -41,7 +38,7 @@ def watch(client: ControlClient, tabulate: Tabulate, choose: Callable[[JobStatus
         return
     with Live(console=console, auto_refresh=False, screen=True) as live:
         while True:
-            live.update(picture(snapshot, tabulate, choose, console.height), refresh=True)
+            live.update(picture(snapshot, choose, console.width, console.height), refresh=True)
             time.sleep(INTERVAL_S)
             try:
                 snapshot = client.snapshot()
@@ -50,15 +47,24 @@ def watch(client: ControlClient, tabulate: Tabulate, choose: Callable[[JobStatus
                 live.update(gone, refresh=True)
 
 
-def picture(snapshot: Snapshot, tabulate: Tabulate, choose: Callable[[JobStatus], bool], height: int) -> RenderableType:
+def picture(snapshot: Snapshot, choose: Callable[[JobStatus], bool], width: int, height: int) -> RenderableType:
     """Return what is shown: a summary, and as many jobs as fit into ``height`` lines, running ones first."""
     jobs = sorted(filter(choose, snapshot.jobs), key=lambda job: job.state in ("waiting", "held"))
-    room = max(1, height - _ABOVE_LINES)
-    parts: list[RenderableType] = [Text(summary(snapshot), style="bold"), Text("")]
-    parts.append(tabulate(jobs[:room], snapshot) if jobs else Text("no job waits or runs"))
-    if len(jobs) > room:
-        parts.append(Text(f"and {words.plural(len(jobs) - room, 'more job')}", style="dim"))
-    return Group(*parts)
+    top = Text(summary(snapshot), style="bold")
+    room = height - _ABOVE_LINES - (top.cell_len - 1) // width
+    if not jobs:
+        return Group(top, Text(""), Text("no job waits or runs"))
+    lines = queue_lines(jobs[: max(1, room)], snapshot.now_s, width)
+    shown = [lines.head, *lines.jobs[0]]
+    count = 1
+    for more in lines.jobs[1:]:
+        if len(shown) - 1 + len(more) > room:
+            break
+        shown += more
+        count += 1
+    if len(jobs) > count:
+        shown.append(Text(f"and {words.plural(len(jobs) - count, 'more job')}", style="dim"))
+    return Group(top, Text(""), *shown)
 
 
 def summary(snapshot: Snapshot) -> str:

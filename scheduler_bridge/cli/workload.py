@@ -13,10 +13,19 @@ import typer
 from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
 from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.trace_file import CutOffOption, DaysOption, FromOption, NodesOption, made, of_a_file, window
+from scheduler_bridge.cli.trace_file import (
+    CutOffOption,
+    DaysOption,
+    FromOption,
+    NodesOption,
+    findings,
+    made,
+    of_a_file,
+    window,
+)
 
 if TYPE_CHECKING:
-    from scheduler_bridge.workloads import Findings, Workload
+    from scheduler_bridge.workloads import Workload
 
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
 PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
@@ -172,7 +181,7 @@ def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json:
 
         write_workload_png(workload, png)
     if as_json:
-        print_json({**asdict(numbers), "findings": _findings(workload.findings)})
+        print_json({**asdict(numbers), "findings": findings(workload)})
         return
     from scheduler_bridge.report.workload_tables import findings_table, numbers_table, remarks
 
@@ -184,14 +193,6 @@ def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json:
     for path in (output, png):
         if path is not None:
             typer.echo(f"written: {path}")
-
-
-def _findings(findings: Findings) -> dict[str, Any]:
-    return {"records": findings.records, "skipped": _plain(findings.skipped), "kept": _plain(findings.noted)}
-
-
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    return {reason: asdict(finding) for reason, finding in found.items()}
 
 
 def _list(recipes: Any, *, as_json: bool) -> None:

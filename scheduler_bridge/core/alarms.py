@@ -30,11 +30,6 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
     return effects
 
 
-def _is_live(state: SchedulerState, job_id: int) -> bool:
-    job = state.jobs.get(job_id)
-    return job is not None and job.state in LIVE
-
-
 def passed(state: SchedulerState, now: float) -> None:
     """Note that a pass took place, and when the next periodic one is due."""
     interval_s = state.settings.pass_interval_s
@@ -56,9 +51,12 @@ def arm(state: SchedulerState) -> list[Effect]:
 
 def earliest(state: SchedulerState) -> float | None:
     """When the earliest thing is due by time alone; None: nothing is."""
-    while state.deadlines and not _is_live(state, state.deadlines[0][1]):
-        heapq.heappop(state.deadlines)
-    times = [state.deadlines[0][0]] if state.deadlines else []
+    deadlines, jobs = state.deadlines, state.jobs
+    while deadlines and ((job := jobs.get(deadlines[0][1])) is None or job.state not in LIVE):
+        heapq.heappop(deadlines)
+    if state.next_pass_s is None and not state.bookings:  # as mostly
+        return deadlines[0][0] if deadlines else None
+    times = [deadlines[0][0]] if deadlines else []
     if state.next_pass_s is not None:
         times.append(state.next_pass_s)
     if state.bookings and (turn_s := bookings.next_turn_s(state)) is not None:

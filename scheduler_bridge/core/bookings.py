@@ -161,7 +161,7 @@ def _choose(state: SchedulerState, spec: AdvanceReservation, now: float) -> int 
         return ranks
     vacant &= ~state.pool.down_ranks
     if vacant.bit_count() < spec.nodes:
-        everything = ((1 << len(state.pool)) - 1) & ~vacant
+        everything = state.pool.ranks & ~vacant
         why = _why_taken(state, spec, everything, now)
         return f"only {wording.nodes(vacant.bit_count())} can be free by its start: {why}"
     return _pick(state, vacant, spec.nodes)
@@ -169,7 +169,7 @@ def _choose(state: SchedulerState, spec: AdvanceReservation, now: float) -> int 
 
 def _vacant(state: SchedulerState, spec: AdvanceReservation, now: float) -> int:
     """The nodes that no job holds at the start, if every walltime holds, and no other reservation meanwhile."""
-    ranks = (1 << len(state.pool)) - 1
+    ranks = state.pool.ranks & ~state.pool.leaving
     for job in state.active.values():
         if not _is_gone(state, job, max(now, spec.start_s)):
             ranks &= ~job.allotment.ranks

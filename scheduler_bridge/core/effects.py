@@ -69,6 +69,12 @@ class KeepNodes(msgspec.Struct, frozen=True, tag=True):
     nodes: tuple[str, ...]
 
 
+class NodeLeft(msgspec.Struct, frozen=True, tag=True):
+    """A node that was to leave the cluster is none of it any more: nobody holds it."""
+
+    node: str
+
+
 class RefuseReservation(msgspec.Struct, frozen=True, tag=True):
     """Nothing comes of a reservation that was asked for."""
 
@@ -76,4 +82,4 @@ class RefuseReservation(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Effect: TypeAlias = StartJob | SendOrder | KillJob | WakeAt | Refuse | KeepNodes | RefuseReservation
+Effect: TypeAlias = StartJob | SendOrder | KillJob | WakeAt | Refuse | KeepNodes | NodeLeft | RefuseReservation

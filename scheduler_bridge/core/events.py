@@ -116,6 +116,12 @@ class NodeDrained(msgspec.Struct, frozen=True, tag=True):
     node: str
 
 
+class NodeRemoved(msgspec.Struct, frozen=True, tag=True):
+    """The node is to leave the cluster for good: it takes no further jobs, and is forgotten when nobody holds it."""
+
+    node: str
+
+
 class ReservationMade(msgspec.Struct, frozen=True, tag=True):
     """An operator wants nodes kept for a time to come; it begins and ends by itself then."""
 
@@ -126,6 +132,12 @@ class ReservationCancelled(msgspec.Struct, frozen=True, tag=True):
     """The nodes are not to be kept (any more)."""
 
     name: str
+
+
+class UserNodesLimited(msgspec.Struct, frozen=True, tag=True):
+    """The jobs of one user may hold so many nodes together from now on; None: any number."""
+
+    user_nodes: int | None
 
 
 class JobWithdrawn(msgspec.Struct, frozen=True, tag=True):
@@ -168,8 +180,10 @@ Event: TypeAlias = (
     | NodeUp
     | NodeDown
     | NodeDrained
+    | NodeRemoved
     | ReservationMade
     | ReservationCancelled
+    | UserNodesLimited
     | JobWithdrawn
     | JobMoved
     | CancelJob

@@ -23,7 +23,8 @@ def check_touched(state: SchedulerState) -> None:
     """
     shared = bool(state.sharing.stacks)
     for job in state.touched.values():
-        _check_job(state, job)
+        if (found := _contradiction(state, job)) or job.order is not None or job.state in _ORDER_OF:
+            _check_order(job, found)
         size = job.allotment.size
         if size != job.counted:
             state.counted += size - job.counted
@@ -43,7 +44,7 @@ def check_all(state: SchedulerState) -> None:
         InvariantError: Something does not hold.
     """
     for job in state.jobs.values():
-        _check_job(state, job)
+        _check_order(job, _contradiction(state, job))
     if found := state.pool.check():
         raise InvariantError(found)
     held = sum([len(job.allotment) for job in state.active.values()])
@@ -71,11 +72,9 @@ def _check_bookings(state: SchedulerState) -> None:
                 raise InvariantError(f"job {job_id} is on other nodes than those of {booking.spec.name}")
 
 
-def _check_job(state: SchedulerState, job: TrackedJob) -> None:
-    found = _contradiction(state, job)
-    if not found and (job.order is not None or job.state in _ORDER_OF):
-        found = _order_contradiction(job)
-    if found:
+def _check_order(job: TrackedJob, found: str) -> None:
+    """Check the job's order, unless something else was ``found`` wrong with it already."""
+    if found := found or _order_contradiction(job):
         size = len(job.allotment)
         raise InvariantError(
             f"job {job.spec.job_id} ({job.state}, {size} nodes, order {job.order}, last: {job.note}): {found}"
@@ -86,7 +85,7 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     """What is wrong with the job's nodes and lists; empty if nothing is."""
     spec, allotment, where = job.spec, job.allotment, job.state
     size, job_id, holding = allotment.size, spec.job_id, where in HOLDING
-    if state.pool.holds(job_id) != allotment.ranks:
+    if state.pool.holdings.get(job_id, 0) != allotment.ranks:
         return "the pool knows of other nodes"
     if holding != (job_id in state.active) or (where is JobState.QUEUED) != (job_id in state.queue):
         return "in the wrong list"

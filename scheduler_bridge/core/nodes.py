@@ -22,10 +22,14 @@ class NodePool:
     """The nodes of the cluster. Always hands out the free nodes that were named first.
 
     A node's rank is its place among the names; sets of nodes are bitsets of ranks. A node is held by the job in whose
-    set it is, out of service if it is among those that are down, and free if neither.
+    set it is, out of service if it is among those that are down, and free if neither. One that is to leave is down as
+    well; when it has left it keeps its rank, but nobody is told of it.
 
     Args:
         nodes: All nodes, in the order of preference.
+
+    Attributes:
+        holdings: The ranks of the nodes that each job holds, by job, in the order in which they got their first one.
 
     Raises:
         ValueError: A node is named twice.
@@ -39,19 +43,32 @@ class NodePool:
             raise ValueError(f"node {twice!r} is named twice")
         self._free = (1 << len(self._names)) - 1
         self._down = 0
-        self._holds: dict[int, int] = {}
+        self.holdings: dict[int, int] = {}
         self._free_count = len(self._names)
         self._held_count = 0
         self._down_count = 0
         self._shared = 0
         self._extra = 0
+        self._leaving = 0
+        self._gone = 0
+        self._present = self._names
         self._within: int | None = None
         self._first = 0
 
     @property
     def names(self) -> Sequence[str]:
-        """All nodes."""
-        return self._names
+        """All nodes; another object when one has left."""
+        return self._present
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of all nodes."""
+        return ((1 << len(self._names)) - 1) & ~self._gone
+
+    @property
+    def leaving(self) -> int:
+        """The ranks of the nodes that are to leave, and have not left yet."""
+        return self._leaving
 
     @property
     def free(self) -> int:
@@ -94,10 +111,21 @@ class NodePool:
         return self._extra
 
     def __len__(self) -> int:
+        return len(self._names) - self._gone.bit_count()
+
+    @property
+    def known(self) -> int:
+        """How many nodes there are or ever were: those that have left may come back."""
         return len(self._names)
 
+    @property
+    def staying(self) -> int:
+        """How many nodes are not to leave."""
+        return len(self) - self._leaving.bit_count()
+
     def __contains__(self, node: object) -> bool:
-        return node in self._rank
+        rank = self._rank.get(node)  # type: ignore[call-overload]  # anything may be asked for
+        return rank is not None and not self._gone >> rank & 1
 
     def name(self, allotment: Allotment) -> tuple[str, ...]:
         """The names of the nodes, in the order of the allotment."""
@@ -122,8 +150,14 @@ class NodePool:
         return ranks
 
     def state(self, node: str, owners: Mapping[str, int] | None = None) -> NodeState:
-        """The state of a known node; ``owners`` saves looking for its holder."""
+        """The state of a known node; ``owners`` saves looking for its holder.
+
+        Raises:
+            KeyError: There is no such node.
+        """
         bit = 1 << self._rank[node]
+        if bit & self._gone:
+            raise KeyError(node)
         if bit & self._free:
             return NodeState.FREE
         held = node in owners if owners is not None else self.owner(node) is not None
@@ -138,21 +172,17 @@ class NodePool:
     def holders(self, node: str) -> list[int]:
         """The jobs that hold the node, in the order in which they got their first one."""
         bit = 1 << self._rank[node]
-        return [job_id for job_id, ranks in self._holds.items() if ranks & bit]
+        return [job_id for job_id, ranks in self.holdings.items() if ranks & bit]
 
     def owners(self) -> dict[str, int]:
         """The jobs that hold nodes, by node; the first one where several share it."""
         names = self._names
-        return {names[rank]: job_id for job_id, ranks in reversed(self._holds.items()) for rank in members(ranks)}
-
-    def holds(self, job_id: int) -> int:
-        """The ranks of the nodes that the job holds."""
-        return self._holds.get(job_id, 0)
+        return {names[rank]: job_id for job_id, ranks in reversed(self.holdings.items()) for rank in members(ranks)}
 
     def check(self) -> str:
         """What is wrong between the sets; empty if nothing is. Looks at every job that holds nodes."""
         union = count = 0
-        for ranks in self._holds.values():
+        for ranks in self.holdings.values():
             union |= ranks
             count += ranks.bit_count()
         if count != union.bit_count() + self._extra:
@@ -168,6 +198,8 @@ class NodePool:
                 return f"{ranks.bit_count()} and {counted} nodes are {what}"
         if union | self._free | self._down != (1 << len(self._names)) - 1:
             return "a node is nowhere"
+        if self._gone & union or (self._gone | self._leaving) & ~self._down or self._gone & self._leaving:
+            return "a node that is to leave, or has left, is in use"
         return ""
 
     def confine(self, within: int | None, first: int = 0) -> None:
@@ -187,14 +219,14 @@ class NodePool:
         taken = lowest(preferred, min(count, preferred.bit_count())) if preferred else 0
         taken |= lowest(free ^ preferred, count - taken.bit_count())
         self._free ^= taken
-        self._holds[job_id] = self._holds.get(job_id, 0) | taken
+        self.holdings[job_id] = self.holdings.get(job_id, 0) | taken
         self._free_count -= count
         self._held_count += count
         return taken
 
     def share(self, job_id: int, ranks: int) -> None:
         """Let a job hold nodes that others hold already."""
-        self._holds[job_id] = self._holds.get(job_id, 0) | ranks
+        self.holdings[job_id] = self.holdings.get(job_id, 0) | ranks
         self._shared |= ranks
         self._extra += ranks.bit_count()
 
@@ -204,14 +236,14 @@ class NodePool:
         Raises:
             RuntimeError: The job does not hold one of them.
         """
-        held = self._holds.get(job_id, 0)
+        held = self.holdings.get(job_id, 0)
         if strange := ranks & ~held:
             node = self._names[next(members(strange))]
             raise RuntimeError(f"job {job_id} gives back {node!r}, which job {self.owner(node)} holds")
         if left := held ^ ranks:
-            self._holds[job_id] = left
+            self.holdings[job_id] = left
         else:
-            self._holds.pop(job_id, None)
+            self.holdings.pop(job_id, None)
         if self._shared & ranks:
             ranks = self._part(ranks)
         back = ranks & ~self._down
@@ -222,7 +254,7 @@ class NodePool:
     def _part(self, ranks: int) -> int:
         """Those of the nodes that a job gave back that nobody holds any more; note who is alone now."""
         once = twice = 0
-        for held in self._holds.values():
+        for held in self.holdings.values():
             twice |= once & held
             once |= held & ranks
         self._extra -= (once & ranks).bit_count()
@@ -239,11 +271,38 @@ class NodePool:
                 self._free ^= bit
                 self._free_count -= 1
 
+    def expel(self, node: str) -> None:
+        """Take a node out of service that is to leave."""
+        self.fail(node)
+        self._leaving |= 1 << self._rank[node]
+
+    def vacated(self) -> tuple[str, ...]:
+        """Forget the nodes that are to leave and that nobody holds; return their names."""
+        left = self._leaving
+        for ranks in self.holdings.values():
+            left &= ~ranks
+        if not left:
+            return ()
+        self._leaving ^= left
+        self._regard_as_gone(self._gone | left)
+        return self.name(Allotment((left,)))
+
+    def _regard_as_gone(self, ranks: int) -> None:
+        self._gone = ranks
+        self._present = [name for rank, name in enumerate(self._names) if not ranks >> rank & 1]
+
     def restore(self, node: str) -> None:
         """Put a node into service (again); a new one joins at the end. Without effect if it is in service."""
+        if node in self._rank:
+            bit = 1 << self._rank[node]
+            self._leaving &= ~bit
+            if self._gone & bit:
+                self._regard_as_gone(self._gone ^ bit)
         if node not in self._rank:
             self._rank[node] = len(self._names)
             self._names.append(node)
+            if self._gone:
+                self._present.append(node)
         elif not self._down & (1 << self._rank[node]):
             return
         else:

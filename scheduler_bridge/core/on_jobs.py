@@ -10,7 +10,6 @@ from scheduler_bridge.core.events import (
     JobEnded,
     JobMoved,
     JobStarted,
-    JobSubmitted,
     JobWithdrawn,
     MalleableEnded,
     MalleableReady,
@@ -20,17 +19,13 @@ from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import JobSpec, wording
 
-JobEvent: TypeAlias = (
-    JobSubmitted | JobStarted | JobEnded | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
-)
+JobEvent: TypeAlias = JobStarted | JobEnded | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
 PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
 """States in which a job's reports come too late to matter."""
 
 
 def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
-    """Apply one event of a job's life."""
-    if isinstance(event, JobSubmitted):
-        return _submit(state, event.job)
+    """Apply one event of a submitted job's life."""
     job = state.jobs.get(event.job_id)
     if job is None:
         state.anomalies.append(f"{event} is about an unknown job")
@@ -56,12 +51,13 @@ def apply(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
     return []
 
 
-def _submit(state: SchedulerState, spec: JobSpec) -> list[Effect]:
+def submit(state: SchedulerState, spec: JobSpec) -> list[Effect]:
+    """Let a job wait, unless no cluster of this size could ever hold it."""
     if (before := state.jobs.get(spec.job_id)) is not None and before.state is not JobState.ENDED:
         state.anomalies.append(f"job {spec.job_id} is submitted twice")
         return []
-    if spec.min_nodes > len(state.pool):
-        reason = f"job {spec.job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {len(state.pool)}"
+    if spec.min_nodes > state.pool.known:
+        reason = f"job {spec.job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {state.pool.staying}"
         return [Refuse(spec.job_id, reason)]
     state.enqueue(TrackedJob(spec))
     return []

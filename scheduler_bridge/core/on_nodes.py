@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
-from scheduler_bridge.core import on_sharing
-from scheduler_bridge.core.effects import Effect
-from scheduler_bridge.core.events import NodeDown, NodeDrained, NodeUp
+from scheduler_bridge.core import on_sharing, orders
+from scheduler_bridge.core.effects import Effect, NodeLeft
+from scheduler_bridge.core.events import NodeDown, NodeDrained, NodeRemoved, NodeUp
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.model.allotment import lowest
 
-NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained
+NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained | NodeRemoved
 
 
 def apply(state: SchedulerState, event: NodeEvent) -> list[Effect]:
@@ -19,12 +20,16 @@ def apply(state: SchedulerState, event: NodeEvent) -> list[Effect]:
         case NodeUp():
             state.pool.restore(event.node)
             state.changed = True
-        case NodeDown() | NodeDrained():
+        case NodeDown() | NodeDrained() | NodeRemoved():
             if event.node not in state.pool:
                 state.anomalies.append(f"{event} is about an unknown node")
                 return []
-            state.pool.fail(event.node)
             state.changed = True
+            if isinstance(event, NodeRemoved):
+                state.pool.expel(event.node)
+                _ask_anew(state, event.node)
+                return []
+            state.pool.fail(event.node)
             return _lose(state, event.node, event.reason) if isinstance(event, NodeDown) else []
         case _:
             assert_never(event)
@@ -41,4 +46,29 @@ def _lose(state: SchedulerState, node: str, why: str) -> list[Effect]:
             on_sharing.abandon(state, job, reason)
         else:
             effects += state.kill(job, "lost", reason)
+    return effects
+
+
+def _ask_anew(state: SchedulerState, node: str) -> None:
+    """Forget which jobs kept the node when they were asked for it before."""
+    for job_id in state.pool.holders(node):
+        state.jobs[job_id].keeps &= ~(state.pool.rank((node,)) or 0)
+
+
+def vacate(state: SchedulerState, now: float) -> list[Effect]:
+    """Let nodes leave that are to do so and that nobody holds; ask malleable jobs for those that they hold.
+
+    A job is asked under every policy, for an operator wants it. It is not asked for its first node, where its place 0
+    is, nor below its minimum, and for each node only once, unless it refuses altogether: the nodes that it releases are
+    its own choice, and it would become ever smaller. What it does not give back it leaves when it ends.
+    """
+    effects: list[Effect] = []
+    for job in list(state.active.values()):
+        if not (asked := job.allotment.ranks & state.pool.leaving & ~job.keeps) or not job.view().resizable(now):
+            continue
+        first = job.allotment.chunks[0]
+        asked &= ~(first & -first)
+        if count := min(asked.bit_count(), len(job.allotment) - job.spec.min_nodes):
+            effects += orders.send_shrink(state, job, count, "nodes are to leave the cluster", lowest(asked, count))
+    effects += [NodeLeft(node) for node in state.pool.vacated()]
     return effects

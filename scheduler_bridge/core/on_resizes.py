@@ -96,6 +96,7 @@ def _shrunk(
     job.allotment = job.allotment.minus(released)
     state.pool.release(job.spec.job_id, released)
     state.expect_again(job, len(job.allotment) + order.count, now)
+    job.keeps |= order.ranks & ~released & state.pool.leaving
     job.shrinks += 1
     job.last_resize = "shrink"
     job.note = Because("shrank by {} to {}", (order.count, wording.nodes(len(job.allotment))))

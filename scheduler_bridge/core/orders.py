@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from scheduler_bridge.core import bookings, on_sharing
+from scheduler_bridge.core import bookings, limits, on_sharing
 from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
 from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
@@ -31,8 +31,10 @@ def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) 
             case Reserve():
                 state.reservations[decision.reservation.job_id] = decision.reservation
             case Start():
+                _check_limit(state, decision, state.queue.get(decision.job_id))
                 effects += _start(state, decision, now)
             case Share():
+                _check_limit(state, decision, state.queue.get(decision.job_id))
                 if why := on_sharing.infeasible(state, decision, now):
                     raise InfeasibleDecisionError(f"{decision}: {why}")
                 effects += on_sharing.claim(state, decision, now)
@@ -43,6 +45,7 @@ def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) 
                         f"{decision}: the job has {len(job.allotment)} of at most {job.max_nodes} nodes, "
                         f"{state.pool.free} are free"
                     )
+                _check_limit(state, decision, job)
                 effects += send_grow(state, job, decision.nodes, decision.reason)
             case Shrink():
                 job = _resizable(state, decision, now)
@@ -54,6 +57,12 @@ def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) 
             case _:
                 assert_never(decision)
     return effects
+
+
+def _check_limit(state: SchedulerState, decision: Start | Share | Grow, job: TrackedJob | None) -> None:
+    """See that the job's user may have so many nodes more."""
+    if state.settings.user_nodes is not None and job is not None and decision.nodes > (room := limits.left(state, job)):
+        raise InfeasibleDecisionError(f"{decision}: {job.spec.user or 'its user'} may have {room} nodes more")
 
 
 def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
@@ -96,9 +105,14 @@ def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: Reason
     return _send(state, job, PendingOrder(state.next_order, "grow", nodes, ranks, count), reason)
 
 
-def send_shrink(state: SchedulerState, job: TrackedJob, count: int, reason: Reason) -> list[Effect]:
-    """Tell the job to release ``count`` nodes. [D] Wished are those that it got last: place 0 sits on the first."""
-    wished = job.allotment.last(count)
+def send_shrink(
+    state: SchedulerState, job: TrackedJob, count: int, reason: Reason, ranks: int | None = None
+) -> list[Effect]:
+    """Tell the job to release ``count`` nodes, those of ``ranks`` by preference.
+
+    [D] Otherwise wished are those that it got last: place 0 sits on the first.
+    """
+    wished = job.allotment.last(count) if ranks is None else Allotment((ranks,))
     order = PendingOrder(state.next_order, "shrink", state.pool.name(wished), wished.ranks, count)
     return _send(state, job, order, reason)
 
@@ -123,7 +137,7 @@ def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
             continue  # the pass itself has granted it
         if state.bookings:
             state.pool.confine(bookings.allowed(state, job))
-        count = min(delta, state.pool.free, job.max_nodes - len(job.allotment))
+        count = min(delta, state.pool.free, job.max_nodes - len(job.allotment), limits.left(state, job))
         if count <= 0 or bookings.has_rivals(state, job) or not job.view().resizable(now):
             effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
         else:

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.core import bookings, orders
+from scheduler_bridge.core import bookings, limits, orders
 from scheduler_bridge.core.bookings import Booking
 from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.state import SchedulerState
@@ -38,6 +38,7 @@ _PLACEHOLDER: Final = 1 << 62
 
 def decide(state: SchedulerState, policy: Policy, now: float) -> list[Effect]:
     """Let the policy decide for every part of the cluster, and carry that out."""
+    policy = limits.under(state, policy)
     effects = bookings.replace_lost(state, now)
     whole = _Pass(state, policy, now, tuple(state.reservations.values()))
     try:
@@ -55,6 +56,7 @@ def decide(state: SchedulerState, policy: Policy, now: float) -> list[Effect]:
 
 def explainer(state: SchedulerState, policy: Policy, now: float) -> WhyWaiting:
     """What says why a job waits, at this moment."""
+    policy = limits.under(state, policy)
     if not state.bookings:
         view = state.view()
         return lambda spec, promise: policy.why_waiting(view, spec, promise)
@@ -115,10 +117,12 @@ class _Pass:
             return None
         starts = [found for found in decisions if isinstance(found, Start | Share)]
         free = outside.view.free_nodes - sum([f.nodes if isinstance(f, Start) else f.free_nodes for f in starts])
-        state, spec = self.state, self.state.queue[first.job_id].spec
+        state, job = self.state, self.state.queue[first.job_id]
+        spec, room = job.spec, limits.left(state, job)
+        room -= sum([f.nodes for f in starts if state.queue[f.job_id].spec.user == spec.user])
         ours = ~bookings.barred(state, self.now + _time_s(state, spec, first.nodes))
         lendable = state.pool.all_free_ranks & outside.barred & ours
-        if not lendable or first.nodes > lendable.bit_count() + free:
+        if not lendable or first.nodes > min(room, lendable.bit_count() + free):
             return None
         return Start(spec.job_id, first.nodes, _reason(state, lendable))
 

@@ -11,6 +11,7 @@ from scheduler_bridge.core import (
     bookings,
     history,
     invariants,
+    limits,
     on_jobs,
     on_nodes,
     on_resizes,
@@ -34,6 +35,7 @@ from scheduler_bridge.core.events import (
     MalleableReady,
     NodeDown,
     NodeDrained,
+    NodeRemoved,
     NodesLost,
     NodeUp,
     Outcome,
@@ -42,6 +44,7 @@ from scheduler_bridge.core.events import (
     ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
+    UserNodesLimited,
     WakeUp,
     WorkersChanged,
     batch_rank,
@@ -91,9 +94,13 @@ class SchedulerCore:
         return self._policy
 
     def use(self, policy: Policy, settings: Settings) -> None:
-        """Let another policy decide from the next event on, whatever that is; nodes keep their cores and jobs."""
+        """Let another policy decide from the next event on, whatever that is; nodes keep their cores and jobs.
+
+        The limit on users' nodes stays, too.
+        """
         self._policy = policy
-        self._state.adopt(replace(settings, cores_per_node=self._state.settings.cores_per_node))
+        before = self._state.settings
+        self._state.adopt(replace(settings, cores_per_node=before.cores_per_node, user_nodes=before.user_nodes))
         self._state.sharing.declare(getattr(policy, "jobs_per_node", 1))
         self._state.changed = True
 
@@ -118,6 +125,7 @@ class SchedulerCore:
         for user, used in past_use.items():
             for part in used:
                 self._state.note_use(user, part)
+        self._state.view().reorder()  # some orders follow what is known of users
 
     @property
     def held_nodes(self) -> int:
@@ -134,11 +142,25 @@ class SchedulerCore:
         """All nodes."""
         return self._state.pool.names
 
+    @property
+    def staying(self) -> int:
+        """How many nodes are not to leave the cluster."""
+        return self._state.pool.staying
+
+    @property
+    def user_nodes(self) -> int | None:
+        """The most nodes that the jobs of one user hold together; None: any number."""
+        return self._state.settings.user_nodes
+
+    def is_leaving(self, node: str) -> bool:
+        """Whether a node leaves the cluster when nobody holds it."""
+        return bool((self._state.pool.rank((node,)) or 0) & self._state.pool.leaving)
+
     def node_state(self, node: str) -> NodeState:
         """What a node is doing.
 
         Raises:
-            KeyError: There never was such a node.
+            KeyError: There is no such node.
         """
         return self._state.pool.state(node)
 
@@ -188,6 +210,7 @@ class SchedulerCore:
         self._now = now
         state = self._state
         state.touched.clear()
+        state.over.clear()
         effects: list[Effect] = []
         batch = list(events)
         if len(batch) > 1:
@@ -198,14 +221,16 @@ class SchedulerCore:
             effects += alarms.ring(state, now)
         if state.sharing.is_busy:
             effects += on_sharing.settle(state, now)
+        if state.pool.leaving:
+            effects += on_nodes.vacate(state, now)
         if remembers := self._histories.remembered:
             self._histories.note(state, now)
-        if state.changed:
-            state.changed = False
+        if state.changed or state.arrived:
+            view = state.view_of_pass()
             if state.bookings:
                 effects += partitions.decide(state, self._policy, now)
             else:
-                effects += orders.carry_out(state, self._policy.decide(state.view(), now), now)
+                effects += orders.carry_out(state, limits.under(state, self._policy).decide(view, now), now)
             effects += orders.grant_wishes(state, now)
             alarms.passed(state, now)
             if remembers:
@@ -217,7 +242,9 @@ class SchedulerCore:
 
     def _apply(self, event: Event, now: float) -> list[Effect]:
         match event:
-            case JobSubmitted() | JobEnded() | JobStarted() | MalleableReady() | MalleableEnded():
+            case JobSubmitted():
+                return on_jobs.submit(self._state, event.job)
+            case JobEnded() | JobStarted() | MalleableReady() | MalleableEnded():
                 return on_jobs.apply(self._state, event, now)
             case JobWithdrawn() | JobMoved() | CancelJob():
                 return on_jobs.apply(self._state, event, now)
@@ -227,12 +254,15 @@ class SchedulerCore:
                 return on_resizes.request(self._state, event, now)
             case NodesLost():
                 return on_resizes.lost(self._state, event, now)
-            case NodeUp() | NodeDown() | NodeDrained():
+            case NodeUp() | NodeDown() | NodeDrained() | NodeRemoved():
                 return on_nodes.apply(self._state, event)
             case ReservationMade():
                 return bookings.make(self._state, event.reservation, now)
             case ReservationCancelled():
                 bookings.cancel(self._state, event.name)
+                return []
+            case UserNodesLimited():
+                limits.change(self._state, event.user_nodes)
                 return []
             case WakeUp():
                 self._state.armed_s = None  # whoever woke us early has forgotten the time asked for
@@ -272,11 +302,12 @@ class SchedulerCore:
 
     def forget(self) -> list[tuple[int, Outcome | None, float | None]]:
         """Forget the jobs that have ended in the last batch, and say how and when (seconds) they did, by id."""
-        jobs = self._state.jobs
-        over = [job for job_id, job in self._state.touched.items() if jobs.get(job_id) is job and job.outcome]
-        for job in over:
-            del jobs[job.spec.job_id]
-        return [(job.spec.job_id, job.outcome, job.ended_s) for job in over]
+        jobs, found = self._state.jobs, []
+        for job in self._state.over:
+            if jobs.get(job.spec.job_id) is job:  # else its like was submitted again at once
+                del jobs[job.spec.job_id]
+                found.append((job.spec.job_id, job.outcome, job.ended_s))
+        return found
 
     def snapshot(self, most_waiting: int | None = None) -> Snapshot:
         """A read-only picture of all nodes and jobs; of those that wait, of so many, the first ones, or of all."""

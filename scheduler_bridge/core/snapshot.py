@@ -52,12 +52,16 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node and the job that holds it; ``releasing``: wished back by a shrink order under way."""
+    """One node and the job that holds it.
+
+    ``releasing``: wished back by a shrink order under way. ``leaving``: to leave the cluster when no job holds it.
+    """
 
     node: str
     state: NodeState
     job_id: int | None
     releasing: bool
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,8 @@ class ReservationRow:
 class Snapshot:
     """The whole scheduler at ``now_s``; jobs in the order of their submission, nodes in their own order.
 
-    ``reservation`` is what the policy has promised to the first job that waits, ``advance`` what operators keep.
+    ``reservation`` is what the policy has promised to the first job that waits, ``advance`` what operators keep,
+    ``user_nodes`` the most nodes that the jobs of one user hold together.
     """
 
     now_s: float
@@ -83,6 +88,7 @@ class Snapshot:
     nodes: tuple[NodeRow, ...]
     reservation: Reservation | None
     advance: tuple[ReservationRow, ...] = ()
+    user_nodes: int | None = None
 
 
 def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | None = None) -> Snapshot:
@@ -117,10 +123,13 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
         node for job in state.active.values() if job.order and job.order.kind == "shrink" for node in job.order.nodes
     }
     owners = state.pool.owners()
+    leaving = set(state.pool.name(Allotment((state.pool.leaving,)))) if state.pool.leaving else ()
     nodes = tuple(
-        NodeRow(node, state.pool.state(node, owners), owners.get(node), node in releasing) for node in state.pool.names
+        NodeRow(node, state.pool.state(node, owners), owners.get(node), node in releasing, node in leaving)
+        for node in state.pool.names
     )
-    return Snapshot(now, policy.name, tuple(jobs), nodes, next(iter(state.reservations.values()), None), advance(state))
+    promise = next(iter(state.reservations.values()), None)
+    return Snapshot(now, policy.name, tuple(jobs), nodes, promise, advance(state), state.settings.user_nodes)
 
 
 def advance(state: SchedulerState) -> tuple[ReservationRow, ...]:

@@ -17,7 +17,7 @@ from scheduler_bridge.core.sharing import Sharing
 from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import Reservation
+from scheduler_bridge.model import JobSpec, Reservation
 from scheduler_bridge.model.allotment import NOTHING
 
 _HISTORY_JOBS: Final = 10
@@ -38,6 +38,7 @@ class Settings:
         walltime: ``fixed``: as submitted, whatever the size. ``scaled``: at another size than that asked for, a job is
             expected to take as much longer or shorter as its ``rho`` says, for what is left of its walltime when its
             size changes. [D] That is a prediction, so a job that has had another size is not killed for it.
+        user_nodes: The jobs of one user hold so many nodes together at most; None: any number.
 
     Raises:
         ValueError: One of them is out of range.
@@ -49,10 +50,13 @@ class Settings:
     walltime_grace_s: float = 0.0
     cores_per_node: int = 1
     walltime: Literal["fixed", "scaled"] = "fixed"
+    user_nodes: int | None = None
 
     def __post_init__(self) -> None:
         if self.cores_per_node < 1:
             raise ValueError(f"cores_per_node is {self.cores_per_node}, must be at least 1")
+        if self.user_nodes is not None and self.user_nodes < 1:
+            raise ValueError(f"user_nodes is {self.user_nodes}, must be at least 1")
         if self.pass_interval_s is not None and self.pass_interval_s <= 0:
             raise ValueError(f"pass_interval_s is {self.pass_interval_s}, must be positive")
         if self.walltime not in ("fixed", "scaled"):
@@ -79,8 +83,11 @@ class SchedulerState:
         accuracy: Per user, their mean.
         next_order: Number of the next order.
         next_place: Place in the queue of the next job that is submitted.
-        changed: Something happened since the last pass that may allow a decision.
+        changed: Something happened since the last pass that may allow a decision, besides submissions.
+        arrived: The jobs submitted since the last pass.
+        calm: Since the last pass, and in it, nothing happened to any job but submissions.
         touched: Jobs changed by the present batch, by id.
+        over: Jobs that have ended in the present batch.
         stale: Jobs changed since the view was last brought up to date, by id.
         counted: Nodes that jobs hold, as the invariants have counted them.
         sharing: Who shares nodes with whom.
@@ -104,6 +111,9 @@ class SchedulerState:
     next_order: int = 1
     next_place: int = 0
     changed: bool = False
+    arrived: list[JobSpec] = field(default_factory=list)
+    calm: bool = False
+    over: list[TrackedJob] = field(default_factory=list)
     touched: dict[int, TrackedJob] = field(default_factory=dict)
     stale: dict[int, TrackedJob] = field(default_factory=dict)
     counted: int = 0
@@ -131,13 +141,23 @@ class SchedulerState:
         self.stale.clear()
         return self._view
 
+    def view_of_pass(self) -> LiveView:
+        """The state as the policy sees it in the pass that begins."""
+        view = self.view()
+        quiet = self.calm and not self.changed and self.settings.user_nodes is None  # else policies see another view
+        view.arrived = tuple(self.arrived) if quiet else None
+        self.arrived.clear()
+        self.changed, self.calm = False, True
+        return view
+
     def reservation_of(self, job_id: int) -> Reservation | None:
         """The job's own reservation; else the first one, which is what it waits for."""
         return self.reservations.get(job_id) or next(iter(self.reservations.values()), None)
 
     def note(self, job: TrackedJob) -> None:
         """Note that ``job`` has changed."""
-        job.changed()
+        self.calm = False
+        job.seen = None
         self.touched[job.spec.job_id] = self.stale[job.spec.job_id] = job
 
     def touch(self, job: TrackedJob) -> None:
@@ -154,7 +174,8 @@ class SchedulerState:
         self.jobs[job_id] = self.queue[job_id] = job
         if job_id in self.stale:  # It left the queue in this very batch: indices still have it in its old place.
             self._view.reorder()
-        self.touch(job)
+        self.touched[job_id] = self.stale[job_id] = job
+        self.arrived.append(job.spec)
 
     def requeue(self, job: TrackedJob) -> None:
         """Put a job back into its place in the queue."""
@@ -237,7 +258,7 @@ class SchedulerState:
         if job.kill is not None and outcome != "completed":
             outcome, reason = job.kill
         job.outcome, job.reason, job.ended_s = outcome, reason, now
-        job.note = f"{outcome}: {reason}" if reason else outcome
+        job.note = f"{outcome}: {reason}" if reason not in ("", outcome) else outcome
         if outcome in ("completed", "timeout") and job.started_s is not None:
             self.note_use(job.spec.user, min(1.0, (now - job.started_s) / job.spec.walltime_s))
         job.ready, job.order = False, None
@@ -247,6 +268,7 @@ class SchedulerState:
         job.allotment = NOTHING
         self.queue.pop(job.spec.job_id, None)
         self.active.pop(job.spec.job_id, None)
+        self.over.append(job)
         self.touch(job)
 
     def note_use(self, user: str, part: float) -> None:

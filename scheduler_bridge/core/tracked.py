@@ -78,11 +78,14 @@ class TrackedJob:
     """Nodes that it went on without; it may hold less than its minimum then."""
     place: int = 0
     """Where it waits, or would if it had to wait again, among the places of the other jobs."""
+    keeps: int = 0
+    """The ranks of nodes that are to leave the cluster, and that it released others for when it was asked for them."""
     counted: int = 0
     """Nodes that the invariants have counted it with."""
     shares: Shares | None = None
     """What sharing nodes makes of it, if it ever did."""
-    _view: RunningJob | None = None
+    seen: RunningJob | None = None
+    """How policies saw it last; None once it has changed."""
 
     def __post_init__(self) -> None:
         self.max_nodes = self.spec.max_nodes
@@ -99,11 +102,7 @@ class TrackedJob:
                 f"{len(self.allotment)} nodes, order {self.order}, last: {self.note}"
             )
         self.state = after
-        self._view = None
-
-    def changed(self) -> None:
-        """Drop the cached view; to be called after every change that is not a step."""
-        self._view = None
+        self.seen = None
 
     @property
     def expected_end_s(self) -> float:
@@ -114,9 +113,9 @@ class TrackedJob:
 
     def view(self) -> RunningJob:
         """The job as a policy sees it."""
-        if self._view is None:
+        if self.seen is None:
             order, started_s = self.order, self.started_s
-            self._view = RunningJob(  # by position, which is quicker
+            self.seen = RunningJob(  # by position, which is quicker
                 self.spec,
                 len(self.allotment),
                 started_s if started_s is not None else self.told_to_start_s or 0.0,
@@ -130,11 +129,11 @@ class TrackedJob:
                 self.last_resize,
             )
             if (shares := self.shares) is not None:
-                self._view = structs.replace(
-                    self._view,
+                self.seen = structs.replace(
+                    self.seen,
                     cores=shares.cores,
                     neighbours=shares.neighbours,
                     is_host=shares.is_host,
                     kept_nodes=shares.kept_nodes,
                 )
-        return self._view
+        return self.seen

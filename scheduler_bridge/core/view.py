@@ -5,12 +5,28 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from scheduler_bridge.core.nodes import NodePool
+from scheduler_bridge.core.ranked import QueueByUser, RankedQueue
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.waiting import WaitingIndex
-from scheduler_bridge.model import ClusterView, JobSpec, Key, Line, Need, Reservation, RunningJob
+from scheduler_bridge.model import (
+    AnyIndex,
+    ClusterView,
+    Index,
+    JobSpec,
+    Key,
+    Line,
+    Need,
+    QueueKey,
+    Reservation,
+    RunningJob,
+    UserKey,
+)
+
+_MOST_ORDERS: Final = 4
+"""So many orders of the queue are kept; those that were asked for first go."""
 
 
 class LiveView(ClusterView):
@@ -27,6 +43,7 @@ class LiveView(ClusterView):
     """
 
     __setattr__ = object.__setattr__  # it is not frozen as its base is
+    __delattr__ = object.__delattr__  # with this one, too, attributes are set without a call
 
     def __init__(
         self,
@@ -41,16 +58,21 @@ class LiveView(ClusterView):
         self._queue = _Waiting(queue)
         self._running: tuple[RunningJob, ...] | None = None
         vars(self).update(queue=self._queue, cores_per_node=cores_per_node, scaled=scaled)
+        self.arrived: tuple[JobSpec, ...] | None = None
         self._orders: dict[Key, _Order] = {}
         self._totals: dict[Callable[[RunningJob], int], _Total] = {}
-        self._indices: list[_Order | _Total] = []
+        self._kept: dict[Callable[[], Index], Any] = {}
+        self._indices: list[Index] = []  # all of these three
         self._lines: dict[Need, WaitingIndex] = {}
+        self._ranked: dict[QueueKey, RankedQueue] = {}
+        self._by_user: dict[UserKey, QueueByUser] = {}
+        self._queues: list[WaitingIndex | RankedQueue] = []  # all of these three
         self._releasing: dict[int, RunningJob] | None = None  # that are about to release nodes; None: not known
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what it looks at; indices, whose keys may be any functions, are made again when they are asked for."""
-        state = {**vars(self), "_orders": {}, "_totals": {}, "_lines": {}, "_indices": []}
-        return {**state, "_running": None, "_releasing": None}
+        state = {**vars(self), "_orders": {}, "_totals": {}, "_indices": [], "_running": None, "_releasing": None}
+        return {**state, "_kept": {}, "_lines": {}, "_ranked": {}, "_by_user": {}, "_queues": []}
 
     def refresh(
         self, stale: Mapping[int, TrackedJob], reservations: tuple[Reservation, ...], accuracy: Mapping[str, float]
@@ -62,15 +84,15 @@ class LiveView(ClusterView):
             total_nodes=pool.in_service, free_nodes=pool.free, reservations=reservations, accuracy=accuracy
         )
         queue, active, releasing = self._queue.jobs, self._active, self._releasing
-        lines, indices = self._lines.values(), self._indices
+        queues, indices = self._queues, self._indices
         for job_id, job in stale.items():
             if job_id in queue:
-                for line in lines:
-                    line.add(job.spec)
+                for waiting in queues:
+                    waiting.add(job.spec)
                 running = None
             else:
-                for line in lines:
-                    line.remove(job_id)
+                for waiting in queues:
+                    waiting.remove(job_id)
                 running = job.view() if job_id in active else None
             for index in indices:
                 index.put(job_id, running)
@@ -79,6 +101,10 @@ class LiveView(ClusterView):
                     releasing[job_id] = running
                 elif job_id in releasing:
                     del releasing[job_id]
+        for by_user in self._by_user.values():
+            for job in stale.values():
+                if job.outcome is not None:
+                    by_user.learn(job.spec.user)
 
     @property
     def releasing_nodes(self) -> int:
@@ -117,12 +143,31 @@ class LiveView(ClusterView):
         return self._order(_by_end_of_pause).beyond(now)
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
-        """The jobs of ``queue``; only the view's own queue is indexed."""
+        """The jobs of ``queue``; only what the view itself has handed out is indexed."""
+        if isinstance(queue, RankedQueue):
+            return queue.line(need, self.total_nodes, self.walltime_s)
         if queue is not self._queue:
             return ClusterView.line(self, queue, need)
         if (index := self._lines.get(need)) is None:
             index = self._lines[need] = WaitingIndex(need, queue, self.walltime_s)
+            self._queues.append(index)
         return index.walk(self.total_nodes)
+
+    def queue_by(self, key: QueueKey) -> Sequence[JobSpec]:
+        """The waiting jobs in the order of ``key``."""
+        if (queue := self._ranked.get(key)) is None:
+            if len(self._ranked) == _MOST_ORDERS:  # as where the key follows the nodes in service
+                self._queues.remove(self._ranked.pop(next(iter(self._ranked))))
+            queue = self._ranked[key] = RankedQueue(key, self._queue.jobs)
+            self._queues.append(queue)
+        return queue
+
+    def queue_by_user(self, key: UserKey) -> Sequence[JobSpec]:
+        """The waiting jobs in the order of a key of their users."""
+        if (queue := self._by_user.get(key)) is None:
+            queue = self._by_user[key] = QueueByUser(key, self._queue.jobs, self.accuracy)
+            self._queues.append(queue)
+        return queue
 
     def snapshot(self) -> ClusterView:
         """The view as it is now, to be kept."""
@@ -139,7 +184,21 @@ class LiveView(ClusterView):
 
     def reorder(self) -> None:
         """Jobs of the queue have changed places: its indices are made anew when they are asked for."""
-        self._lines.clear()
+        for indices in (self._lines, self._ranked, self._by_user, self._queues):
+            indices.clear()
+
+    def index(self, make: Callable[[], AnyIndex]) -> AnyIndex:
+        """What ``make`` makes, with all running jobs entered; it follows from then on."""
+        found = self._kept.get(make)
+        if found is None:
+            found = self._kept[make] = self._follow(make())
+        return found
+
+    def _follow(self, index: AnyIndex) -> AnyIndex:
+        for job in self.running:
+            index.put(job.spec.job_id, job)
+        self._indices.append(index)
+        return index
 
     def _order(self, key: Key) -> _Order:
         if (order := self._orders.get(key)) is None:

@@ -23,18 +23,18 @@ class _Block:
         self.least_need = self.most_need = 0
         self.least_walltime_s = 0.0
 
-    def append(self, spec: JobSpec, need: int, walltime_s: float) -> None:
-        """Add a job behind the others."""
+    def insert(self, index: int, spec: JobSpec, need: int, walltime_s: float) -> None:
+        """Add a job at this position."""
         if not self.specs or need < self.least_need:
             self.least_need = need
         if not self.specs or walltime_s < self.least_walltime_s:
             self.least_walltime_s = walltime_s
         if need > self.most_need:
             self.most_need = need
-        self.specs.append(spec)
-        self.ids.append(spec.job_id)
-        self.needs.append(need)
-        self.walltimes_s.append(walltime_s)
+        self.specs.insert(index, spec)
+        self.ids.insert(index, spec.job_id)
+        self.needs.insert(index, need)
+        self.walltimes_s.insert(index, walltime_s)
 
     def remove(self, job_id: int) -> None:
         """Take a job out."""
@@ -49,7 +49,7 @@ class _Block:
 
 
 class WaitingIndex:
-    """The waiting jobs in the order of submission, searchable by what they need.
+    """The waiting jobs in the order of a queue, searchable by what they need.
 
     Args:
         need: The nodes that a job needs.
@@ -70,6 +70,19 @@ class WaitingIndex:
         """Add a job at the end, if it is not there."""
         if spec.job_id not in self._block_of:
             self._append(spec, self._need(spec, self._total_nodes))
+
+    def insert(self, spec: JobSpec, behind: int | None) -> None:
+        """Add a job, which is not there, right behind another one; None: before all others."""
+        if behind is None and not self.blocks:
+            self._append(spec, self._need(spec, self._total_nodes))
+            return
+        block = self.blocks[0] if behind is None else self._block_of[behind]
+        index = 0 if behind is None else block.ids.index(behind) + 1
+        need = self._need(spec, self._total_nodes)
+        block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
+        self._block_of[spec.job_id] = block
+        if len(block.specs) > 4 * _BLOCK_JOBS:
+            self._rebuild()
 
     def remove(self, job_id: int) -> None:
         """Take a job out, if it is there."""
@@ -92,7 +105,7 @@ class WaitingIndex:
         if not self.blocks or len(self.blocks[-1].specs) == _BLOCK_JOBS:
             self.blocks.append(_Block())
         block = self._block_of[spec.job_id] = self.blocks[-1]
-        block.append(spec, need, self._walltime_s(spec, need or spec.nodes))
+        block.insert(len(block.specs), spec, need, self._walltime_s(spec, need or spec.nodes))
 
     def _rebuild(self) -> None:
         specs = [spec for block in self.blocks for spec in block.specs]

@@ -99,7 +99,7 @@ def _mapped_segments(pid: int) -> set[str]:
 
 def _signal(pid: int, mark: str, number: signal.Signals) -> None:
     """Send ``number`` to the process that carries ``mark``, and to no other that got its id meanwhile."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # ended just now, or not ours any more
         handle = os.pidfd_open(pid)
         try:
             if _carries(pid, mark):

@@ -80,13 +80,13 @@ class Notes:
     def retire(self) -> None:
         """Remove all but the claim, which keeps late runners off; to be forgotten when there can be none any more."""
         for kind in ("end", "start"):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # stays behind and does no harm
                 self._path(kind).unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove all notes."""
         self.retire()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # likewise
             self._path("claim").unlink(missing_ok=True)
 
     def _path(self, kind: str) -> Path:

@@ -46,8 +46,14 @@ def send(who: str, number: signal.Signals) -> bool:
     if handle is None:
         return False
     try:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):  # ended just now
             signal.pidfd_send_signal(handle, number)
     finally:
         os.close(handle)
     return True
+
+
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Send a signal to all processes of a group that are still there."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # ended just now, or no more ours
+        os.killpg(pid, number)

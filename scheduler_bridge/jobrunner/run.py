@@ -21,7 +21,7 @@ from scheduler_bridge.jobrunner.notes import Ending, Notes
 _TERM_AGAIN_S = 0.25
 _LEFTOVER_S = 0.5
 """Time for processes that outlive their launcher to end by themselves once told to."""
-_HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)
+_HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Launch:
         environment: All its variables.
         mark: Stands in the environment of every process of the job.
         output: File for standard output.
-        errors: File for standard error.
+        errors: File for standard error; may be that of the output.
         scratch: Temporary folder, made and removed.
         launcher: Whether the command is an MPI launcher.
         grace_s: Time between TERM and KILL.
@@ -89,6 +89,7 @@ class JobRun:
         self._notes = Notes(Path(launch.notes), launch.key)
         self._segments: set[str] = set()
         self._to_end = False
+        self._at_once = False
         self._wake, self._awake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def run(self) -> bool:
@@ -114,7 +115,9 @@ class JobRun:
         launch = self._launch
         try:
             Path(launch.scratch).mkdir(mode=0o700)
-            with _create(launch.output) as output, _create(launch.errors) as errors:
+            with contextlib.ExitStack() as files:
+                output = files.enter_context(_create(launch.output))
+                errors = output if launch.errors == launch.output else files.enter_context(_create(launch.errors))
                 process = subprocess.Popen(
                     launch.command,
                     cwd=launch.cwd or None,
@@ -150,14 +153,14 @@ class JobRun:
         if process.poll() is None:
             self._note_segments()
             deadline = time.monotonic() + self._launch.grace_s
-            while process.poll() is None and time.monotonic() < deadline:
+            while process.poll() is None and time.monotonic() < deadline and not self._at_once:
                 # hydra loses a TERM that comes in the first milliseconds of mpiexec, so one is not enough.
-                _signal_group(process.pid, signal.SIGTERM)
+                processes.signal_group(process.pid, signal.SIGTERM)
                 again = min(time.monotonic() + _TERM_AGAIN_S, deadline)
-                while process.poll() is None and time.monotonic() < again:
+                while process.poll() is None and time.monotonic() < again and not self._at_once:
                     self._sleep(again)
             if process.poll() is None:
-                _signal_group(process.pid, signal.SIGKILL)
+                processes.signal_group(process.pid, signal.SIGKILL)
                 process.wait()
         return late
 
@@ -168,6 +171,8 @@ class JobRun:
         for number in os.read(self._wake, 4096):
             if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 self._to_end = True
+            elif number == signal.SIGUSR2:
+                self._to_end = self._at_once = True
             elif number == signal.SIGUSR1:
                 self._note_segments()
 
@@ -183,8 +188,3 @@ class JobRun:
 
 def _create(path: str) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)

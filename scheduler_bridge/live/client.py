@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,6 +73,15 @@ class ControlClient:
             ControlError: No daemon, or no answer.
         """
         return self._ask(Submit(job=job), Submitted).job
+
+    def submit_array(self, job: JobRequest, numbers: Sequence[int]) -> list[int]:
+        """Submit a job for each of ``numbers``, all of them or none; return their ids.
+
+        Raises:
+            SubmitError: The daemon does not take them.
+            ControlError: No daemon, or no answer.
+        """
+        return list(self._ask(Submit(job=job, array=tuple(numbers)), Submitted).jobs)
 
     def snapshot(self) -> Snapshot:
         """Return what runs and waits.

@@ -59,6 +59,7 @@ class DaemonConfig:
         reach: What the launcher is told about how to reach nodes; by default they are names on this machine.
         ailing: Nodes that do not answer when the daemon begins, and what they failed with: they get no jobs yet.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
+        user_nodes: The jobs of one user hold so many nodes together at most; further ones wait. None: any number.
         limits: What a connection may cost.
     """
 
@@ -75,6 +76,7 @@ class DaemonConfig:
     reach: tuple[str, ...] = ("-launcher", "fork")
     ailing: Mapping[str, str] = field(default_factory=dict)
     user_jobs: int | None = None
+    user_nodes: int | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol, assert_never
 
@@ -32,6 +33,7 @@ from scheduler_bridge.live.requests import (
     Hold,
     JobRequest,
     Kept,
+    LimitUsers,
     Manage,
     Prioritise,
     Recorded,
@@ -63,8 +65,8 @@ _CREDENTIALS = struct.Struct("3i")  # ucred: pid, uid, gid
 class Controlled(Protocol):
     """What users may ask of a daemon."""
 
-    def submit(self, request: JobRequest) -> int:
-        """Queue a job; raises ``SubmitError``."""
+    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:
+        """Queue a job, or one for each number of ``array``; raises ``SubmitError``."""
 
     def cancel(self, job_id: int) -> None:
         """End a job; raises ``KeyError`` if there is none, ``ValueError`` if it has ended."""
@@ -163,16 +165,17 @@ class ControlServer:
 
     def _carry_out(self, request: AnyRequest) -> AnyReply:
         match request:
-            case Submit(job=job):
+            case Submit(job=job, array=array):
                 try:
-                    return Submitted(job=self._target.submit(job))
+                    ids = self._target.submit_array(job, array)
+                    return Submitted(job=ids[0], jobs=tuple(ids) if array else ())
                 except SubmitError as error:
                     return Failure(reason=str(error), field=error.field, why=error.why, hint=error.hint)
             case Status():
                 return self._target.snapshot()
             case Cancel() | Resize() | Explain():
                 return self._concern(request)
-            case Use() | Hold() | Prioritise() | ChangeNode() | Unreserve():
+            case Use() | Hold() | Prioritise() | ChangeNode() | LimitUsers() | Unreserve():
                 return self._manage(request)
             case Reserve():
                 try:
@@ -223,7 +226,7 @@ async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, la
     async with asyncio.timeout(_IDLE_S):
         await writer.drain()
     writer.write_eof()
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(TimeoutError):  # it has had its time
         async with asyncio.timeout(_LINGER_S):
             while await reader.read(MAX_REQUEST_BYTES):
                 pass

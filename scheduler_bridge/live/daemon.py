@@ -27,6 +27,7 @@ from scheduler_bridge.live.requests import (
     ChangeNode,
     Hold,
     JobRequest,
+    LimitUsers,
     Manage,
     Prioritise,
     ReservationStatus,
@@ -182,9 +183,17 @@ class Daemon:
         Raises:
             SubmitError: It cannot run here.
         """
+        return self.submit_array(request, ())[0]
+
+    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:
+        """Queue a job for each number of ``array``, or one if there is none; return their ids.
+
+        Raises:
+            SubmitError: It cannot run here, or not so many; then none of them is queued.
+        """
         if self._stop_requested.is_set():
             raise SubmitError("the scheduler is ending")
-        return self._serving().desk.submit(request)
+        return self._serving().desk.submit(request, array)
 
     def cancel(self, job_id: int) -> None:
         """End a job, waiting or running.
@@ -258,12 +267,16 @@ class Daemon:
             case Prioritise():
                 driver.desk.prioritise(request.job, request.priority)
                 return f"job {request.job} has priority {request.priority}"
+            case LimitUsers():
+                driver.desk.limit_users(request.nodes)
+                return f"the jobs of one user hold {request.nodes or 'any number of'} nodes"
             case Unreserve():
                 driver.desk.unreserve(request.name)
                 return f"reservation {request.name} is cancelled"
             case ChangeNode():
                 driver.desk.change_node(request.node, request.to)
-                return f"node {request.node}: {request.to}"
+                left = request.to == "remove" and request.node in driver.nodes
+                return f"node {request.node}: {request.to}{', when its jobs have left it' if left else ''}"
             case _:
                 assert_never(request)
 

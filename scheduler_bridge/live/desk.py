@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import entries
+from scheduler_bridge.live import arrays, entries
 from scheduler_bridge.live.dialogue import Handle
 from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.live.ledger import Ledger, spec_of
-from scheduler_bridge.live.requests import JobRequest, Reserve, SubmitError
+from scheduler_bridge.live.requests import JobRequest, NodeChange, Reserve, SubmitError
 from scheduler_bridge.live.template import check_command
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
 
@@ -28,12 +29,20 @@ class Desk:
         now_s: The scheduler's clock.
         most_jobs: How many jobs wait and run at most.
         user_jobs: How many jobs of one user wait and run at most.
+        lacks: Says why there can be no node of a name; empty if there can.
     """
 
     def __init__(
-        self, ledger: Ledger, handle: Handle, now_s: Callable[[], float], most_jobs: int, user_jobs: int | None
+        self,
+        ledger: Ledger,
+        handle: Handle,
+        now_s: Callable[[], float],
+        most_jobs: int,
+        user_jobs: int | None,
+        lacks: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._ledger = ledger
+        self._lacks = lacks
         self._most_jobs = most_jobs
         self._now_s = now_s
         self._handle = handle
@@ -45,34 +54,55 @@ class Desk:
         """Take no further jobs."""
         self._closing = True
 
-    def submit(self, request: JobRequest) -> int:
-        """Queue a job; return its id.
+    def submit(self, request: JobRequest, array: Sequence[int] = ()) -> list[int]:
+        """Queue a job, or one for each number of ``array``, in one decision; return their ids.
 
         Raises:
-            SubmitError: It cannot run here.
+            SubmitError: It cannot run here, or not so many; then none of them is queued.
         """
+        jobs = arrays.members(request, array) if array else [request]
         if self._closing:
             raise SubmitError("the scheduler is ending")
-        if len(self._ledger.jobs) >= self._most_jobs:
-            raise SubmitError(f"{self._most_jobs} jobs wait or run", why="that is as many as are taken")
-        check_command(request)
-        job_id = self._ledger.next_job_id
-        asked = entries.Requested(job_id, request)
+        if len(self._ledger.jobs) + len(jobs) > self._most_jobs:
+            more = f", {len(jobs)} more are asked for" if array else ""
+            raise SubmitError(f"{len(self._ledger.jobs)} jobs wait or run{more}", why=f"{self._most_jobs} are taken")
+        for job in jobs:
+            check_command(job)
+        specs = [self._spec(number, job) for number, job in enumerate(jobs, self._ledger.next_job_id)]
+        counts = Counter(self._admitted())
+        events: list[ev.Event] = []
+        for job, spec in zip(jobs, specs, strict=True):
+            if not self._is_kept_back(job, counts):
+                events += [ev.JobSubmitted(spec), *self._placed(JobFacts(job, spec, priority=job.priority))]
+                counts[job.user] += 1
+        asked = [entries.Requested(spec.job_id, job) for job, spec in zip(jobs, specs, strict=True)]
+        for effect in self._handle(*events, facts=asked):
+            # The jobs of an array ask for the same: what is refused to one is refused to all.
+            if isinstance(effect, fx.Refuse) and effect.job_id == specs[0].job_id:
+                field = "min_nodes" if request.job_class == "malleable" else "nodes"
+                raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
+        return [spec.job_id for spec in specs]
+
+    def _spec(self, job_id: int, request: JobRequest) -> JobSpec:
         try:
             spec = spec_of(job_id, request, self._now_s())
         except InvalidJobError as error:
             raise SubmitError(str(error)) from None
+        if spec.min_nodes > (nodes := self._ledger.core.staying):
+            raise SubmitError(
+                f"job {job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {nodes}",
+                field="min_nodes" if spec.is_malleable else "nodes",
+                hint="ask for fewer nodes",
+            )
+        if (most := self._ledger.core.user_nodes) is not None and spec.min_nodes > most:
+            raise SubmitError(
+                f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}",
+                field="min_nodes" if spec.is_malleable else "nodes",
+                hint="ask for fewer nodes",
+            )
         if request.reservation:
             self._check_reservation(spec)
-        if self._is_kept_back(request):
-            self._handle(facts=[asked])
-            return job_id
-        events = [ev.JobSubmitted(spec), *self._placed(JobFacts(request, spec, priority=request.priority))]
-        for effect in self._handle(*events, facts=[asked]):
-            if isinstance(effect, fx.Refuse) and effect.job_id == job_id:
-                field = "min_nodes" if request.job_class == "malleable" else "nodes"
-                raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
-        return job_id
+        return spec
 
     def _check_reservation(self, spec: JobSpec) -> None:
         """See that a job can run as the reservation's that it asks for."""
@@ -134,20 +164,15 @@ class Desk:
             raise ValueError(f"there is no reservation {name}")
         self._handle(ev.ReservationCancelled(name))
 
-    def _is_kept_back(self, request: JobRequest) -> bool:
+    def _is_kept_back(self, request: JobRequest, counts: Mapping[str, int]) -> bool:
         """Whether the core is not to hear of a job yet; raises if it never could."""
         for field, others in (("after_ok", request.after_ok), ("after_any", request.after_any)):
             for other in others:
                 if other not in self._ledger.jobs and self._ledger.ended(other) is None:
                     raise SubmitError(f"there is no job {other} to come after", field=field)
-        waits = request.hold or request.after_ok or request.after_any
-        crowd = crowded(request, self._admitted(), self._user_jobs)
-        nodes = self._ledger.core.size
-        if (waits or crowd) and (least := request.bounds()[0]) > nodes:
-            raise SubmitError(
-                f"the job needs {wording.nodes(least)}, the cluster has {nodes}", hint="ask for fewer nodes"
-            )
-        return bool(waits or crowd)
+        if request.hold or request.after_ok or request.after_any:
+            return True
+        return bool(crowded(request, counts, self._user_jobs))
 
     def _placed(self, job: JobFacts) -> list[ev.Event]:
         """The event that puts a job that comes into the queue before those of lower priority, if there are any."""
@@ -200,18 +225,36 @@ class Desk:
             events = [ev.JobMoved(job_id, ahead_of(moved, self._ledger.core.waiting, self._ledger.jobs))]
         self._handle(*events, facts=[entries.Prioritised(job_id, priority)])
 
-    def change_node(self, node: str, to: Literal["drain", "resume", "down"]) -> None:
-        """Drain a node, put it (back) into service, or take it down at once.
+    def change_node(self, node: str, to: NodeChange) -> None:
+        """Add a node or remove it, drain it, put it back into service, or take it down at once.
 
         Raises:
-            ValueError: There is no such node to be drained or taken down.
+            ValueError: There is such a node already, there is or can be none, or no other one would be left.
         """
-        if to != "resume" and node not in self._ledger.core.nodes:
-            raise ValueError(f"there is no node {node}")
-        event: ev.Event = ev.NodeUp(node)
-        if to != "resume":
-            event = ev.NodeDrained(node) if to == "drain" else ev.NodeDown(node)
+        core = self._ledger.core
+        if (node in core.nodes) == (to == "add"):
+            raise ValueError(f"there is a node {node} already" if to == "add" else f"there is no node {node}")
+        if to == "add" and (why := self._lacks(node)):
+            raise ValueError(f"node {node} is not added: {why}")
+        event: ev.Event
+        match to:
+            case "add" | "resume":
+                event = ev.NodeUp(node)
+            case "drain":
+                event = ev.NodeDrained(node)
+            case "down":
+                event = ev.NodeDown(node)
+            case "remove":
+                if core.staying < 2 and not core.is_leaving(node):
+                    raise ValueError(f"node {node} is not removed: it is the last one")
+                event = ev.NodeRemoved(node)
+            case _:
+                assert_never(to)
         self._handle(event)
+
+    def limit_users(self, user_nodes: int | None) -> None:
+        """Let the jobs of one user hold so many nodes together at most; None: any number."""
+        self._handle(ev.UserNodesLimited(user_nodes))
 
     def _waiting(self, job_id: int) -> JobFacts:
         self.require_open(job_id)

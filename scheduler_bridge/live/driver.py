@@ -52,6 +52,11 @@ ExecutorMaker: TypeAlias = Callable[
 ]
 """Makes an ``Executor`` from its arguments."""
 
+NodeEvent: TypeAlias = ev.NodeUp | ev.NodeDown | ev.NodeRemoved
+"""What a new configuration may do to nodes."""
+
+_FAREWELL_S: Final = 3.5
+"""When the scheduler ends, jobs have so long at most, whatever grace they asked for: it is gone within 5 s."""
 _FREEZE_EVERY_ROWS: Final = 5000
 """How many rows a restarted daemon reads at most, while states are small."""
 _ROWS_PER_S: Final = 50_000
@@ -98,12 +103,13 @@ class Driver:
         self._broken = False
         self._change = asyncio.Event()
         self._far = FarJobs()
-        self.desk = Desk(ledger, self.handle, self.now_s, config.limits.open_jobs, config.user_jobs)
         self.health = Health(ledger, self.handle)
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
         self.executor = executor(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores)
+        limits = (config.limits.open_jobs, config.user_jobs)
+        self.desk = Desk(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
 
     # what users ask for ---------------------------------------------------------------------------------------------
 
@@ -145,13 +151,14 @@ class Driver:
         ledger = self._ledger
         picture = ledger.core.snapshot(NEAR_JOBS)
         far = self._far.of(ledger.core.waiting, ledger.jobs)
-        busy_node_s = ledger.busy_node_s + ledger.core.held_nodes * (now_s - ledger.at_s)
-        utilization = busy_node_s / (now_s * len(picture.nodes)) if now_s > 0 else 0.0
+        since_s = now_s - ledger.at_s
+        held_node_s = ledger.busy_node_s + ledger.core.held_nodes * since_s
+        node_s = ledger.node_s + len(picture.nodes) * since_s
         kept = self.desk.why_kept()
         told = snapshot(
             picture,
             now_s,
-            utilization,
+            (held_node_s, node_s),
             self.dialogue.progress,
             ledger.jobs,
             kept,
@@ -206,7 +213,7 @@ class Driver:
         await self._journal.settled()
         for job_id in sorted(self._ledger.jobs):  # The core asked for it already, unless it is broken.
             self.executor.end(job_id)
-        await self.executor.finish()
+        await self.executor.finish(_FAREWELL_S)
         for timer in self._timers:
             timer.cancel()
         self.dialogue.close()
@@ -217,9 +224,10 @@ class Driver:
     def begin(self, config: DaemonConfig) -> None:
         """Begin with no jobs."""
         self.end_strangers(())
-        events, facts = self.health.first(config.ailing)
+        ailing, why = self.health.first(config.ailing)
+        events: list[ev.Event] = [*self._limited(config), *ailing]
         if events:
-            self.handle(*events, facts=facts)
+            self.handle(*events, facts=[*self._settings(config), *why])
 
     # the life before --------------------------------------------------------------------------------------------------
 
@@ -235,8 +243,10 @@ class Driver:
         self.end_strangers([_key(job) for job in held])
         for job in held:
             self._take_up(job)
-        ailing, why = self.health.first(config.ailing)
-        events = [*self._reconfigured(config), *ailing, ev.WakeUp()]
+        changes = self._reconfigured(config)
+        known = {*self._ledger.core.nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
+        ailing, why = self.health.first({node: why for node, why in config.ailing.items() if node in known})
+        events: list[ev.Event] = [*changes, *self._limited(config), *ailing, ev.WakeUp()]
         self.handle(*events, facts=[*self._settings(config), *why])
 
     def end_strangers(self, known: Iterable[str]) -> None:
@@ -255,14 +265,22 @@ class Driver:
         if job.row.state is JobState.ENDING:
             self.executor.end(spec.job_id)
 
-    def _reconfigured(self, config: DaemonConfig) -> list[ev.Event]:
-        before = self._ledger.configured.nodes
-        gone = [ev.NodeDown(node) for node in before if node not in config.nodes]
+    def _reconfigured(self, config: DaemonConfig) -> list[NodeEvent]:
+        """What the configuration says of nodes that it did not say before; what was done at run time holds."""
+        before, known = self._ledger.configured.nodes, self._ledger.core.nodes
+        lost = [node for node in before if node not in config.nodes and node in known]
+        gone: list[NodeEvent] = [ev.NodeDown(node) for node in lost]
+        gone += [ev.NodeRemoved(node) for node in lost]
         return [*gone, *(ev.NodeUp(node) for node in config.nodes if node not in before)]
+
+    def _limited(self, config: DaemonConfig) -> list[ev.Event]:
+        """The limit that the configuration names, if it named another one before."""
+        same = config.user_nodes == self._ledger.configured.user_nodes
+        return [] if same else [ev.UserNodesLimited(config.user_nodes)]
 
     def _settings(self, config: DaemonConfig) -> list[entries.AnyFact]:
         before = self._ledger.configured
-        now = entries.Configured(config.nodes, config.policy, dict(config.parameters))
+        now = entries.Configured(config.nodes, config.policy, dict(config.parameters), config.user_nodes)
         if now == before:
             return []
         if (now.policy, now.parameters) == (before.policy, before.parameters):
@@ -325,8 +343,10 @@ class Driver:
                 _logger.info("job %d is told to %s", effect.job_id, what)
                 self.dialogue.order(effect)
             case fx.KillJob(job_id=job_id, reason=reason):
-                _logger.info("job %d is ended: %s", job_id, reason)
+                _logger.info("job %d is told to end: %s", job_id, reason)
                 self.executor.end(job_id)
+            case fx.NodeLeft(node=node):
+                _logger.info("node %s has left the cluster", node)
             case fx.KeepNodes(name=name, nodes=kept):
                 _logger.info("reservation %s keeps %s", name, ", ".join(kept))
             case fx.RefuseReservation(name=name, reason=reason):

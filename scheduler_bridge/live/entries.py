@@ -101,11 +101,12 @@ class Policy(Fact, frozen=True, tag="policy"):
 
 
 class Configured(Fact, frozen=True, tag="configured"):
-    """A restarted scheduler was given other settings than the one before."""
+    """A restarted scheduler was given other settings than the one before; a new one, if not those of its era."""
 
     nodes: tuple[str, ...]
     policy: str
     parameters: dict[str, Any]
+    user_nodes: int | None = None
 
 
 AnyFact: TypeAlias = (

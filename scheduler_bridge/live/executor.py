@@ -20,9 +20,10 @@ from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
 from scheduler_bridge.live import faults
+from scheduler_bridge.live.outputs import output_files
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.state import StateFolder, scratch_folder
-from scheduler_bridge.live.template import launch_command, starts_launcher
+from scheduler_bridge.live.template import ENV_RESILIENT, launch_command, starts_launcher
 
 _logger = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class Executor:
         """
         key = f"{job_id}.{attempt}"
         mark = self._folder.mark(key)
+        output, errors = output_files(request, job_id, self._folder)
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,
@@ -89,8 +91,8 @@ class Executor:
             cwd=request.cwd or str(Path.cwd()),
             environment=_environment(request, job_id, endpoint, self._folder.token(key), mark, cores),
             mark=mark,
-            output=str(self._folder.output(job_id)),
-            errors=str(self._folder.errors(job_id)),
+            output=str(output),
+            errors=str(errors),
             scratch=str(scratch_folder(mark)),
             launcher=starts_launcher(request),
             grace_s=self._grace_s if request.grace_s is None else request.grace_s,
@@ -130,10 +132,17 @@ class Executor:
         del self._retired[key]
         self._folder.notes(key).forget()
 
-    async def finish(self) -> None:
-        """Wait until everything that was told to end has ended."""
+    async def finish(self, within_s: float) -> None:
+        """Wait until everything that was told to end has ended; what takes longer than ``within_s`` is killed."""
+        killing = asyncio.get_running_loop().call_later(within_s, self._kill)
         while self._tasks:
             await asyncio.wait(self._tasks)
+        killing.cancel()
+
+    def _kill(self) -> None:
+        for job_id, run in self._runs.items():
+            _logger.warning("job %d takes too long to end and is killed", job_id)
+            run.send(signal.SIGUSR2)
 
     def close(self) -> None:
         """Forget what is left of attempts that are over."""
@@ -151,6 +160,10 @@ class Executor:
         finally:
             del self._runs[job_id]
         self._ended(job_id, ending)
+
+    def lacks(self, node: str) -> str:  # noqa: ARG002 - back-ends look at it
+        """Return why there can be no node of this name, for back-ends that know; empty if there can."""
+        return ""
 
     async def judged(self, job_id: int, ending: Ending) -> Ending:  # noqa: ARG002 - back-ends look at it
         """Return what is to be told of an ending, for back-ends that know more about it."""
@@ -274,7 +287,7 @@ class _Run:
             while not gone.is_set():
                 if not self._has_started and self._notes.started:
                     self._note_started()
-                with contextlib.suppress(TimeoutError):
+                with contextlib.suppress(TimeoutError):  # looks again
                     await asyncio.wait_for(gone.wait(), None if self._has_started else _LOOK_AGAIN_S)
         finally:
             loop.remove_reader(handle)
@@ -314,6 +327,7 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         loss.ENV_ON_LOSS: _RECONNECT,
         **inherited,
         **request.environment,
+        **({ENV_RESILIENT: "1"} if request.resilient else {}),
         # The launcher beside this Python is the one that its mpi4py works with; places that grow look it up in PATH.
         "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), path]),
         "TMPDIR": str(scratch_folder(mark)),

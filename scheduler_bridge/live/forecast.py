@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final
@@ -43,9 +44,14 @@ def expected_starts(picture: Snapshot, waiting: Iterable[int], now_s: float) -> 
     for kept in picture.advance:
         idle = [node for node in kept.nodes if node in (free if kept.started else usable)]
         outside.take(max(now_s, kept.spec.start_s), kept.spec.end_s, len(idle))
+    held: Counter[str] = Counter()
+    for row in picture.jobs if picture.user_nodes is not None else ():
+        held[row.spec.user] += len(row.nodes)
     found: dict[int, float] = {}
     for job_id in islice(waiting, _MOST_JOBS):
         spec = rows[job_id].spec
+        if picture.user_nodes is not None and held[spec.user] + spec.min_nodes > picture.user_nodes:
+            continue  # It waits for other jobs of its user, whatever nodes are free.
         profile, until_s = parts.get(job_id, (outside, math.inf))
         start_s = profile.earliest(spec.min_nodes, spec.walltime_s)
         if math.isfinite(start_s) and start_s + spec.walltime_s <= until_s:

@@ -10,18 +10,21 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.dialogue import Handle
 from scheduler_bridge.live.ledger import Ledger
+from scheduler_bridge.live.template import is_resilient
 
 
 class Standing(StrEnum):
     """How a node stands: in service, out of it for not answering, or because somebody wants that.
 
-    One that is out because somebody wants that may still have jobs; one that is away has none.
+    One that is out because somebody wants that may still have jobs; one that is away has none, and one that has left
+    the cluster is gone.
     """
 
     SERVING = "serving"
     AILING = "ailing"
     OUT = "out"
     AWAY = "away"
+    GONE = "gone"
 
 
 class Health:
@@ -40,7 +43,10 @@ class Health:
         """How a node stands."""
         if node in self._ledger.ailing:
             return Standing.AILING
-        state = self._ledger.core.node_state(node)
+        try:
+            state = self._ledger.core.node_state(node)
+        except KeyError:
+            return Standing.GONE
         if state is NodeState.LOST:
             return Standing.OUT
         return Standing.AWAY if state is NodeState.DOWN else Standing.SERVING
@@ -71,7 +77,7 @@ class Health:
     def first(self, reasons: Mapping[str, str]) -> tuple[list[ev.Event], list[entries.AnyFact]]:
         """What there is to say of nodes that do not answer when the scheduler begins."""
         known = self._ledger.core.nodes
-        nodes = [node for node in reasons if node not in known or not self._is_out(node)]
+        nodes = [node for node in reasons if node not in known or self.standing(node) is Standing.SERVING]
         return [ev.NodeDrained(node) for node in nodes], [entries.Ailing(node, reasons[node]) for node in nodes]
 
     def _take_out(self, event: ev.NodeDown | ev.NodeDrained, reason: str) -> None:
@@ -82,7 +88,7 @@ class Health:
         """Whether all jobs on a node were started such that they survive the loss of it."""
         jobs = [row for row in self._ledger.core.snapshot().jobs if node in row.nodes]
         return all(
-            self._ledger.jobs[row.spec.job_id].request.environment.get("APGAS_RESILIENT") == "1"
+            is_resilient(self._ledger.jobs[row.spec.job_id].request)
             and row.nodes[0] != node  # where place 0 is
             and row.state not in (JobState.CLAIMING, JobState.STARTING)
             for row in jobs

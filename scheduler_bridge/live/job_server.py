@@ -198,7 +198,7 @@ class _Connection:
 
     async def finish(self, reader: asyncio.StreamReader) -> None:
         """Close such that the peer can read the last message: closing with unread input would destroy it."""
-        with contextlib.suppress(OSError, TimeoutError):
+        with contextlib.suppress(OSError, TimeoutError):  # it has gone, or had its time
             await self.drain()
             self._writer.write_eof()
             async with asyncio.timeout(_LINGER_S):
@@ -207,7 +207,7 @@ class _Connection:
         self.close()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the job was quicker
             self._writer.close()
 
 

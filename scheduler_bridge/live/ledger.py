@@ -26,7 +26,7 @@ from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/2"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/3"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
@@ -72,7 +72,7 @@ class Ledger:
         """Nodes that are out of service for not answering, and what they failed with."""
         self._gate_moved = True
         self.at_s = 0.0
-        self.busy_node_s = 0.0
+        self.busy_node_s = self.node_s = 0.0
         self.policy = entries.Policy(era.policy, era.parameters)
         self.configured = entries.Configured(era.nodes, era.policy, era.parameters)
 
@@ -151,17 +151,21 @@ class Ledger:
     # entries --------------------------------------------------------------------------------------------------------
 
     def _handle(self, entry: Entry) -> list[fx.Effect]:
-        held = self.core.held_nodes
+        held, size = self.core.held_nodes, self.core.size
         effects = self.core.handle_batch(entry.events, entry.at_s)
         self.busy_node_s += held * (entry.at_s - self.at_s)
+        self.node_s += size * (entry.at_s - self.at_s)
         self.at_s = entry.at_s
         ordered = sorted(entry.events, key=ev.batch_rank)
         for number, event in enumerate(ordered, start=1):
             # The effects belong to the last one, for decisions are made once per instant.
             self._observe(entry.at_s, event, effects if number == len(ordered) else [])
+        submitted = {event.job.job_id for event in entry.events if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
             if isinstance(effect, fx.StartJob):
                 self.jobs[effect.job_id].attempt += 1
+            elif isinstance(effect, fx.Refuse) and effect.job_id in submitted:  # wishes to grow are refused, too
+                self.jobs.pop(effect.job_id, None)
         return effects
 
     def _observe(self, at_s: float, event: ev.Event, effects: Iterable[fx.Effect]) -> None:
@@ -173,11 +177,7 @@ class Ledger:
             return
         self._follow(event)
         self.recorder.observe(at_s, event, effects)
-        if isinstance(event, ev.JobSubmitted):
-            for effect in effects:
-                if isinstance(effect, fx.Refuse) and effect.job_id == event.job.job_id:
-                    self.jobs.pop(effect.job_id, None)
-        elif isinstance(event, ev.CancelJob) and event.job_id in self.jobs:
+        if isinstance(event, ev.CancelJob) and event.job_id in self.jobs:
             judged = self._judged(event.job_id)
             if judged is not None:  # A waiting job ends at once; no other event says so.
                 self.recorder.observe(at_s, judged)
@@ -185,7 +185,7 @@ class Ledger:
 
     def _follow(self, event: ev.Event) -> None:
         """Keep up with what a job that has not ended says, and with whether the core knows of it."""
-        if isinstance(event, ev.NodeUp | ev.NodeDown | ev.NodeDrained):
+        if isinstance(event, ev.NodeUp | ev.NodeDown | ev.NodeDrained | ev.NodeRemoved):
             self.ailing.pop(event.node, None)
             return
         if isinstance(event, ev.ReservationMade):

@@ -70,5 +70,5 @@ class Listener:
             pass  # The server stops; the streams' own callback would report the cancellation as an error.
         finally:
             self._tasks.discard(task)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the other side was quicker
                 writer.close()

@@ -10,10 +10,13 @@ from msgspec import Meta
 from scheduler_bridge.core import Explanation
 
 CONTROL_VERSION: Final = 1
+ARRAY_MOST: Final = 10_000
+"""An array has at most so many jobs."""
 
 JobClass: TypeAlias = Literal["rigid", "malleable"]
 Launch: TypeAlias = Literal["auto", "mpiexec", "direct"]
 Protocol: TypeAlias = Literal["v1", "v2"]
+NodeChange: TypeAlias = Literal["add", "remove", "drain", "resume", "down"]
 NodeCount = Annotated[int, Meta(ge=1, le=1_000_000)]
 Word = Annotated[str, Meta(max_length=32_000)]
 
@@ -46,6 +49,10 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         after_ok: Jobs that are to complete before; if one does not, this one is cancelled.
         after_any: Jobs that are to end before, however they do.
         requeue: Run it again if it is lost with a node or a machine.
+        resilient: Its program goes on when a node is lost (``python -m apgas.survive``), so that it is not ended then.
+        output: File for its standard output, as seen from ``cwd``; ``{job}`` stands for its id, ``{index}`` for its
+            number in an array. Empty: the scheduler keeps it.
+        errors: The same for its standard error; empty: where ``output`` goes if that is given.
         grace_s: Time between TERM and KILL when it is ended; None: the scheduler's.
         rho: How far the speedup stays behind the nodes, n^(1 - rho); for policies that ask for it.
         reservation: Run it on the nodes of this advance reservation, in its time; empty: on any others.
@@ -68,6 +75,9 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     after_ok: Annotated[tuple[int, ...], Meta(max_length=10_000)] = ()
     after_any: Annotated[tuple[int, ...], Meta(max_length=10_000)] = ()
     requeue: bool = False
+    resilient: bool = False
+    output: Word = ""
+    errors: Word = ""
     grace_s: Annotated[float, Meta(ge=0, le=3600)] | None = None
     rho: Annotated[float, Meta(ge=0, le=1)] = 0.0
     reservation: Annotated[str, Meta(max_length=100)] = ""
@@ -106,9 +116,10 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
 
 class Submit(Request, frozen=True, tag="submit", kw_only=True):
-    """Take a job; answered by ``Submitted``."""
+    """Take a job, or one for each number of ``array``: all of them or none; answered by ``Submitted``."""
 
     job: JobRequest
+    array: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=ARRAY_MOST)] = ()
 
 
 class Status(Request, frozen=True, tag="status"):
@@ -156,10 +167,19 @@ class Prioritise(Request, frozen=True, tag="prioritise", kw_only=True):
 
 
 class ChangeNode(Request, frozen=True, tag="node", kw_only=True):
-    """Drain a node, put it (back) into service (it may be new), or take it down at once; answered by ``Done``."""
+    """Add or remove a node, drain it, put it back into service, or take it down at once; answered by ``Done``.
+
+    One that is removed takes no further jobs, and is forgotten when it has none.
+    """
 
     node: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.\-]{1,255}$")]
-    to: Literal["drain", "resume", "down"]
+    to: NodeChange
+
+
+class LimitUsers(Request, frozen=True, tag="limit", kw_only=True):
+    """Let the jobs of one user hold so many nodes together at most from now on, or any number; answered by ``Done``."""
+
+    nodes: NodeCount | None
 
 
 class Reserve(Request, frozen=True, tag="reserve", kw_only=True):
@@ -206,7 +226,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
         state: Idle (no job), busy, draining (its job is its last one, for now), or down.
         job: The job that holds it.
         releasing: A shrink order under way wishes it back.
-        reason: Why it is down, if it does not answer.
+        reason: Why it is down, if it does not answer; or that it is to leave.
     """
 
     name: str
@@ -267,7 +287,11 @@ class ReservationStatus(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
-    """The cluster at one moment; ended jobs included."""
+    """The cluster at one moment; ended jobs included.
+
+    ``held_node_s``: node-seconds that jobs have held so far; ``utilization``: their part of those that there were.
+    ``user_nodes``: what one user's jobs hold together at most.
+    """
 
     now_s: float
     policy: str
@@ -275,6 +299,8 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
     nodes: tuple[NodeStatus, ...]
     jobs: tuple[JobStatus, ...]
     reservations: tuple[ReservationStatus, ...] = ()
+    user_nodes: int | None = None
+    held_node_s: float = 0.0
 
     def job(self, job_id: int) -> JobStatus:
         """Return one job.
@@ -289,9 +315,10 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="type", tag="snapshot"):
 
 
 class Submitted(msgspec.Struct, frozen=True, tag_field="type", tag="submitted"):
-    """The job is queued under this id."""
+    """The job is queued under this id; ``jobs``: those of an array, ``job`` is the first of them."""
 
     job: int
+    jobs: tuple[int, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="type", tag="done"):
@@ -327,7 +354,7 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="failure"):
     hint: str = ""
 
 
-Manage: TypeAlias = Use | Hold | Prioritise | ChangeNode | Unreserve
+Manage: TypeAlias = Use | Hold | Prioritise | ChangeNode | LimitUsers | Unreserve
 """What only a scheduler can do, not whoever runs a single program."""
 AnyRequest: TypeAlias = Submit | Status | Cancel | Resize | Manage | Reserve | Explain | Report | Shutdown
 AnyReply: TypeAlias = Submitted | Snapshot | Done | Kept | Explained | Recorded | Failure

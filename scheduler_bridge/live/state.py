@@ -140,7 +140,7 @@ class StateFolder:
 
     def _load_secret(self) -> bytes:
         path = self.path / SECRET
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # the first start here
             if len(secret := path.read_bytes()) == _SECRET_BYTES:
                 return secret
         secret = secrets.token_bytes(_SECRET_BYTES)
@@ -175,7 +175,7 @@ def _lock(path: Path) -> TextIO:
                 f"a scheduler (process {holder}) serves {path.parent} already",
                 f"end it with: kill {holder}; or choose another folder with --state",
             ) from None
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # removed by the one who held it: tried again below
             if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                 file.truncate(0)
                 file.write(f"{os.getpid()}\n")

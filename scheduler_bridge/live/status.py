@@ -32,7 +32,7 @@ _STATES = {
 def snapshot(
     picture: CoreSnapshot,
     now_s: float,
-    utilization: float,
+    use: tuple[float, float],
     progress: Mapping[int, Progress],
     facts: Mapping[int, JobFacts],
     kept: Mapping[int, str],
@@ -45,7 +45,7 @@ def snapshot(
     Args:
         picture: The core's.
         now_s: Now, on the scheduler's clock.
-        utilization: Since its beginning.
+        use: Node-seconds since its beginning: those that jobs held, and those that there were.
         progress: What jobs said of theirs.
         facts: What else is known of jobs that have not ended.
         kept: Why jobs are kept back that the core does not see.
@@ -67,10 +67,12 @@ def snapshot(
     return Snapshot(
         now_s=now_s,
         policy=picture.policy,
-        utilization=utilization,
+        utilization=use[0] / use[1] if use[1] > 0 else 0.0,
         nodes=tuple(_node(row, ailing.get(row.node, "")) for row in picture.nodes),
         jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
         reservations=kept_nodes(picture.advance),
+        user_nodes=picture.user_nodes,
+        held_node_s=use[0],
     )
 
 
@@ -119,6 +121,8 @@ def _node(row: NodeRow, reason: str) -> NodeStatus:
     state: Literal["idle", "busy", "draining", "down"] = "busy" if row.job_id is not None else "idle"
     if row.state in (NodeState.DOWN, NodeState.LOST):
         state = "down" if row.job_id is None else "draining"
+    if row.leaving:
+        reason = f"is to leave the cluster{': ' if reason else ''}{reason}"
     return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing, reason=reason)
 
 

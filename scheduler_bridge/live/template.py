@@ -7,10 +7,13 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.live.outputs import check_outputs
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 
+ENV_RESILIENT: Final = "APGAS_RESILIENT"
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
 
@@ -47,6 +50,11 @@ def starts_launcher(request: JobRequest) -> bool:
     return wants_launcher(request) or (request.protocol != "v1" and _names_launcher(request))
 
 
+def is_resilient(request: JobRequest) -> bool:
+    """Whether the job's program goes on when a node is lost."""
+    return request.resilient or request.environment.get(ENV_RESILIENT) == "1"
+
+
 def _names_launcher(request: JobRequest) -> bool:
     return Path(request.command[0]).name in _LAUNCHERS
 
@@ -74,7 +82,7 @@ def launch_command(
     if not wants_launcher(request):
         return words
     launcher: tuple[str, ...] = (str(mpiexec),)
-    if request.environment.get("APGAS_RESILIENT") == "1":
+    if is_resilient(request):
         launcher = (sys.executable, "-m", "apgas.survive", "--mpiexec", str(mpiexec))
     return (*launcher, *reach, "-hosts", hosts, "-n", count, *words)
 
@@ -97,6 +105,7 @@ def check_command(request: JobRequest) -> None:
     if request.cwd and not Path(request.cwd).is_dir():
         raise SubmitError(f"{request.cwd} is not a folder", field="cwd", hint="submit from a folder that exists")
     resolve_program(request.command[0], request.cwd or str(Path.cwd()))
+    check_outputs(request)
 
 
 def _check_places(request: JobRequest) -> None:
@@ -110,7 +119,13 @@ def _check_texts(request: JobRequest) -> None:
     if not request.name.isprintable():
         raise SubmitError(f"the name {request.name!r} cannot be printed", field="name", hint="give a name of one line")
     variables = (*request.environment, *request.environment.values())
-    for field, texts in (("command", request.command), ("cwd", (request.cwd,)), ("environment", variables)):
+    for field, texts in (
+        ("command", request.command),
+        ("cwd", (request.cwd,)),
+        ("output", (request.output,)),
+        ("errors", (request.errors,)),
+        ("environment", variables),
+    ):
         for text in texts:
             if "\0" in text:
                 raise SubmitError(f"{text!r} holds a NUL character", field=field, why="the system takes none there")

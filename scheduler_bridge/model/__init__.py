@@ -6,7 +6,7 @@ from scheduler_bridge.model import wording
 from scheduler_bridge.model.advance import AdvanceReservation, InvalidReservationError
 from scheduler_bridge.model.allotment import Allotment
 from scheduler_bridge.model.because import Because, Reason
-from scheduler_bridge.model.cluster import ClusterView, Key, RunningJob
+from scheduler_bridge.model.cluster import AnyIndex, ClusterView, Index, Key, QueueKey, RunningJob, UserKey
 from scheduler_bridge.model.job import InvalidJobError, JobClass, JobSpec
 from scheduler_bridge.model.line import Line, Need
 from scheduler_bridge.model.reservation import Reservation
@@ -14,8 +14,10 @@ from scheduler_bridge.model.reservation import Reservation
 __all__ = [
     "AdvanceReservation",
     "Allotment",
+    "AnyIndex",
     "Because",
     "ClusterView",
+    "Index",
     "InvalidJobError",
     "InvalidReservationError",
     "JobClass",
@@ -23,8 +25,10 @@ __all__ = [
     "Key",
     "Line",
     "Need",
+    "QueueKey",
     "Reason",
     "Reservation",
     "RunningJob",
+    "UserKey",
     "wording",
 ]

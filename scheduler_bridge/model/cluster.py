@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -88,6 +88,30 @@ class Key(Protocol):
         """Something to sort by (smallest first, then by the smaller job id); None: the job is left out."""
 
 
+class Index(Protocol):
+    """What a policy keeps of the running jobs; it depends on them only, not on when or how often they were entered."""
+
+    def put(self, job_id: int, job: RunningJob | None, /) -> None:
+        """Enter a job as it is now; None: it does not run any more. Called again whenever the job has changed."""
+
+
+AnyIndex = TypeVar("AnyIndex", bound=Index)
+
+
+class QueueKey(Protocol):
+    """Where a waiting job stands in an order: a pure function, always the same object for the same order."""
+
+    def __call__(self, spec: JobSpec, /) -> Any:
+        """Something to sort by, smallest first."""
+
+
+class UserKey(Protocol):
+    """Where a user's waiting jobs stand in an order: a pure function, always the same object for the same order."""
+
+    def __call__(self, accuracy: float | None, /) -> Any:
+        """Something to sort by, smallest first, from the user's accuracy; None: no job of the user's has ended yet."""
+
+
 @dataclass(frozen=True)
 class ClusterView:
     """The whole state that a policy decides on.
@@ -106,6 +130,8 @@ class ClusterView:
         cores_per_node: Cores of each node, for policies that let jobs share nodes.
         scaled: Walltimes are predicted for the size at which a job runs, by its ``rho``; otherwise they are as
             submitted, whatever the size.
+        arrived: The jobs submitted since the last pass, if nothing else has happened since and that pass only promised;
+            they are the last ones of the queue. None: more has happened, or it is not known.
     """
 
     total_nodes: int
@@ -116,6 +142,7 @@ class ClusterView:
     accuracy: Mapping[str, float] = field(default_factory=dict)
     cores_per_node: int = 1
     scaled: bool = False
+    arrived: tuple[JobSpec, ...] | None = None
 
     def walltime_s(self, spec: JobSpec, nodes: int) -> float:
         """How long the job may take on ``nodes`` nodes."""
@@ -141,9 +168,24 @@ class ClusterView:
         keyed = [(value, job.spec.job_id, job) for job in self.running if (value := key(job)) is not None]
         return [job for _, _, job in sorted(keyed)]
 
+    def index(self, make: Callable[[], AnyIndex]) -> AnyIndex:
+        """What ``make``, always the same function object for the same index, makes, with all running jobs entered."""
+        index = make()
+        for job in self.running:
+            index.put(job.spec.job_id, job)
+        return index
+
     def paused(self, now: float) -> Sequence[RunningJob]:
         """The running jobs that take no order before some later time."""
         return [job for job in self.running if job.resizable_from_s > now]
+
+    def queue_by(self, key: QueueKey) -> Sequence[JobSpec]:
+        """The waiting jobs in the order of ``key``, those with the same one in the order of the queue."""
+        return sorted(self.queue, key=key)
+
+    def queue_by_user(self, key: UserKey) -> Sequence[JobSpec]:
+        """The waiting jobs in the order of a key of their users, those with the same one in the order of the queue."""
+        return sorted(self.queue, key=lambda spec: key(self.accuracy.get(spec.user)))
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """The jobs of ``queue``, which an order made of this view's, with the nodes that they need."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 JobClass: TypeAlias = Literal["rigid", "malleable"]
 
@@ -13,8 +14,7 @@ class InvalidJobError(ValueError):
     """A job that no cluster could run as it is described; the text names the job and the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(msgspec.Struct, frozen=True, gc=False):
     """A submitted job. It never changes; what becomes of it is the scheduler core's business.
 
     Attributes:

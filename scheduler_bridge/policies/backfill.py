@@ -18,6 +18,9 @@ class InOrder:
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start jobs in order until one does not fit; that one's reservation is only told, it protects nothing."""
+        if (standing := _standing(plan, queue)) is not None:
+            plan.reservations.append(standing)
+            return
         line = plan.line(queue, size.need)
         while (spec := line.next()) is not None:
             if line.need > plan.usable:
@@ -69,6 +72,9 @@ class Easy:
         """
         if not queue:
             return
+        if self.floor is None and (standing := _standing(plan, queue)) is not None:
+            self._consider_arrived(plan, standing, size)
+            return
         line = plan.line(queue, size.need)
         while not plan.reservations and (spec := line.next()) is not None:
             if line.need <= (usable := plan.usable):
@@ -77,6 +83,16 @@ class Easy:
                 self._block(plan, spec, line.need)
         while plan.soon > 0 and (spec := self._candidate(plan, line)) is not None:
             self._overtake(plan, spec, line.need, size)
+
+    @classmethod
+    def _consider_arrived(cls, plan: Plan, standing: Reservation, size: StartSize) -> None:
+        """Let those overtake that have just been submitted: who could not before cannot now, for it is later."""
+        plan.reservations.append(standing)
+        plan.spare = standing.spare_nodes
+        for spec in plan.view.arrived or ():
+            need = size.need(spec, plan.view.total_nodes)
+            if need <= plan.soon:
+                cls._overtake(plan, spec, need, size)
 
     def _block(self, plan: Plan, spec: JobSpec, need: int) -> None:
         reservation = plan.reserve(spec, need, floor=self.floor)
@@ -112,6 +128,19 @@ class Easy:
         if reservation.job_id == job.job_id:
             return f"the nodes for it are being released; {reservation}"
         return f"it would delay job {reservation.job_id}: {reservation}, {wording.are(reservation.spare_nodes)} spare"
+
+
+def _standing(plan: Plan, queue: Sequence[JobSpec]) -> Reservation | None:
+    """The first blocked job's reservation, if a new one would be the same.
+
+    That is so after a pass that started nothing, if only submissions came since and the reservation lies ahead: the
+    same nodes come free at the same times.
+    """
+    view = plan.view
+    if view.arrived is None or not view.reservations or plan.releasing or queue is not view.queue:
+        return None
+    standing = view.reservations[0]
+    return standing if plan.now < standing.start_s < math.inf else None
 
 
 def too_few(need: int, view: ClusterView, reservation: Reservation | None) -> str:

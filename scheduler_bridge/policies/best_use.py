@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
@@ -36,12 +36,14 @@ def small_work_first(patience: float) -> QueueOrder:
     """
 
     def order(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
-        if len(view.queue) < 2:
-            return view.queue
-        factor = patience / max(1, view.total_nodes)
-        return sorted(view.queue, key=lambda spec: spec.submit_s + factor * spec.walltime_s * spec.nodes)
+        return view.queue_by(_work(patience / max(1, view.total_nodes)))
 
     return order
+
+
+@lru_cache(maxsize=16)
+def _work(factor: float) -> Callable[[JobSpec], float]:
+    return lambda spec: spec.submit_s + factor * spec.walltime_s * spec.nodes
 
 
 @cache

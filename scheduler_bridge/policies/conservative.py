@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies.backfill import IN_ORDER, too_few
@@ -12,6 +13,8 @@ from scheduler_bridge.policies.compose import ComposedPolicy, Moldable, StartSiz
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.registry import register
+
+OVERTAKES: Final = "backfilled: it delays nobody's reservation"
 
 
 class EveryReservation:
@@ -34,17 +37,22 @@ class EveryReservation:
         reason = IN_ORDER
         walltime_s = plan.view.walltime_s
         for spec in queue:
-            if (old := kept.get(spec.job_id)) is not None:
-                profile.take(old.start_s, old.start_s + walltime_s(spec, old.nodes), -old.nodes)
             need = size.need(spec, plan.view.total_nodes)
             length_s = walltime_s(spec, need)
+            if (old := kept.get(spec.job_id)) is not None:
+                if old.nodes == need and plan.now < old.start_s <= profile.first(need):  # there is no earlier one
+                    spare = profile.room(old.start_s, old.start_s + length_s)
+                    plan.reservations.append(Reservation(spec.job_id, old.start_s, need, spare))
+                    reason = OVERTAKES
+                    continue
+                profile.take(old.start_s, old.start_s + walltime_s(spec, old.nodes), -old.nodes)
             start_s = profile.earliest(need, length_s)
             if start_s <= plan.now and need <= plan.usable:
                 nodes = size.pick(spec, min(plan.usable, profile.room(plan.now, plan.now + length_s)))
                 plan.start(spec, nodes, reason)
                 profile.take(plan.now, plan.now + walltime_s(spec, nodes), nodes)
                 continue
-            reason = "backfilled: it delays nobody's reservation"
+            reason = OVERTAKES
             if math.isfinite(start_s):
                 spare = profile.take(start_s, start_s + length_s, need)
                 plan.reservations.append(Reservation(spec.job_id, start_s, need, spare))
@@ -67,9 +75,10 @@ def _keep(plan: Plan, queue: Sequence[JobSpec], profile: Profile) -> dict[int, R
             continue
         start_s = max(plan.now, old.start_s)
         end_s = start_s + plan.view.walltime_s(spec, old.nodes)
-        if profile.room(start_s, end_s) >= old.nodes:
-            profile.take(start_s, end_s, old.nodes)
+        if profile.take(start_s, end_s, old.nodes) >= 0:
             kept[spec.job_id] = Reservation(spec.job_id, start_s, old.nodes, old.spare_nodes)
+        else:
+            profile.take(start_s, end_s, -old.nodes)
     return kept
 
 

@@ -24,7 +24,11 @@ def priority(accuracy: float | None) -> int:
 
 def by_accuracy(view: ClusterView, now: float) -> Sequence[JobSpec]:  # noqa: ARG001 - other orders depend on the time
     """Jobs of users with good walltimes first; among equals, first come, first served."""
-    return sorted(view.queue, key=lambda spec: -priority(view.accuracy.get(spec.user)))
+    return view.queue_by_user(_best_first)
+
+
+def _best_first(accuracy: float | None) -> int:
+    return -priority(accuracy)
 
 
 @register

@@ -9,7 +9,7 @@ from typing import TypeAlias, overload
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Key, Line, Need, Reason, Reservation, RunningJob
 from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Start
-from scheduler_bridge.policies.profile import Profile
+from scheduler_bridge.policies.profile import Endings, Profile
 
 Floor: TypeAlias = Callable[[JobSpec], int]
 """The size down to which running malleable jobs may be asked to shrink."""
@@ -234,14 +234,13 @@ class Plan:
 
     def profile(self) -> Profile:
         """The nodes free from now on if all walltimes hold; those about to be released count at once."""
-        releases: Iterable[tuple[float, int]]
-        if self._starts or self.releasing:
-            releases = self._releases(None)
-        else:
-            releases = [
-                (job.expected_end_s, job.nodes - job.kept_nodes) for job in self.view.running_by(by_expected_end)
-            ]
-        return Profile(self.now, self.free + self.releasing, releases)
+        if self.releasing:
+            return Profile(self.now, self.free + self.releasing, self._releases(None))
+        started = sum([nodes for _, nodes, _ in self._starts.values()])
+        profile = Profile(self.now, self.free + started, self.view.index(Endings))
+        for spec, nodes, _ in self._starts.values():
+            profile.take(self.now, self.now + self.view.walltime_s(spec, nodes), nodes)
+        return profile
 
     def _releases(self, floor: Floor | None) -> Iterator[tuple[float, int]]:
         """When which number of held nodes comes free, earliest first, not before now.

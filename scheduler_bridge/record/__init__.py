@@ -1,5 +1,6 @@
 """The record of a run: what happened to every job and node, and the figures drawn from it."""
 
+from scheduler_bridge.record.lanes import Lane, lanes
 from scheduler_bridge.record.metrics import (
     UTILIZATION_DENOMINATOR,
     Metrics,
@@ -37,6 +38,7 @@ __all__ = [
     "Advance",
     "JobRecord",
     "JobState",
+    "Lane",
     "Metrics",
     "Recorder",
     "Reserved",
@@ -51,6 +53,7 @@ __all__ = [
     "decode_record",
     "encode_record",
     "first_submission_s",
+    "lanes",
     "last_end_s",
     "makespan_s",
     "metrics",

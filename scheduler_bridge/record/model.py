@@ -5,6 +5,7 @@ All times are seconds since the origin of the record (``RunRecord.started_at`` s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,8 +20,8 @@ ResizeKind: TypeAlias = Literal["grow", "shrink"]
 class Segment(msgspec.Struct, frozen=True):
     """The nodes that a job held from ``from_s`` to ``to_s``; the next segment starts where the allotment changed.
 
-    ``share`` is the part of these nodes' cores that it could use: less than 1 where jobs share nodes. ``is_guest``: it
-    was started on nodes of others.
+    ``share`` is the part of these nodes' cores that it could use: less than 1 where jobs share nodes; ``shares`` that
+    of each node, if they differ. ``is_guest``: it was started on nodes of others.
     """
 
     from_s: float
@@ -28,6 +29,11 @@ class Segment(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     share: float = 1.0
     is_guest: bool = False
+    shares: tuple[float, ...] = ()
+
+    def by_node(self) -> Iterable[tuple[str, float]]:
+        """Each node, and the part of its cores that the job could use."""
+        return zip(self.nodes, self.shares or (self.share,) * len(self.nodes), strict=True)
 
 
 class ResizeRecord(msgspec.Struct):
@@ -51,7 +57,8 @@ class ResizeRecord(msgspec.Struct):
 class JobRecord(msgspec.Struct):
     """One job from its submission to its end; ``result`` is the JSON document that the job itself wrote.
 
-    ``ready_s``: since when it takes orders; None: it never did.
+    ``ready_s``: since when it takes orders; None: it never did. ``rho``: how far its speedup stays behind its nodes, as
+    the scheduler believed (see ``JobSpec``).
     """
 
     job_id: int
@@ -73,6 +80,7 @@ class JobRecord(msgspec.Struct):
     result: dict[str, Any] | None = None
     verified: bool | None = None
     ready_s: float | None = None
+    rho: float = 0.0
 
     @property
     def malleable(self) -> bool:

@@ -39,16 +39,25 @@ class _Watched:
     held: tuple[str, ...] = ()
     since_s: float = 0.0
     promised: dict[str, float] = field(default_factory=dict)
-    share: float = 1.0
-    told: float = 1.0
+    shares: dict[str, float] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
     is_guest: bool = False
 
     def change(self, nodes: Iterable[str], now_s: float) -> None:
         """Close the current segment and go on with ``nodes``."""
         if self.held and now_s > self.since_s:
-            self.record.segments.append(Segment(self.since_s, now_s, self.held, self.share, self.is_guest))
+            self.record.segments.append(self.segment(now_s))
         self.held = tuple(nodes)
         self.since_s = now_s
+
+    def segment(self, to_s: float) -> Segment:
+        """The current segment, as if it ended at ``to_s``."""
+        if not self.shares:
+            return Segment(self.since_s, to_s, self.held, is_guest=self.is_guest)
+        shares = [self.shares.get(node, 1.0) for node in self.held]
+        if len(set(shares)) == 1:
+            return Segment(self.since_s, to_s, self.held, shares[0], self.is_guest)
+        return Segment(self.since_s, to_s, self.held, sum(shares) / len(shares), self.is_guest, tuple(shares))
 
 
 class Recorder:
@@ -131,7 +140,7 @@ class Recorder:
         for watched in self._jobs.values():
             job = msgspec.convert(msgspec.to_builtins(watched.record), JobRecord)
             if watched.held and now_s > watched.since_s:
-                job.segments.append(Segment(watched.since_s, now_s, watched.held, watched.share, watched.is_guest))
+                job.segments.append(watched.segment(now_s))
             snapshot.jobs.append(job)
             snapshot.reserved += [
                 Reserved(node, since_s, now_s, job.job_id)
@@ -160,7 +169,7 @@ class Recorder:
                 continue
             segments = [segment for segment in job.segments if segment.to_s > since_s]
             if watched.held:
-                segments.append(Segment(watched.since_s, math.inf, watched.held, watched.share, watched.is_guest))
+                segments.append(watched.segment(math.inf))
             part.jobs.append(msgspec.structs.replace(job, segments=segments))
             part.reserved += [Reserved(node, from_s, math.inf, job.job_id) for node, from_s in watched.promised.items()]
         return part
@@ -186,6 +195,7 @@ class Recorder:
                         walltime_s=spec.walltime_s,
                         submit_s=at_s,
                         command=tuple(spec.command),
+                        rho=spec.rho,
                     )
                 )
             case ev.JobStarted(job_id=job_id):
@@ -202,7 +212,7 @@ class Recorder:
             case ev.WorkersChanged(job_id=job_id):
                 sharer = self._jobs[job_id]
                 sharer.change(sharer.held, at_s)
-                sharer.share = sharer.told
+                sharer.shares = sharer.told
             case ev.ResizeFailed(job_id=job_id, order=order, reason=reason):
                 self._failed(job_id, order, reason, at_s)
             case ev.ResizeDeferred(job_id=job_id, order=order, reason=reason):
@@ -297,9 +307,11 @@ class Recorder:
             return None
         return next((resize for resize in watched.record.resizes if resize.order == order), None)
 
-    def _share(self, cores: Sequence[int]) -> float:
-        """The part of its nodes' cores that a job may use."""
-        return sum(cores) / (len(cores) * self._cores_per_node) if cores else 1.0
+    def _shares(self, nodes: Sequence[str], cores: Sequence[int]) -> dict[str, float]:
+        """The part of each node's cores that a job may use; of others it may use all."""
+        if not cores:
+            return {}
+        return {node: count / self._cores_per_node for node, count in zip(nodes, cores, strict=True)}
 
     # effects --------------------------------------------------------------------------------------------------------
 
@@ -307,9 +319,9 @@ class Recorder:
         match effect:
             case fx.StartJob(job_id=job_id, nodes=nodes, cores=cores):
                 self._jobs[job_id].promised = dict.fromkeys(nodes, at_s)
-                self._jobs[job_id].share, self._jobs[job_id].is_guest = self._share(cores), bool(cores)
-            case fx.SendOrder(job_id=job_id, kind="workers", cores=cores):
-                self._jobs[job_id].told = self._share(cores)  # it moves cores, not nodes
+                self._jobs[job_id].shares, self._jobs[job_id].is_guest = self._shares(nodes, cores), bool(cores)
+            case fx.SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores):
+                self._jobs[job_id].told = self._shares(nodes, cores)  # it moves cores, not nodes
             case fx.SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(
@@ -317,6 +329,8 @@ class Recorder:
                 )
                 if kind == "grow":
                     watched.promised = dict.fromkeys(nodes, at_s)
+            case fx.NodeLeft(node=node):
+                self._down.setdefault(node, at_s)
             case fx.KeepNodes(name=name, nodes=nodes):
                 self._keep(name, nodes, at_s)
             case fx.Refuse(job_id=job_id, reason=reason):

@@ -10,6 +10,7 @@ from scheduler_bridge.core.effects import (
     Effect,
     KeepNodes,
     KillJob,
+    NodeLeft,
     Refuse,
     RefuseReservation,
     SendOrder,
@@ -148,7 +149,7 @@ class Auditor:
                 self._accounts[effect.job_id].ending = True
             case Refuse():
                 self._waiting.pop(effect.job_id, None)
-            case WakeAt() | KeepNodes() | RefuseReservation():
+            case WakeAt() | KeepNodes() | NodeLeft() | RefuseReservation():
                 pass
             case _:
                 assert_never(effect)

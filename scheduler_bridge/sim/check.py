@@ -311,8 +311,10 @@ def _moved(view: ClusterView, shift_s: float, *, rename: bool) -> ClusterView:
 
     def spec(job: JobSpec) -> JobSpec:
         walltime_s = max(_GRAIN_S, _snap(job.walltime_s))
-        moved = replace(job, submit_s=_snap(job.submit_s) + shift_s, walltime_s=walltime_s)
-        return replace(moved, job_id=_renamed(job.job_id), name="x", user=_renamed_user(job.user)) if rename else moved
+        moved = structs.replace(job, submit_s=_snap(job.submit_s) + shift_s, walltime_s=walltime_s)
+        if not rename:
+            return moved
+        return structs.replace(moved, job_id=_renamed(job.job_id), name="x", user=_renamed_user(job.user))
 
     def running(job: RunningJob) -> RunningJob:
         return structs.replace(

@@ -148,9 +148,8 @@ def parse_cost(text: str) -> Cost | None:
                 grow_s, grow_node_s, shrink_s, shrink_node_s = (float(number) for number in numbers.split(":"))
                 return Measured(grow_s, grow_node_s, shrink_s, shrink_node_s)
             case _:
-                pass
+                raise ValueError(name)
     except UnknownModelError:
         raise
     except ValueError:
-        pass
-    raise UnknownModelError(f"no cost model {text!r}; there are {KNOWN}")
+        raise UnknownModelError(f"no cost model {text!r}; there are {KNOWN}") from None

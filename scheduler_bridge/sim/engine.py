@@ -15,6 +15,7 @@ from scheduler_bridge.core.effects import (
     Effect,
     KeepNodes,
     KillJob,
+    NodeLeft,
     Refuse,
     RefuseReservation,
     SendOrder,
@@ -59,6 +60,7 @@ class SimResult:
     records: dict[int, JobRecord]
     end_s: float
     batches: int
+    events: int
     core: SchedulerCore
 
 
@@ -122,12 +124,13 @@ class Engine:
         self._sharing = sharing
         self._forgets = forgets
         self._cores_per_node = (settings or Settings()).cores_per_node
+        self._user_nodes = (settings or Settings()).user_nodes
         self._progress = progress
         self._over = 0
-        self._here = (math.nan, 0)
+        self._here_s, self._here = math.nan, 0  # the instant, and its batches after the first
         self._wake_s = math.inf  # the earliest time that the core asked for
         self._now = 0.0
-        self._batches = 0
+        self._batches = self._events = 0
         self._serial = 0
         self._submissions: deque[SimJob] = deque()
         self._heap: list[tuple[float, int, Event | Change | Wish, Run | None, int]] = []
@@ -154,7 +157,7 @@ class Engine:
         while self._at_once or self._heap or self._submissions or self._wake_s < math.inf:
             self._step()
         self._note_ends(self._core.endings())
-        return SimResult(self._records, self._now, self._batches, self._core)
+        return SimResult(self._records, self._now, self._batches, self._events, self._core)
 
     def _push(self, time_s: float, event: Event | Change | Wish, run: Run | None = None) -> None:
         if run is not None and time_s == self._now:
@@ -168,19 +171,27 @@ class Engine:
         events = self._next_events()
         if not events:
             return
-        effects = self._core.handle_batch(events, self._now)
+        now = self._now
+        effects = self._core.handle_batch(events, now)
         self._batches += 1
-        self._settle()
+        self._events += len(events)
+        if now == self._here_s:
+            self._settle()
+        else:
+            self._here_s, self._here = now, 0
         if self._progress is not None and self._batches % _PROGRESS_BATCHES == 0:
             self._progress(self._now, self._over)
         if self._check:
             self._core.check()
         if self._observer is not None:
-            self._observer(self._now, events, effects)
+            self._observer(now, events, effects)
         for effect in effects:
-            self._do(effect)
-        if self._forgets:
-            self._note_ends(self._core.forget())
+            if isinstance(effect, StartJob):  # the most frequent
+                self._start(effect)
+            else:
+                self._do(effect)
+        if self._forgets and (over := self._core.forget()):
+            self._note_ends(over)
         if self._started:
             if self._observer is not None:
                 self._observer(self._now, self._started, ())
@@ -188,10 +199,10 @@ class Engine:
 
     def _settle(self) -> None:
         """Count the batches of this instant: a policy that takes back what it did would go on for ever."""
-        since_s, count = self._here
-        self._here = (since_s, count + 1) if since_s == self._now else (self._now, 1)
-        if count >= _MAX_BATCHES:
-            raise RuntimeError(f"{self._core.policy.name} does not come to an end at {self._now} s: {count} passes")
+        self._here += 1
+        if self._here >= _MAX_BATCHES:
+            name = self._core.policy.name
+            raise RuntimeError(f"{name} does not come to an end at {self._now} s: {self._here} passes")
 
     def _next_events(self) -> list[Event]:
         """What happens next: what the last batch brought about at once, or all that falls on the next instant."""
@@ -214,7 +225,11 @@ class Engine:
         if self._tick_s:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
         while submissions and submissions[0].spec.submit_s <= now:
-            events.append(self._submit(submissions.popleft()))
+            sim = submissions.popleft()
+            if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # nobody would take it
+                self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
+            else:
+                events.append(self._submit(sim))
         while heap and heap[0][0] <= now:
             self._now, _, event, run, version = heapq.heappop(heap)
             self._add(event, run, version, events)
@@ -289,7 +304,8 @@ class Engine:
         self._runs.pop(job_id, None)
         self._over += 1
         record.end_s = self._now
-        self._arrived(run, record)
+        if run.growing is not None:
+            self._arrived(run, record)
         if record.start_s is None:
             record.reserve(run.told_s, self._now, len(run.nodes))
 
@@ -319,15 +335,17 @@ class Engine:
 
     def _go_on(self, run: Run, nodes: int) -> None:
         """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
-        run.left_s = run.left_at(self._now)
-        run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, self._now
+        now = self._now
+        if run.rate:
+            run.left_s = run.left_at(now)
+        run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, now
         if run.cores:
             run.rate *= share(run.cores, self._cores_per_node, self._sharing)
         if run.killed:
             return  # its end is certain, whatever it computes until then
         run.version += 1
         if nodes:
-            self._push(self._now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
+            self._push(now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
             if run.sim.wishes:
                 self._foresee_wish(run)
 
@@ -340,6 +358,8 @@ class Engine:
 
     def _do(self, effect: Effect) -> None:
         match effect:
+            case WakeAt():
+                self._wake_s = min(self._wake_s, effect.time_s)
             case StartJob():
                 self._start(effect)
             case SendOrder():
@@ -349,9 +369,7 @@ class Engine:
                 run.version += 1
                 run.killed = True
                 self._push(self._now + run.sim.kill_delay_s, JobEnded(effect.job_id, "failed", "killed"), run)
-            case WakeAt():
-                self._wake_s = min(self._wake_s, effect.time_s)
-            case KeepNodes() | RefuseReservation():
+            case KeepNodes() | NodeLeft() | RefuseReservation():
                 pass
             case Refuse():
                 if effect.job_id not in self._runs:

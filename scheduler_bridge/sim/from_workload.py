@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim.costs import Cost
@@ -54,11 +56,11 @@ def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[Sim
 def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour) -> SimJob:
     spec = job.spec()
     if job.runtime_s > job.walltime_s:
-        spec = replace(spec, walltime_s=job.runtime_s)
+        spec = structs.replace(spec, walltime_s=job.runtime_s)
     if not job.is_malleable:
         return SimJob(spec, job.runtime_s, start_delay_s=behaviour.start_delay_s)
     if job.rho == 0 and job.speedup != "linear":
-        spec = replace(spec, rho=believed_rho(spec, speedup))
+        spec = structs.replace(spec, rho=believed_rho(spec, speedup))
     steps = job.steps or behaviour.steps
     if behaviour.point_s > 0:
         steps = math.ceil(job.runtime_s / behaviour.point_s)

@@ -7,7 +7,7 @@ slowdown = max(1, turnaround / max(runtime, 10 s)).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -118,14 +118,17 @@ def measure(
     last_s = max((record.spec.submit_s for record in jobs), default=0.0)
     end_s = max((record.end_s for record in jobs if record.end_s is not None), default=last_s)
     window = Window(first_s, end_s, None) if warmup_s is None else Window(first_s + warmup_s, last_s, warmup_s)
-    counted = ended
-    if warmup_s is not None:
-        counted = [record for record in ended if window.from_s <= record.spec.submit_s <= window.to_s]
+    counted = [
+        _Ended.of(record)
+        for record in ended
+        if warmup_s is None or window.from_s <= record.spec.submit_s <= window.to_s
+    ]
     available = nodes * max(0.0, window.to_s - window.from_s)
     busy = sum([_inside(span, window) for record in jobs for span in record.spans()])
     held = sum([_inside(span, window) for record in jobs for span in record.reserved])
-    rigid = _means([record for record in counted if not record.spec.is_malleable])
-    malleable = _means([record for record in counted if record.spec.is_malleable])
+    every = _means(counted)
+    malleable = _means([job for job in counted if job.record.spec.is_malleable])
+    rigid = _means([job for job in counted if not job.record.spec.is_malleable]) if malleable.jobs else every
     ratio = None
     if rigid.mean_bounded_slowdown is not None and malleable.mean_bounded_slowdown is not None:
         ratio = malleable.mean_bounded_slowdown / rigid.mean_bounded_slowdown
@@ -133,13 +136,13 @@ def measure(
     joules = (busy + held) * power.busy_w + max(0.0, available - busy - held) * power.idle_w
     return Measures(
         window=window,
-        every=_means(counted),
+        every=every,
         rigid=rigid,
         malleable=malleable,
         makespan_s=end_s - first_s,
         utilization=busy / available if available else 0.0,
         reserved=held / available if available else 0.0,
-        fairness=jain([_bounded(record) for record in counted]),
+        fairness=jain([job.bounded_slowdown for job in counted]),
         malleable_to_rigid=ratio,
         energy_kwh=joules / 3.6e6,
         refused=len(everybody) - len(jobs),
@@ -158,27 +161,34 @@ def _inside(span: tuple[float, float, float], window: Window) -> float:
     return max(0.0, min(to_s, window.to_s) - max(from_s, window.from_s)) * nodes
 
 
-def _bounded(record: JobRecord) -> float:
-    wait_s, runtime_s = record.wait_s or 0.0, record.runtime_s or 0.0
-    return max(1.0, (wait_s + runtime_s) / max(runtime_s, BOUND_S))
+class _Ended(NamedTuple):
+    """A job that has started and ended."""
+
+    record: JobRecord
+    wait_s: float
+    runtime_s: float
+    bounded_slowdown: float
+
+    @classmethod
+    def of(cls, record: JobRecord) -> _Ended:
+        wait_s, runtime_s = record.wait_s or 0.0, record.runtime_s or 0.0
+        return cls(record, wait_s, runtime_s, max(1.0, (wait_s + runtime_s) / max(runtime_s, BOUND_S)))
 
 
-def _means(records: Sequence[JobRecord]) -> Means:
-    count = len(records)
-    waits = [record.wait_s or 0.0 for record in records]
-    runtimes = [record.runtime_s or 0.0 for record in records]
+def _means(jobs: Sequence[_Ended]) -> Means:
+    count = len(jobs)
     # a job that was killed at its very start has no slowdown
-    ratios = [(wait + runtime) / runtime for wait, runtime in zip(waits, runtimes, strict=True) if runtime > 0]
-    wait_s, runtime_s = sum(waits), sum(runtimes)
+    ratios = [(wait_s + runtime_s) / runtime_s for _, wait_s, runtime_s, _ in jobs if runtime_s > 0]
+    wait_s, runtime_s = sum([job.wait_s for job in jobs]), sum([job.runtime_s for job in jobs])
     return Means(
         jobs=count,
-        killed=sum([record.outcome != "completed" for record in records]),
+        killed=sum([job.record.outcome != "completed" for job in jobs]),
         mean_wait_s=wait_s / count if count else None,
         mean_runtime_s=runtime_s / count if count else None,
         mean_turnaround_s=(wait_s + runtime_s) / count if count else None,
         mean_slowdown=sum(ratios) / len(ratios) if ratios else None,
         slowdown_of_means=(wait_s + runtime_s) / runtime_s if runtime_s else None,
-        mean_bounded_slowdown=sum([_bounded(record) for record in records]) / count if count else None,
-        grows=sum([record.grows for record in records]),
-        shrinks=sum([record.shrinks for record in records]),
+        mean_bounded_slowdown=sum([job.bounded_slowdown for job in jobs]) / count if count else None,
+        grows=sum([job.record.grows for job in jobs]),
+        shrinks=sum([job.record.shrinks for job in jobs]),
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobSpec
@@ -11,8 +13,7 @@ from scheduler_bridge.sim.costs import Cost
 from scheduler_bridge.sim.speedup import Speedup, linear_speedup
 
 
-@dataclass(frozen=True, slots=True)
-class SimJob:
+class SimJob(msgspec.Struct, frozen=True):
     """A job and its behaviour. All times in seconds.
 
     Attributes:
@@ -57,13 +58,26 @@ class SimJob:
     def __post_init__(self) -> None:
         if self.runtime_s <= 0:
             raise ValueError(f"job {self.spec.job_id}: runtime_s is {self.runtime_s}, must be positive")
+        if (
+            self.start_delay_s < 0
+            or (self.ready_delay_s or 0) < 0
+            or self.grow_s < 0
+            or self.shrink_s < 0
+            or self.workers_s < 0
+            or self.defer_s < 0
+            or self.kill_delay_s < 0
+        ):
+            self._complain()
+        if self.steps or self.wishes:
+            shares = [share for share, _ in self.wishes]
+            if self.steps < 0 or shares != sorted(shares) or not all(0 <= share < 1 for share in shares):
+                problem = f"{self.steps} steps, or wishes {self.wishes} are out of range"
+                raise ValueError(f"job {self.spec.job_id}: {problem}")
+
+    def _complain(self) -> None:
         for name in ("start_delay_s", "ready_delay_s", "grow_s", "shrink_s", "workers_s", "defer_s", "kill_delay_s"):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"job {self.spec.job_id}: {name} is {getattr(self, name)}, must not be negative")
-
-        shares = [share for share, _ in self.wishes]
-        if self.steps < 0 or shares != sorted(shares) or not all(0 <= share < 1 for share in shares):
-            raise ValueError(f"job {self.spec.job_id}: {self.steps} steps, or wishes {self.wishes} are out of range")
 
     def rate(self, nodes: int) -> float:
         """Seconds of the runtime at ``spec.nodes`` that pass per second on ``nodes`` nodes."""
@@ -114,15 +128,16 @@ class JobRecord:
         if to_s > from_s and nodes > 0:
             self.reserved += ((from_s, to_s, nodes),)
 
-    def spans(self) -> Iterator[tuple[float, float, float]]:
+    def spans(self) -> Sequence[tuple[float, float, float]]:
         """When it computed on how many nodes: (from, to, nodes); nothing while it is not over.
 
         Of nodes that it shares, the part counts that its cores are.
         """
-        if self.end_s is not None:
-            times = [time_s for time_s, _ in self.sizes[1:]] + [self.end_s]
-            for (from_s, nodes), to_s in zip(self.sizes, times, strict=False):
-                yield from self._parts(from_s, to_s, nodes) if self.shares else ((from_s, to_s, nodes),)
+        if self.end_s is None:
+            return ()
+        times = [time_s for time_s, _ in self.sizes[1:]] + [self.end_s]
+        spans = [(from_s, to_s, nodes) for (from_s, nodes), to_s in zip(self.sizes, times, strict=False)]
+        return [part for span in spans for part in self._parts(*span)] if self.shares else spans
 
     def _parts(self, from_s: float, to_s: float, nodes: int) -> Iterator[tuple[float, float, float]]:
         share = 1.0

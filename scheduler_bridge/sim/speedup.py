@@ -147,9 +147,8 @@ def parse_speedup(text: str) -> Speedup:
                 pairs = (entry.split("=") for entry in entries.split(","))
                 return Table(tuple((int(nodes), float(seconds)) for nodes, seconds in pairs))
             case _:
-                pass
+                raise ValueError(name)
     except UnknownModelError:
         raise
     except ValueError:
-        pass
-    raise UnknownModelError(f"no speedup model {text!r}; there are {KNOWN}")
+        raise UnknownModelError(f"no speedup model {text!r}; there are {KNOWN}") from None

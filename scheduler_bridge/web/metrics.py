@@ -76,8 +76,7 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "malleable_utilization_ratio", "Node-seconds held by jobs over nodes times uptime.", snapshot.utilization
     )
-    held = snapshot.utilization * snapshot.now_s * len(snapshot.nodes)
-    yield CounterMetricFamily("malleable_held_node_seconds", "Node-seconds that jobs have held.", held)
+    yield CounterMetricFamily("malleable_held_node_seconds", "Node-seconds that jobs have held.", snapshot.held_node_s)
 
 
 def _of_jobs(snapshot: Snapshot) -> Iterator[Metric]:

@@ -10,11 +10,13 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from scheduler_bridge.record import lanes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from scheduler_bridge.live import JobStatus, Snapshot
-    from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
+    from scheduler_bridge.record import JobRecord, Lane, ResizeRecord, RunRecord, Segment
 
 Document: TypeAlias = "dict[str, Any]"
 
@@ -42,6 +44,7 @@ def document(
     for node in snapshot.nodes:
         numbers.setdefault(node.name, len(numbers))
     records = {job.job_id: job for job in record.jobs}
+    shared = lanes(record.jobs)
     shown = [job for job in snapshot.jobs if job.end_s is None or (job.job in records and job.end_s > since_s)]
     shown, untold = _first(shown)
     states = {node.name: node.state for node in snapshot.nodes}
@@ -81,7 +84,7 @@ def document(
             if kept.from_s < snapshot.now_s
         ],
         "untold": untold,
-        "jobs": {str(job.job): _job(job, records.get(job.job), numbers, why) for job in shown},
+        "jobs": {str(job.job): _job(job, records.get(job.job), numbers, shared, why) for job in shown},
     }
 
 
@@ -124,7 +127,11 @@ def _totals(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _job(
-    job: JobStatus, record: JobRecord | None, numbers: Mapping[str, int], why: Callable[[int, ResizeRecord], str]
+    job: JobStatus,
+    record: JobRecord | None,
+    numbers: Mapping[str, int],
+    shared: Mapping[tuple[int, int], list[Lane]],
+    why: Callable[[int, ResizeRecord], str],
 ) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": job.name,
@@ -151,17 +158,29 @@ def _job(
         "progress_unit": job.progress_unit,
     }
     if record is not None:
-        told["segments"] = [_segment(part, numbers) for part in record.segments]
+        told["segments"] = [
+            piece
+            for number, part in enumerate(record.segments)
+            for piece in _segment(part, shared.get((job.job, number)), numbers)
+        ]
         told["resizes"] = [
             {**_resize(resize), "why": why(job.job, resize)[:_SHORT]} for resize in record.resizes[-_KEPT_RESIZES:]
         ]
     return told
 
 
-def _segment(part: Segment, numbers: Mapping[str, int]) -> list[Any]:
-    """Return when, on what nodes, and, where jobs share them, with what part of the cores and whether as a guest."""
-    told = [round(part.from_s, 2), _until(part.to_s), _ranges(numbers[node] for node in part.nodes)]
-    return told if part.share >= 1 else [*told, round(part.share, 3), part.is_guest]
+def _segment(part: Segment, shared: list[Lane] | None, numbers: Mapping[str, int]) -> list[list[Any]]:
+    """Return when and on what nodes, and, where jobs share them, what part of their rows it fills, from where on."""
+    if shared is None:
+        return [[round(part.from_s, 2), _until(part.to_s), _ranges(numbers[node] for node in part.nodes)]]
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for lane in shared:
+        key = (round(lane.from_s, 2), _until(lane.to_s), round(lane.share, 3), round(lane.top, 3))
+        alike.setdefault(key, []).append(numbers[lane.node])
+    return [
+        [from_s, to_s, _ranges(nodes), *((share, top) if share < 1 else ())]
+        for (from_s, to_s, share, top), nodes in alike.items()
+    ]
 
 
 def _until(to_s: float) -> float | None:

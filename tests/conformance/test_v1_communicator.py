@@ -170,7 +170,7 @@ def test_other_machines_are_not_heard(listener: Listener) -> None:
     job = V1Communicator("192.0.2.7:8081", "127.0.0.1:0")
     job.start(listener)
     caller = say(job, b"shrink 1\n")
-    with suppress(ConnectionResetError):
+    with suppress(ConnectionResetError):  # hung up on
         assert heard(caller) == []
     assert listener.told.empty()
     job.close()

@@ -32,7 +32,7 @@ def started(scheduler: str, nodes: str, *command: str) -> Iterator[subprocess.Po
         try:
             yield gate
         finally:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):  # it has ended
                 os.killpg(gate.pid, signal.SIGKILL)
 
 

@@ -100,7 +100,11 @@ def test_it_shows_the_cluster_and_what_changes(page: Page, cluster: Cluster, tmp
         has(page, "#ended", "tree", "completed")
         served.do(lambda: cluster.fail("node4"))
         page.wait_for_selector("#totals .alarm")
+        page.wait_for_selector('[data-window="300"][aria-pressed="true"]')
         page.click('[data-window="60"]')
+        served.do(lambda: cluster.submit("late"))
+        has(page, "#queue", "late")
+        page.wait_for_selector('[data-window="60"][aria-pressed="true"]')
         fits(page)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from support.clusters import Cluster
 from support.pages import Events, Served
+from support.strangers import converse
 
 from scheduler_bridge.live import DaemonError
 from scheduler_bridge.web import WebConfig, WebServer, pacing
@@ -213,18 +213,7 @@ def test_connections_are_kept_for_further_requests(served: Served) -> None:
 
 
 def answered(served: Served, words: bytes) -> bytes:
-    answer = b""
-    with served.call() as caller:
-        try:
-            caller.sendall(words)
-            caller.shutdown(socket.SHUT_WR)
-            while part := caller.recv(65536):
-                answer += part
-        except TimeoutError:
-            raise
-        except OSError:
-            pass
-    return answer
+    return converse(served.call(), words)
 
 
 def test_a_head_without_end_is_cut_off(served: Served) -> None:

@@ -19,6 +19,7 @@ from support.daemons import PATIENCE_S, assert_nothing_left, rigid
 
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.live import ControlClient, ControlError, DaemonConfig, JobRequest, Snapshot
+from scheduler_bridge.live.requests import ChangeNode, LimitUsers
 from scheduler_bridge.record import RunRecord, decode_record
 
 STEADY = str(Path(__file__).with_name("steady_job.py"))
@@ -178,6 +179,38 @@ def test_a_malleable_job_reconnects_and_is_resized(cluster: Cluster, tmp_path: P
     assert [(resize.kind, resize.outcome, resize.seconds) for resize in record.jobs[1].resizes] == [
         ("grow", "done", 0.1)
     ]
+
+
+def test_nodes_that_leave_and_come_stay_so_when_the_scheduler_is_killed(cluster: Cluster) -> None:
+    """Also one that only leaves when its job, which outlives the scheduler, has ended."""
+
+    def named() -> dict[str, str]:
+        return {node.name: node.state for node in cluster.client.snapshot().nodes}
+
+    first = cluster.serve()
+    client = cluster.client
+    job_id = client.submit(rigid(1, "/bin/sleep", "1000"))
+    client.manage(ChangeNode(node="n9", to="add"))
+    for node in ("n2", "n1"):
+        client.manage(ChangeNode(node=node, to="remove"))
+    assert named() == {"n1": "draining", "n3": "idle", "n9": "idle"}
+    first.kill()
+    first.wait()
+    second = cluster.serve()
+    assert named() == {"n1": "draining", "n3": "idle", "n9": "idle"}
+    cluster.client.cancel(job_id)
+    cluster.await_all(1)
+    assert named() == {"n3": "idle", "n9": "idle"}
+    cluster.client.manage(LimitUsers(nodes=7))
+    second.kill()
+    second.wait()
+    third = cluster.serve()
+    assert named() == {"n3": "idle", "n9": "idle"}
+    assert cluster.client.snapshot().user_nodes == 7
+    cluster.client.manage(ChangeNode(node="n2", to="add"))
+    wide = cluster.client.submit(rigid(3, "/bin/true"))
+    assert cluster.await_all(2).job(wide).state == "completed"
+    cluster.stop(third)
 
 
 def batch(cluster: Cluster, folder: Path, crash_points: Iterator[int]) -> int:

@@ -12,7 +12,7 @@ from support.daemons import PATIENCE_S, perform, replace_request, rigid, until
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.live import Daemon, DaemonConfig, SubmitError
-from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, Prioritise
+from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, LimitUsers, Prioritise
 from scheduler_bridge.live.store import Store
 
 
@@ -101,7 +101,7 @@ def test_a_job_is_run_again_when_its_node_is_lost(config: DaemonConfig, tmp_path
         job = (await daemon.ended(job_id)).job(job_id)
         assert (job.state, [node.state for node in daemon.snapshot().nodes]) == ("completed", ["down", "idle", "idle"])
         daemon.manage(ChangeNode(node="n1", to="resume"))
-        daemon.manage(ChangeNode(node="n9", to="resume"))
+        daemon.manage(ChangeNode(node="n9", to="add"))
         assert [node.name for node in daemon.snapshot().nodes if node.state == "idle"] == ["n1", "n2", "n3", "n9"]
         with pytest.raises(ValueError, match="no node n7"):
             daemon.manage(ChangeNode(node="n7", to="drain"))
@@ -139,6 +139,30 @@ def test_a_user_has_so_many_jobs_at_most(config: DaemonConfig) -> None:
     perform(replace(config, user_jobs=2), play)
 
 
+def test_the_jobs_of_a_user_have_so_many_nodes_at_most(config: DaemonConfig) -> None:
+    async def play(daemon: Daemon) -> None:
+        assert daemon.snapshot().user_nodes == 2
+        first = daemon.submit(rigid(2, "/bin/sleep", "1000"))
+        second = daemon.submit(rigid(1, "/bin/true"))
+        words = "it needs 1 node; its user's jobs have 2 nodes and may have 2"
+        waits = daemon.snapshot().job(second)
+        assert (waits.state, waits.reason, waits.expected_start_s) == ("waiting", words, None)
+        assert words in daemon.explain(second).text
+        with pytest.raises(SubmitError, match="needs 3 nodes, a user may have 2"):
+            daemon.submit(rigid(3, "/bin/true"))
+        kept = daemon.submit(replace_request(rigid(2, "/bin/true"), hold=True))
+        daemon.manage(LimitUsers(nodes=1))
+        daemon.manage(Hold(job=kept, held=False))
+        words = "it needs 2 nodes; its user's jobs have 2 nodes and may have 1"
+        assert daemon.snapshot().job(kept).reason == words
+        daemon.manage(LimitUsers(nodes=3))
+        assert (await daemon.ended(second)).job(second).state == "completed"
+        daemon.cancel(first)
+        assert (await daemon.ended(kept)).job(kept).state == "completed"
+
+    perform(replace(config, user_nodes=2), play)
+
+
 def test_the_command_line_of_it(config: DaemonConfig, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*words: str, code: int = 0) -> str:
         assert run([words[0], "--state", str(config.state_dir), *words[1:]]) == code, capsys.readouterr().err
@@ -147,11 +171,28 @@ def test_the_command_line_of_it(config: DaemonConfig, capsys: pytest.CaptureFixt
 
     with Daemon.start_in_thread(config) as daemon:
         blocker = daemon.submit(rigid(3, "/bin/sleep", "1000"))
+        assert "n4" in said("nodes", "--add", "n4")
+        held_node_s = daemon.snapshot().held_node_s
+        assert "n4" not in said("nodes", "--remove", "n4")
+        assert daemon.snapshot().held_node_s > held_node_s > 0, "what was held stays held when a node leaves"
+        leaving = said("nodes", "--remove", "n3").splitlines()[3]
+        assert leaving.split(maxsplit=4) == ["n3", "draining", "1", "rigid", "is to leave the cluster"]
+        assert said("nodes", "--resume", "n3").splitlines()[3].split()[:2] == ["n3", "busy"]
+        assert said("nodes", "--remove", "n4", code=1).startswith("there is no node n4\n")
+        assert said("nodes", "--resume", "n4", code=1).startswith("there is no node n4\n")
+        assert said("nodes", "--add", "n3", code=1).startswith("there is a node n3 already\n")
+        assert "n2" in said("nodes", "--remove", "n1", "--remove", "n3")
+        assert said("nodes", "--remove", "n2", code=1).startswith("node n2 is not removed: it is the last one\n")
+        said("nodes", "--resume", "n1", "--resume", "n3")
         assert (
             said("submit", "--array", "0-1,5", "--launch", "direct", "--", "printenv", "MALLEABLE_ARRAY_INDEX")
             == "2\n3\n4\n"
         )
         assert said("submit", "--after-ok", "2-4", "--hold", "--grace", "1", "--requeue", "--", "true") == "5\n"
+        assert said("limits") == "the jobs of one user hold any number of nodes\n"
+        assert said("limits", "--user-nodes", "9") == "the jobs of one user hold 9 nodes at most\n"
+        assert json.loads(said("limits", "--user-nodes", "none", "--json")) == {"user_nodes": None}
+        assert said("limits", "--user-nodes", "0", code=2).startswith("--user-nodes 0: not a number of nodes\n")
         assert said("hold", "3") == "job 3 is held\n"
         assert said("priority", "4", "7") == "job 4 has priority 7\n"
         jobs = {job["job"]: job for job in json.loads(said("queue", "--json"))}
@@ -163,7 +204,38 @@ def test_the_command_line_of_it(config: DaemonConfig, capsys: pytest.CaptureFixt
         assert "n4" in said("nodes", "--add", "n4", "--drain", "n4")
         assert said("priority", "77", "1", code=1).startswith("there is no job 77\n")
         assert said("submit", "--after-ok", "x", "--", "true", code=2).startswith("--after-ok x\n")
+        assert said("submit", "--array", "0-99", "--nodes", "9", "--", "true", code=2).startswith("job 6 needs 9 nodes")
+        assert said("submit", "--priority", "3", "--nodes", "9", "--", "true", code=2).startswith("job ")
+        assert len(daemon.snapshot().jobs) == 5, "none of the array was taken"
         daemon.cancel(blocker)
         daemon.idle(timeout_s=PATIENCE_S)
         assert [daemon.snapshot().job(number).state for number in (2, 3, 4, 5)] == ["completed"] * 4
         assert daemon.output(4).read_text() == "5\n"
+
+
+def test_output_goes_where_it_is_wanted(
+    config: DaemonConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    file = tmp_path / "many.toml"
+    file.write_text(
+        'command = ["sh", "-c", "echo $MALLEABLE_ARRAY_INDEX in $PWD; echo wrong >&2"]\nlaunch = "direct"\n'
+        'array = "3,7"\ncwd = "results"\noutput = "{index}-{job}.out"\nuser = "anna"\n'
+    )
+    with Daemon.start_in_thread(config) as daemon:
+        monkeypatch.chdir(tmp_path)
+        assert run(["submit", "--state", str(config.state_dir), str(file)]) == 0
+        words = ("--output", "{job}.out", "--errors", f"{folder}/e", "--cwd", str(folder), "--resilient")
+        script = ("sh", "-c", "echo $APGAS_RESILIENT; echo wrong >&2")
+        assert run(["submit", "--state", str(config.state_dir), *words, "--launch", "direct", "--", *script]) == 0
+        assert capsys.readouterr().out == "1\n2\n3\n"
+        daemon.idle(timeout_s=PATIENCE_S)
+        assert [job.user for job in daemon.snapshot().jobs[:2]] == ["anna", "anna"]
+    written = {path.name: path.read_text() for path in folder.iterdir()}
+    assert written == {
+        "3-1.out": f"3 in {folder}\nwrong\n",
+        "7-2.out": f"7 in {folder}\nwrong\n",
+        "3.out": "1\n",
+        "e": "wrong\n",
+    }

@@ -15,7 +15,6 @@ import pytest
 from support import Leftovers, Running, start_job
 
 from apgas.testing.leftovers import living
-from scheduler_bridge import policies
 
 PATIENCE_S = 60.0
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
@@ -111,21 +110,6 @@ def _told(folder: Path, job_id: int) -> list[str]:
     command = [*MALLEABLE, "explain", str(job_id), "--json", "--state", str(folder / "state")]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [moment["text"] for moment in found["moments"]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("serving", policies.names(), indirect=True)
-def test_every_policy_serves_a_small_batch(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
-    sizes = ("--min", "1", "--nodes", "2", "--max", "3")
-    _submit(tmp_path, "--name", "pi", *sizes, "--", *_pi(tmp_path / "pi.json"))
-    _submit(tmp_path, "--name", "rigid", "--nodes", "2", "--launch", "direct", "--", "sleep", "0.5")
-    _submit(tmp_path, "--name", "pi too", *sizes, "--", *_pi(tmp_path / "pi too.json"))
-    _until("all jobs end", lambda: all(job["end_s"] is not None for job in _report(tmp_path)))
-    assert [job["state"] for job in _report(tmp_path)] == ["completed"] * 3
-    for name in ("pi.json", "pi too.json"):
-        assert json.loads((tmp_path / name).read_text(encoding="utf-8"))["verified"] is True
-    serving.process.send_signal(signal.SIGTERM)
-    assert serving.wait(PATIENCE_S).rc == 0
 
 
 def test_a_job_ends_with_its_scheduler(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:

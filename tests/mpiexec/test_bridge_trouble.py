@@ -27,6 +27,7 @@ from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest,
 from scheduler_bridge.live.restore import read_record
 from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.live.store import Store
+from scheduler_bridge.record import decode_record
 
 
 def test_words_that_the_system_cannot_take_are_an_end(tmp_path: Path) -> None:
@@ -39,6 +40,17 @@ def test_words_that_the_system_cannot_take_are_an_end(tmp_path: Path) -> None:
     assert done.stdout == b"claimed\n"
     assert Notes(tmp_path, "1.1").ended == Ending(None, "could not be started: embedded null byte")
     assert not (tmp_path / "scratch").exists()
+
+
+def test_the_scheduler_ends_before_a_job_that_asks_for_much_grace(config: DaemonConfig, tmp_path: Path) -> None:
+    async def play(daemon: Daemon) -> None:
+        script = f"trap '' TERM; touch {tmp_path}/runs; while :; do sleep 1; done"
+        daemon.submit(JobRequest(name="stays", command=("/bin/sh", "-c", script), launch="direct", grace_s=3600.0))
+        while not (tmp_path / "runs").exists():
+            await asyncio.sleep(0.02)
+
+    perform(config, play)  # Longer than its patience if it waited for the job.
+    assert decode_record((config.state_dir / "history.json").read_bytes()).jobs[0].state == "cancelled"
 
 
 def test_a_job_that_breaks_its_runner_gives_its_nodes_back(

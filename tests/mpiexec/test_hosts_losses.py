@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from support.answering import answering, launcher_to
 from support.daemons import PATIENCE_S, assert_nothing_left, until
 
-from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, launcher_of, on_hosts
+from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, on_hosts
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest
 
@@ -18,18 +19,13 @@ from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest
 @pytest.fixture
 def up(tmp_path: Path) -> Path:
     """A folder in which the hosts that answer have a file."""
-    folder = tmp_path / "up"
-    folder.mkdir()
-    for host in ("alpha", "beta"):
-        (folder / host).touch()
-    return folder
+    return answering(tmp_path / "up", "alpha", "beta")
 
 
 def settings(up: Path, rules: Rules) -> HostsConfig:
     file = up.parent / "hosts.txt"
     file.write_text("alpha:2\nbeta cores=4\n", encoding="utf-8")
-    launcher = launcher_of(f'sh -c \'cat {up}/"$0" && exec sh -c "$1"\' {{host}} {{command}}')
-    return HostsConfig(file, launcher, rules)
+    return HostsConfig(file, launcher_to(up), rules)
 
 
 def serve(

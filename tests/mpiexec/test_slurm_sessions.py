@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.slurm import Cluster, need_slurm
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = ["host1", "host2", "host3", "host4"]
@@ -29,7 +29,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("grow_by", ["companion", "expand"])
 def test_a_program_grows_and_shrinks_with_its_allocation_and_counts_right(cluster: Cluster, grow_by: str) -> None:
-    uts = python("uts_again.py", 2)
+    end = cluster.folder / "end"
+    uts = python("uts_again.py", 2, end)
     job = cluster.submit(2, f"malleable slurm run --max-nodes 4 --grow-by {grow_by} -- {uts}; echo code $?")
     cluster.until_says(job, "up")
     assert cluster.held() == {job: ("host1", "host2")}
@@ -37,6 +38,10 @@ def test_a_program_grows_and_shrinks_with_its_allocation_and_counts_right(cluste
     assert cluster.until_nodes(4) == ALL
     assert cluster.held()[job] == tuple(ALL[: 2 if grow_by == "companion" else 4])
     cluster.resize(job, "--shrink=3")
+    # while the program runs on, so it is not the end of the job that gives them back
+    assert cluster.until_nodes(1) == ["host1"]
+    assert cluster.held() == {job: ("host1",)}
+    end.touch()
     said = cluster.until_over(job)
     assert "resizes [('grow', 2), ('shrink', 3)], wrong counts [], on host1" in said
     assert said.endswith("code 0\n")
@@ -70,12 +75,14 @@ def test_the_job_ends_while_slurm_looks_for_a_node(cluster: Cluster) -> None:
     cluster.until(lambda: not cluster.run(*waiting).strip(), "nobody waits any more")
 
 
-def test_the_job_ends_while_the_program_is_being_resized(cluster: Cluster) -> None:
-    job = cluster.submit(2, f"malleable slurm run -- {python('slurm_hesitant.py', 'hesitant')}")
+@pytest.mark.parametrize(("grow_by", "kind"), [("companion", "grow"), ("expand", "grow"), ("companion", "shrink")])
+def test_the_job_ends_while_the_program_is_being_resized(cluster: Cluster, grow_by: str, kind: str) -> None:
+    hesitant = python("slurm_hesitant.py", "hesitant")
+    job = cluster.submit(2, f"malleable slurm run --min-nodes 1 --grow-by {grow_by} -- {hesitant}")
     cluster.until_says(job, "up on host1 host2")
-    cluster.resize(job, "--grow=1")
-    cluster.until_says(job, "asked to grow by 1")
-    assert cluster.nodes() == ALL[:3]
+    cluster.resize(job, f"--{kind}=1")
+    cluster.until_says(job, f"asked to {kind} by 1")
+    assert cluster.nodes() == ALL[: 3 if kind == "grow" else 2]
     cluster.run("scancel", str(job))
     cluster.until_over(job)
     cluster.until(lambda: cluster.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 4, "all nodes are idle")
@@ -94,6 +101,25 @@ def test_a_node_is_set_down(cluster: Cluster, resilient: bool) -> None:
     assert said.endswith("code 0\n") == resilient
     if not resilient:
         assert "ode failure on host3" in said  # srun says so
+
+
+@pytest.mark.parametrize("grow_by", ["companion", "expand"])
+def test_a_partition_that_refuses_meanwhile_leaves_the_program_as_it_is(cluster: Cluster, grow_by: str) -> None:
+    end = cluster.folder / "end"
+    uts = python("uts_again.py", 1, end)
+    job = cluster.submit(2, f"malleable slurm run --max-nodes 3 --wait 1 --grow-by {grow_by} -- {uts}; echo code $?")
+    cluster.until_says(job, "up")
+    cluster.run("scontrol", "update", "PartitionName=main", "State=DRAIN")
+    cluster.resize(job, "--grow=1")
+    cluster.until_says(job, "not resized: Slurm gives no node: ")
+    assert cluster.held() == {job: ("host1", "host2")}
+    cluster.run("scontrol", "update", "PartitionName=main", "State=UP")
+    cluster.resize(job, "--grow=1")
+    assert cluster.until_nodes(3) == ALL[:3]
+    end.touch()
+    said = cluster.until_over(job)
+    assert "resizes [('grow', 1)], wrong counts [], on host1" in said
+    assert said.endswith("code 0\n")
 
 
 def test_without_permission_to_expand_jobs_grow_by_companions_and_no_further_than_there_are_nodes(
@@ -118,23 +144,3 @@ def test_without_permission_to_expand_jobs_grow_by_companions_and_no_further_tha
         cluster.until_nodes(4)
         cluster.resize(job, "--shrink=3")
         assert "resizes [('grow', 2), ('shrink', 3)], wrong counts []" in cluster.until_over(job)
-
-
-def test_the_embedded_scheduler_runs_a_batch_inside_an_allocation(cluster: Cluster) -> None:
-    state = cluster.folder / "state"
-    job = cluster.submit(3, "malleable serve --backend slurm; echo code $?")
-    cluster.until_says(job, "ready: 3 nodes")
-    there = ("malleable", "slurm", "at", str(job))
-    submit = (*there, "submit")
-    # it takes all nodes, and shrinks for the others
-    cluster.run(*submit, "--min", "1", "--max", "3", "--", *python("uts_again.py", 1).split())
-    for _ in range(2):
-        cluster.run(*submit, "--nodes", "2", "--", *python("slurm_hello.py").split())
-    cluster.until(lambda: "no job waits or runs" in cluster.run(*there, "queue"), "the batch is over")
-    # the script may be over, and with it the job and this step, before the command is
-    cluster.run(*there, "shutdown", code=None)
-    assert cluster.until_over(job).endswith("code 0\n")
-    assert "wrong counts []" in (state / "job-1.out").read_text(encoding="utf-8")
-    for number in (2, 3):
-        said = (state / f"job-{number}.out").read_text(encoding="utf-8")
-        assert len(set(said.splitlines()[0].split()[2:])) == 2

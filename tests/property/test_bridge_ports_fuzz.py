@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strangers import converse
 
 from scheduler_bridge.live import (
     ControlClient,
@@ -87,23 +88,6 @@ def control_port(daemon: DaemonThread) -> socket.socket:
 
 
 ports = pytest.mark.parametrize("call", [jobs_port, control_port])
-
-
-def converse(caller: socket.socket, words: bytes) -> bytes:
-    """Say ``words`` and nothing more; return all that is answered until the other side hangs up."""
-    answer = b""
-    try:
-        caller.sendall(words)
-        caller.shutdown(socket.SHUT_WR)
-        while part := caller.recv(65536):
-            answer += part
-    except TimeoutError:
-        raise
-    except OSError:
-        pass  # Cut off in the middle of a sentence.
-    finally:
-        caller.close()
-    return answer
 
 
 @ports

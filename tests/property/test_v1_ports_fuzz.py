@@ -37,6 +37,7 @@ said = st.builds(
 
 def speak(port: int, what: bytes) -> None:
     """Say something and hang up; the other side may do so first."""
+    # hung up on first
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as caller:
         caller.sendall(what)
         caller.shutdown(socket.SHUT_WR)

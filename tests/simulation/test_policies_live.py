@@ -109,7 +109,7 @@ class PretendedJobs:
     def retire(self, key: str) -> None:
         self.retired.append(key)
 
-    async def finish(self) -> None:
+    async def finish(self, within_s: float) -> None:
         assert not self.held
 
     def close(self) -> None:

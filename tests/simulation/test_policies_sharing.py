@@ -68,6 +68,22 @@ def test_an_order_that_takes_its_time_changes_nothing_but_times() -> None:
         check_policy(lambda: policies.get("sd-policy", max_slowdown="inf"), scenario, conserves="head")
 
 
+def one_by_one() -> Scenario:
+    """A job that needs the nodes of two others, of which one makes room long before the other does."""
+    jobs = []
+    for job_id, (nodes, walltime_s, submit_s, workers_s) in enumerate(
+        [(1, 200, 0, 50), (1, 200, 0, 1), (2, 20, 10, 1)]
+    ):
+        spec = JobSpec(job_id, f"j{job_id}", "u", "malleable", nodes, nodes, nodes, float(walltime_s), float(submit_s))
+        jobs.append(SimJob(spec, spec.walltime_s, workers_s=float(workers_s)))
+    return Scenario(2, tuple(jobs), settings=Settings(cores_per_node=4))
+
+
+def test_a_job_starts_when_the_last_mate_has_made_room() -> None:
+    result = check_policy(lambda: policies.get("sd-policy", max_slowdown="inf"), one_by_one())
+    assert result.records[2].start_s == 60.0
+
+
 # defects --------------------------------------------------------------------------------------------------------------
 
 
@@ -123,11 +139,18 @@ def keep_the_walltime(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stacks, "shares", shares)
 
 
+@pytest.mark.parametrize("plant", [start_with_the_first_mate, give_claimed_cores_away])
+def test_a_start_before_all_have_made_room_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(InvariantError, match="a core is in two allotments"):
+        check_policy(lambda: policies.get("sd-policy", max_slowdown="inf"), one_by_one())
+
+
 @pytest.mark.parametrize(
     "plant",
     [
-        start_with_the_first_mate,
-        give_claimed_cores_away,
         free_nodes_that_others_hold,
         forget_to_give_back,
         take_too_much,

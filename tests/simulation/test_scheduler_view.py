@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,7 +37,10 @@ from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobClass, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
+from scheduler_bridge.policies.hosts import Hosts, Terms
+from scheduler_bridge.policies.mates import Mate
 from scheduler_bridge.policies.plan import by_expected_end, reclaimable, settled, shrinkable
+from scheduler_bridge.policies.profile import Endings
 
 NODES = tuple(f"n{index}" for index in range(8))
 SEEDS = 6
@@ -51,7 +55,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
 def afresh(state: SchedulerState) -> ClusterView:
     """What the policies are to see, from the jobs and nodes themselves."""
     for job in state.active.values():
-        job.changed()
+        job.seen = None
     free = [node for node in state.pool.names if state.pool.state(node) == "free"]
     down = [node for node in state.pool.names if state.pool.state(node) in ("down", "lost")]
     return ClusterView(
@@ -74,6 +78,33 @@ def walk(view: ClusterView, queue: Sequence[JobSpec], arguments: tuple[Any, ...]
     return met
 
 
+def endings(view: ClusterView) -> list[tuple[float, int]]:
+    index = view.index(Endings)
+    assert index.times_s == sorted(index.times_s)
+    return sorted(zip(index.times_s, index.nodes, strict=True))
+
+
+def contents(hosts: Hosts) -> list[object]:
+    """The offers, the partners and the candidates of all sizes."""
+    candidates = [sorted(hosts.candidates(cores, 40.0, 0.0, None, 8), key=by_mate) for cores in hosts.offers]
+    return [hosts.offers, [sorted(hosts.partners(nodes)) for nodes in range(1, 9)], candidates]
+
+
+def by_mate(mate: Mate) -> int:
+    return mate.job_id
+
+
+HOSTS = partial(Hosts, Terms(limit=50.0, factor=0.5, cores_per_rank=1, jobs_per_node=3, all_cores=4))
+
+
+def by_work(spec: JobSpec) -> float:
+    return spec.walltime_s // 100 * spec.nodes
+
+
+def by_accuracy(accuracy: float | None) -> int:
+    return 5 if accuracy is None else int(10 * accuracy)
+
+
 def by_id(job: RunningJob) -> int:
     return job.spec.job_id
 
@@ -93,9 +124,16 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     for key in [*KEYS, *live._orders]:
         assert list(live.running_by(key)) == list(plain.running_by(key))
     assert sorted(live.paused(now), key=by_id) == sorted(plain.paused(now), key=by_id)
+    assert endings(live) == endings(plain)
+    assert contents(live.index(HOSTS)) == contents(plain.index(HOSTS))
+    orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *live._ranked]]
+    orders += [(live.queue_by_user(key), plain.queue_by_user(key)) for key in [by_accuracy, *live._by_user]]
     least = rng.randint(1, 4)
     for arguments in (None, (1, 8, 8, now, math.inf), (least, least + 2, 2, now, now + rng.randint(1, 200))):
         assert walk(live, live.queue, arguments) == walk(plain, plain.queue, arguments)
+        for ranked, afresh_ranked in orders:
+            assert list(ranked) == list(afresh_ranked)
+            assert walk(live, ranked, arguments) == walk(plain, afresh_ranked, arguments)
 
 
 class Jobs:

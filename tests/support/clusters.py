@@ -45,7 +45,7 @@ class Cluster:
             for part in job.segments
         )
         share = held / (self.now_s * len(self.names)) if self.now_s else 0.0
-        return Snapshot(self.now_s, "malleable", share, nodes, tuple(self._jobs.values()))
+        return Snapshot(self.now_s, "malleable", share, nodes, tuple(self._jobs.values()), held_node_s=held)
 
     def recent(self, since_s: float) -> RunRecord:
         return self._recorder.recent(since_s)

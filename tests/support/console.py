@@ -17,7 +17,7 @@ from support.hosts import CLUSTER
 from support.mpi import BIN, ROOT
 
 PATIENCE_S = 60.0
-_ASK_S = 30.0
+_ASK_S = 120.0
 _PAUSE_S = 0.05
 _CONSOLE = Path(__file__).parent / "programs" / "console.py"
 

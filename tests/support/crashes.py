@@ -23,7 +23,7 @@ from scheduler_bridge.live.driver import Driver
 from scheduler_bridge.live.job_server import JobServer
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import Ledger
-from scheduler_bridge.live.requests import Reserve
+from scheduler_bridge.live.requests import Reserve, SubmitError
 from scheduler_bridge.live.session import Attach, Heard, Send, Session, Trespassed
 from support.pretended import Died, Disk, Inline
 
@@ -161,7 +161,7 @@ class Executor:
         del self.world.jobs[key]
         self.world.retired.append(key)
 
-    async def finish(self) -> None:
+    async def finish(self, within_s: float) -> None:
         pass
 
     def close(self) -> None:
@@ -238,8 +238,15 @@ class World:
         if (kept := self.driver.reservations()) and self.rng.random() < 0.5:
             mine = msgspec.structs.replace(request, reservation=kept[0].name)
             request = mine if low <= len(kept[0].nodes) and wanted <= len(kept[0].nodes) else request
-        self.answered.append(self.driver.desk.submit(request))
-        self.submitted += 1
+        array = range(min(self.rng.randint(2, 4), JOBS - self.submitted)) if self.rng.random() < 0.1 else ()
+        try:
+            taken = self.driver.desk.submit(request, array)
+        except SubmitError as error:
+            if "the cluster has" not in str(error) and "a user may have" not in str(error):
+                raise
+            return
+        self.answered += taken
+        self.submitted += len(taken)
 
     def cancel(self) -> None:
         job_id = self.rng.choice(self.answered)
@@ -270,6 +277,31 @@ class World:
         except ValueError as error:
             if "can be free" not in str(error):
                 raise
+
+    def change_nodes(self) -> None:
+        """Let a node leave, or one that has left come back."""
+        core = self.ledger.core
+        absent = [node for node in NODES if node not in core.nodes or core.is_leaving(node)]
+        if absent and self.rng.random() < 0.7:
+            self.driver.desk.change_node(absent[0], "resume" if absent[0] in core.nodes else "add")
+        elif len(absent) < 2:
+            self.driver.desk.change_node(self.rng.choice([node for node in NODES if node not in absent]), "remove")
+
+    def limit(self) -> None:
+        """Let users have more or fewer nodes; jobs that need more wait, or are not taken."""
+        self.driver.desk.limit_users(self.rng.choice([2, 4, None]))
+
+    def relent(self) -> None:
+        """Take back what may keep jobs from running."""
+        self.driver.desk.limit_users(None)
+        for node in NODES:
+            if node not in self.ledger.core.nodes or self.ledger.core.is_leaving(node):
+                self.driver.desk.change_node(node, "resume" if node in self.ledger.core.nodes else "add")
+        for job_id, job in list(self.ledger.jobs.items()):
+            if job.held:
+                self.driver.desk.hold(job_id, held=False)
+        for kept in self.driver.reservations():
+            self.driver.desk.unreserve(kept.name)
 
     # lives and deaths
 
@@ -356,14 +388,12 @@ async def step(world: World, draw: float) -> None:
         world.wish()
     elif draw < 0.33 and world.submitted < JOBS:
         world.reserve()
+    elif draw < 0.34:
+        (world.change_nodes if draw < 0.337 else world.limit)()
     elif draw < 0.4:
         if await settled(world):
             world.durable = set(world.answered)
     elif world.todo:
         world.todo.pop(world.rng.randrange(len(world.todo)))()
     else:
-        for job_id, job in list(world.ledger.jobs.items()):
-            if job.held:
-                world.driver.desk.hold(job_id, held=False)
-        for kept in world.driver.reservations():
-            world.driver.desk.unreserve(kept.name)
+        world.relent()

@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+from support.processes import carrying
 
 FAKE = str(Path(__file__).with_name("fake_job.py"))
-PATIENCE_S = 60.0
-
 PATIENCE_S = 60.0
 BIRTHMARK = "BRIDGE_TEST"
 """In the environment of every process that a test's daemon starts."""
@@ -42,16 +41,7 @@ def assert_nothing_left(config: DaemonConfig) -> None:
 
 
 def jobs_processes() -> list[int]:
-    born_here = f"{BIRTHMARK}={os.environ[BIRTHMARK]}".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (process / "environ").read_bytes()
-        except OSError:
-            continue
-        if born_here in environment.split(b"\0"):
-            found.append(int(process.name))
-    return found
+    return carrying(f"{BIRTHMARK}={os.environ[BIRTHMARK]}")
 
 
 async def until(daemon: Daemon, holds: Callable[[], bool]) -> None:

@@ -37,9 +37,9 @@ def ports_of(pids: Iterable[int]) -> set[Address]:
 
 def _sockets(pid: int) -> list[str]:
     found = []
-    with suppress(OSError):
+    with suppress(OSError):  # the process is gone
         for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
+            with suppress(OSError):  # closed meanwhile
                 target = str(link.readlink())
                 if target.startswith("socket:["):
                     found.append(target[len("socket:[") : -1])
@@ -70,7 +70,7 @@ class Strangers:
     def _run(self) -> None:
         while not self._stop.wait(0.05):
             for address in sorted(self._where(), key=str):
-                with suppress(OSError):
+                with suppress(OSError):  # nobody listens there now
                     self._call(address)
 
     def _call(self, address: Address) -> None:
@@ -84,10 +84,10 @@ class Strangers:
         self.calls += 1
         manner = self._rng.randrange(5)
         if manner == 0:  # a torrent of garbage
-            with suppress(OSError):
+            with suppress(OSError):  # hung up on
                 caller.sendall(self._rng.randbytes(self._rng.randint(1, 100_000)))
         elif manner == 1:  # another protocol
-            with suppress(OSError):
+            with suppress(OSError):  # hung up on
                 caller.sendall(b"GET / HTTP/1.1\r\nHost: place\r\n\r\n" + b'{"type": "hello"}\n')
         elif manner == 2:  # a byte now, and no more: it stays connected
             caller.sendall(self._rng.randbytes(1))
@@ -104,3 +104,20 @@ class Strangers:
         self._silent.append(caller)
         if len(self._silent) > 200:
             self._silent.pop(0).close()
+
+
+def converse(caller: socket.socket, words: bytes) -> bytes:
+    """Say ``words`` and nothing more; return all that is answered until the other side hangs up."""
+    answer = b""
+    try:
+        caller.sendall(words)
+        caller.shutdown(socket.SHUT_WR)
+        while part := caller.recv(65536):
+            answer += part
+    except TimeoutError:
+        raise
+    except OSError:
+        pass  # Cut off in the middle of a sentence.
+    finally:
+        caller.close()
+    return answer

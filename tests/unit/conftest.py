@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -21,3 +22,19 @@ def loop() -> Iterator[EventLoop]:
     made.start()
     yield made
     made.stop()
+
+
+@pytest.fixture
+def threads_to_be_had(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """While it is not set, the system gives no threads."""
+    given = threading.Event()
+    start = threading.Thread.start
+
+    def start_if_given(thread: threading.Thread) -> None:
+        if not given.is_set():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_given)
+    yield given
+    given.set()

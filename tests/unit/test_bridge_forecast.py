@@ -43,9 +43,10 @@ def test_of_a_long_queue_only_the_first_jobs_are_looked_at() -> None:
     far = FarJobs()
     told = far.of(core.waiting, facts)
     assert list(told) == [NEAR_JOBS + number for number in range(1, 5)], "job 0 runs"
-    shown = snapshot(core.snapshot(NEAR_JOBS), 1.0, 0.0, {}, facts, {}, core.waiting, {}, told)
+    shown = snapshot(core.snapshot(NEAR_JOBS), 1.0, (1.5, 2.0), {}, facts, {}, core.waiting, {}, told)
     assert [job.job for job in shown.jobs] == list(facts)
     assert [job.state for job in shown.jobs] == ["starting"] + ["waiting"] * (NEAR_JOBS + 4)
+    assert (shown.held_node_s, shown.utilization) == (1.5, 0.75)
     assert shown.jobs[-1].reason == "more than 1,000 jobs wait before it"
     assert "reserved for job 1" in shown.jobs[NEAR_JOBS].reason
     core.handle(JobEnded(0, "completed"), 2.0)

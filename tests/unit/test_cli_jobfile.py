@@ -79,3 +79,22 @@ def test_errors_name_the_line(folder: Path, old: str, new: str, what: str) -> No
 def test_a_file_that_cannot_be_read_is_named(folder: Path) -> None:
     with pytest.raises(CliError, match=r"nothing\.toml: No such file"):
         JobFile.read(Path("nothing.toml"))
+
+
+def test_an_array_is_named_in_the_file(folder: Path) -> None:
+    Path("job.toml").write_text('command = ["sh"]\narray = "0-2,9"\n')
+    assert JobFile.read(Path("job.toml")).array() == (0, 1, 2, 9)
+    Path("job.toml").write_text('command = ["sh"]\n')
+    assert JobFile.read(Path("job.toml")).array() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [("3", "job.toml:2: array: numbers are given as text"), ('"0-x"', "job.toml:2: array 0-x"),
+     ('"0-99999999999999999999"', "job.toml:2: array 0-9999")],
+)  # fmt: skip
+def test_a_wrong_array_is_told_with_its_line(folder: Path, value: str, what: str) -> None:
+    Path("job.toml").write_text(f'command = ["sh"]\narray = {value}\n')
+    with pytest.raises(CliError) as caught:
+        JobFile.read(Path("job.toml")).array()
+    assert caught.value.what.startswith(what)

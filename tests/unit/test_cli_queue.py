@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from scheduler_bridge.cli.queue import _remark
+from scheduler_bridge.cli.queue_lines import queue_lines
+from scheduler_bridge.cli.queue_lines import remark as worded
 from scheduler_bridge.live import JobStatus
+
+JOB = JobStatus(
+    job=1, name="uts", user="me", job_class="malleable", state="running", nodes=("a",), wanted_nodes=1, min_nodes=1,
+    max_nodes=2, walltime_s=60.0, submit_s=0.0, start_s=0.0, end_s=None, grows=0, shrinks=0,
+    reason="told to grow by 1 node:\nidle nodes", progress_unit="nodes",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -18,9 +26,21 @@ from scheduler_bridge.live import JobStatus
     ],
 )
 def test_progress_is_said_in_words(state: str, progress: float | None, total: float | None, remark: str) -> None:
-    job = JobStatus(
-        job=1, name="uts", user="me", job_class="malleable", state=state, nodes=("a",), wanted_nodes=1, min_nodes=1,
-        max_nodes=2, walltime_s=60.0, submit_s=0.0, start_s=0.0, end_s=None, grows=0, shrinks=0,
-        reason="told to grow by 1 node:\nidle nodes", progress=progress, progress_total=total, progress_unit="nodes",
-    )  # fmt: skip
-    assert _remark(job, 0.0) == remark
+    job = msgspec.structs.replace(JOB, state=state, progress=progress, progress_total=total)
+    assert worded(job, 0.0) == remark
+
+
+@pytest.mark.parametrize(
+    ("changes", "heads"),
+    [
+        ({}, []),
+        ({"user": "you"}, ["USER"]),
+        ({"priority": 3}, ["PRIO"]),
+        ({"user": "you", "priority": 3}, ["USER", "PRIO"]),
+    ],
+)
+def test_who_and_how_urgent_is_said_where_it_differs(changes: dict[str, object], heads: list[str]) -> None:
+    lines = queue_lines([JOB, msgspec.structs.replace(JOB, job=2, **changes)], 0.0, None)
+    words = lines.head.plain.split()
+    assert [head for head in words if head in ("USER", "PRIO")] == heads
+    assert all(str(value) in lines.jobs[1][0].plain for value in changes.values())

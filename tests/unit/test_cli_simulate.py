@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,31 @@ def test_the_json_is_that_of_the_contract(tmp_path: Path) -> None:
     assert found["seconds"] > 0
 
 
+def test_what_was_left_out_of_the_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = swf(tmp_path), tmp_path / "out.json"
+    with path.open("a") as file:
+        file.write("broken\nbroken, too\n5 200 -1 3600 8 -1 -1 8 3600 -1 1 7 1 -1 -1 -1 -1 -1\n")
+        file.write("6 110000 -1 480 1 -1 -1 1 60 -1 1 7 1 -1 -1 -1 -1 -1\n")
+    options = ["simulate", "--workload", str(path), "--policy", "easy", "--days", "1", "--json", str(out)]
+    assert run(options) == 0
+    # kept are 2 x 100 + 4 x 50 + 20 + 2 x 30 + 480 = 960 node-seconds, of which the first day has 420
+    assert (
+        "\nrecords: 8 read; 3 left out, 96.8 % of the node-hours "
+        "(2 not 18 numbers, 1 larger than the machine (4 nodes)); kept: 1 ran longer than its estimate\n"
+    ) in capsys.readouterr().out
+    found = json.loads(out.read_text())["findings"]
+    assert (found["records"], found["skipped"]["not 18 numbers"]["count"]) == (8, 2)
+    assert found["kept"]["ran longer than its estimate"]["lines"] == [11]
+    assert found["lost_share"] == pytest.approx(28800 / (28800 + 960))
+    assert simulated(tmp_path, "--policy", "easy")["findings"] == {
+        "records": 4,
+        "skipped": {},
+        "kept": {},
+        "lost_share": 0.0,
+    }
+    assert "records:" not in capsys.readouterr().out
+
+
 def test_jobs_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run(["simulate", "--workload", str(swf(tmp_path)), "--policy", "easy", "--explain", "2", "--explain", "3"]) == 0
@@ -77,10 +103,47 @@ def test_jobs_share_nodes_with_cores(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert "told to use 2 of 4 cores of each node: makes room for job 2 on its nodes" in shown
         assert "\n110.0      0  completed" in shown
         assert "\n1050.0      0  completed" in shown
+        assert "--cores" not in shown
+    capsys.readouterr()
     assert run([*options, "--explain", "2"]) == 0
-    assert "1000.0      2  started on 2 nodes" in capsys.readouterr().out, "one core cannot be shared"
+    told = capsys.readouterr()
+    assert "1000.0      2  started on 2 nodes" in told.out, "one core cannot be shared"
+    assert "sd-policy shares no node without --cores" in told.err
+    assert run(["simulate", "--workload", str(trace), "--nodes", "2", "--policy", "easy"]) == 0
+    assert "--cores" not in capsys.readouterr().err
     assert run([*options, "--sharing", "fair"]) == 2
     assert "--sharing fair: no such model" in capsys.readouterr().err
+
+
+def test_a_file_is_read_as_by_stats(tmp_path: Path) -> None:
+    # the last of four jobs failed, alone in partition 2; the end of the file is missing, but no job
+    path, out = tmp_path / "parts.swf.gz", tmp_path / "out.json"
+    lines = [
+        f"{job} 0 -1 100 2 -1 -1 2 100 -1 {int(job != 3)} 7 1 -1 1 {part} -1 -1\n" for job, part in enumerate("1112")
+    ]
+    whole = gzip.compress(("; MaxProcs: 8\n" + "".join(lines)).encode())
+    path.write_bytes(whole[:-8])
+    options = ["simulate", "--workload", str(path), "--policy", "fcfs", "--json", str(out)]
+    assert run(options) == 2
+    for more, jobs, nodes in (
+        ((), 4, 8),
+        (("--partition", "1"), 3, 8),
+        (("--partition", "1", "--status", "1", "--processors-per-node", "2"), 3, 4),
+        (("--partition", "2", "--status", "0"), 1, 8),
+    ):
+        assert run([*options, "--keep-cut-off", *more]) == 0
+        found = json.loads(out.read_text())
+        assert (found["jobs"], found["nodes"]) == (jobs, nodes), more
+        assert found["options"]["partitions"] == [int(part) for part in more[1:2]], more
+
+
+def test_starts_take_time_and_nodes_draw_power(tmp_path: Path) -> None:
+    # 480 node-seconds of jobs; each starts 5 s after the decision, the second one 5 s later also for that of the first
+    found = simulated(tmp_path, "--policy", "easy", "--idle-watts", "0", "--busy-watts", "1000")
+    assert found["details"]["energy_kwh"] == pytest.approx(480 / 3600)
+    assert found["options"]["busy_watts"] == 1000.0
+    slow = simulated(tmp_path, "--policy", "easy", "--start-delay", "5")
+    assert slow["metrics"]["mean_wait_s"] == (5 + 100 + 5 + 5) / 4
 
 
 def test_nodes_are_kept_free(tmp_path: Path) -> None:

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from support.clusters import Cluster
 
 from scheduler_bridge.cli import watch
-from scheduler_bridge.cli.queue import _table
 from scheduler_bridge.live import ControlError, Snapshot
 
 
-def shown(snapshot: Snapshot, height: int = 24) -> str:
-    console = Console(file=io.StringIO(), width=150)
+def shown(snapshot: Snapshot, height: int = 24, width: int = 150) -> str:
+    console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(watch.picture(snapshot, _table, lambda job: job.end_s is None, height))
+        console.print(watch.picture(snapshot, lambda job: job.end_s is None, width, height))
     return captured.get()
 
 
@@ -53,6 +53,33 @@ def test_what_does_not_fit_is_counted() -> None:
     lines = shown(cluster.snapshot(), height=20).splitlines()
     assert len(lines) <= 20
     assert lines[-1].strip() == "and 34 more jobs"
+
+
+@pytest.mark.parametrize("width", [70, 80, 100, 140])
+def test_narrow_terminals_show_who_and_the_whole_reason(width: int) -> None:
+    cluster = busy()
+    for number in range(20):
+        name = "a-job-with-a-name-of-many-words" if number % 2 else "\u957f\u540d\u5b57" * 8
+        cluster.submit(name, 4, 4, reason="it would delay job 1: 4 nodes are reserved for job 1, none is spare")
+    lines = shown(cluster.snapshot(), height=24, width=width).splitlines()
+    assert len(lines) <= 24
+    assert all(cell_len(line) <= width for line in lines)
+    text = " ".join(" ".join(lines).split())
+    for words in ("it needs 4 nodes, 2 are free", "4 nodes are reserved for job 1, none is spare", "NODES", "WAIT s"):
+        assert words in text
+    first = next(line for line in lines if line.split()[:2] == ["1", "first"])
+    assert "waiting" in first
+    told = [line for line in lines if line.lstrip()[:1].isdigit() and ("waiting" in line or "running" in line)]
+    assert len(told) + int(lines[-1].split()[1]) == 22, "every job is shown or counted"
+
+
+def test_a_job_without_a_remark_takes_one_line() -> None:
+    cluster = Cluster()
+    for _ in range(5):
+        cluster.submit("a-job-with-a-name-of-many-words", reason="")
+    cluster.submit("first", 4, 4, reason="it needs 4 nodes, 2 are free")
+    lines = shown(cluster.snapshot(), width=80).splitlines()
+    assert len(lines[lines.index("") :]) == 2 + 5 + 2
 
 
 def test_an_empty_queue_says_so() -> None:
@@ -106,7 +133,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], io.StringIO]:
 
 def watched(client: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
-        watch.watch(client, _table, lambda job: job.end_s is None)
+        watch.watch(client, lambda job: job.end_s is None)
 
 
 def test_it_waits_for_a_scheduler_that_is_gone(terminal: Callable[[bool], io.StringIO]) -> None:

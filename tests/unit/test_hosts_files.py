@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.processes import carrying
 
 from scheduler_bridge.backends.hosts import Host, launcher_of, read_hosts
 from scheduler_bridge.backends.hosts.hostfile import fewest_cores, parse_hosts
@@ -127,14 +128,7 @@ def test_what_a_job_leaves_on_a_host_is_ended_there(reach: Reach) -> None:
     done = run(reach, "b", f"sh -c '{stubborn.replace(chr(39), chr(39) + chr(92) + chr(39) + chr(39))}; exit 3'",
                mark="a" * 32)  # fmt: skip
     assert done.returncode == 3
-    marked = f"{ENV_MARK}={'a' * 32}".encode()
-    left = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            left += [process.name] * (marked in (process / "environ").read_bytes().split(b"\0"))
-        except OSError:
-            continue
-    assert left == []
+    assert carrying(f"{ENV_MARK}={'a' * 32}") == []
     assert len(done.stdout.split()) == 4
 
 

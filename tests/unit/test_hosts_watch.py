@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.answering import answering, launcher_to
 
 from scheduler_bridge.backends.hosts import Host, Rules, launcher_of
 from scheduler_bridge.backends.hosts.looking import Looker, run
@@ -64,16 +64,11 @@ class Daemon:
 @pytest.fixture
 def up(tmp_path: Path) -> Path:
     """A folder in which the hosts that answer have a file."""
-    folder = tmp_path / "up"
-    folder.mkdir()
-    for host in ("a", "b"):
-        (folder / host).touch()
-    return folder
+    return answering(tmp_path / "up", "a", "b")
 
 
 def looker(up: Path, needed: Sequence[Path] = ()) -> Looker:
-    cat = f'sh -c \'cat {up}/"$0" && exec sh -c "$1"\' {{host}} {{command}}'
-    return Looker(launcher_of(cat), deadline_s=10.0, at_once=2, needed=needed)
+    return Looker(launcher_to(up), deadline_s=10.0, at_once=2, needed=needed)
 
 
 def test_hosts_that_stop_to_answer_are_lost_and_come_back(up: Path) -> None:
@@ -118,17 +113,84 @@ def test_a_node_that_is_away_is_not_looked_at(up: Path) -> None:
     assert not [line for line in asyncio.run(play()) if " a:" in line]
 
 
+def test_a_node_that_has_left_is_not_looked_at_until_it_comes_back(up: Path) -> None:
+    forgotten: list[str] = []
+
+    async def play() -> list[str]:
+        daemon = Daemon()
+        async with Watch(daemon, lambda node: Host(node, node), looker(up), RULES, forget=forgotten.append):
+            (up / "b").unlink()
+            await daemon.until("lose b")
+            daemon.nodes, daemon.stands["b"] = ["a"], Standing.GONE
+            daemon.wake()
+            (up / "a").unlink()
+            await daemon.until("lose a")
+            (up / "b").touch()
+            daemon.stands["b"] = Standing.AILING
+            daemon.add("b")
+            await daemon.until("regain b")
+        return daemon.told
+
+    told = [line.partition(":")[0] for line in asyncio.run(play())]
+    assert told == ["suspect b", "lose b", "suspect a", "lose a", "regain b"]
+    assert forgotten == ["b"]
+
+
+def test_nothing_follows_where_nobody_can_say_how_a_host_is() -> None:
+    class Unsure:
+        """Knows in the end that b is dead, and never how a is."""
+
+        def __init__(self) -> None:
+            self.looks = 0
+
+        async def look(self, host: Host) -> str | None:
+            self.looks += host.name == "b"
+            return "dead" if host.name == "b" and self.looks > 5 else None
+
+    async def play() -> list[str]:
+        daemon = Daemon()
+        daemon.stands["a"] = Standing.AILING
+        async with Watch(daemon, lambda node: Host(node, node), Unsure(), RULES):
+            await daemon.until("lose b")
+        return daemon.told
+
+    assert asyncio.run(play()) == ["suspect b: dead", "lose b: dead, spare True"]
+
+
+def test_hosts_that_are_looked_at_together_are_looked_at_at_once() -> None:
+    class Together:
+        """Answers when it has been asked about both."""
+
+        def __init__(self) -> None:
+            self.both = asyncio.Barrier(2)
+
+        async def look(self, host: Host) -> str | None:
+            await self.both.wait()
+            return f"{host.name} is dead"
+
+    async def play() -> list[str]:
+        daemon = Daemon()
+        rules = Rules(every_s=600.0, failures=1, together=True)
+        async with Watch(daemon, lambda node: Host(node, node), Together(), rules):
+            await daemon.until("lose a")
+            await daemon.until("lose b")
+        return daemon.told
+
+    assert sorted(asyncio.run(play())) == ["lose a: a is dead, spare True", "lose b: b is dead, spare True"]
+
+
 def test_an_error_of_a_look_is_not_swallowed(up: Path) -> None:
     async def play() -> None:
         daemon = Daemon()
 
+        asked = asyncio.Event()
+
         def broken(node: str) -> Host:
+            asked.set()
             raise RuntimeError(f"what is {node}?")
 
-        async with Watch(daemon, broken, looker(up), RULES):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await daemon.changed()
+        async with asyncio.timeout(30.0), Watch(daemon, broken, looker(up), RULES):
+            await asked.wait()
 
     with pytest.raises(ExceptionGroup) as caught:
         asyncio.run(play())

@@ -9,6 +9,7 @@ import pytest
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import JobRequest, Standing, entries
+from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.entries import Entry, decode, encode
 from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.ledger import Ledger, spec_of
@@ -114,3 +115,11 @@ def test_nodes_that_do_not_answer_at_the_beginning_get_no_jobs_but_keep_them(log
     assert log.kills() == []
     assert sorted(log.ledger.ailing) == ["a", "new"]
     assert log.health.standing("c") is Standing.AWAY
+
+
+def test_a_node_that_there_cannot_be_is_not_added(log: Log) -> None:
+    desk = Desk(log.ledger, log.handle, lambda: 0.0, 10, None, lambda node: "" if node == "d" else "who is that?")
+    with pytest.raises(ValueError, match=r"node e is not added: who is that\?"):
+        desk.change_node("e", "add")
+    desk.change_node("d", "add")
+    assert list(log.ledger.core.nodes) == ["a", "b", "c", "d"]

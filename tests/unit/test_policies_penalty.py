@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob
@@ -60,7 +59,7 @@ def test_the_last_ten_jobs_count() -> None:
 
 
 def test_jobs_over_their_walltime_are_exact_and_cancelled_ones_do_not_count() -> None:
-    slow = replace(job(0, "slow", 99.0), kill_delay_s=5.0)
+    slow = structs.replace(job(0, "slow", 99.0), kill_delay_s=5.0)
     result = simulate(2, policies.get("fcfs"), [slow, job(1, "gone")], [(3.0, CancelJob(1))])
     assert accuracy(result) == {"slow": 1.0}
 

@@ -207,6 +207,17 @@ def test_jobs_that_share_nodes_count_with_their_part_of_the_cores() -> None:
     assert decode_record(encode_record(record)) == record
 
 
+def test_the_part_of_each_node_is_known_where_they_differ() -> None:
+    recorder = Recorder(NODES, "sd-policy", origin_s=100.0, cores_per_node=4)
+    recorder.observe(100.0, ev.JobSubmitted(spec()), [fx.StartJob(1, ("a", "b"), (1, 3))])
+    recorder.observe(100.0, ev.JobStarted(1))
+    recorder.observe(110.0, ev.NodesLost(1, ("a",)))
+    recorder.observe(120.0, ev.JobEnded(1, "completed"))
+    both, rest = recorder.record().jobs[0].segments
+    assert both == Segment(0.0, 10.0, ("a", "b"), 0.5, is_guest=True, shares=(0.25, 0.75))
+    assert rest == Segment(10.0, 20.0, ("b",), 0.75, is_guest=True)
+
+
 def test_kept_nodes_are_recorded_until_they_are_given_back() -> None:
     recorder = started()
     asked = AdvanceReservation("r", 150.0, 200.0, 2)

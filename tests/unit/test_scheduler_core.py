@@ -144,6 +144,7 @@ def test_cancelling_a_running_job_kills_it_once() -> None:
     assert core.handle(CancelJob(1), 2.0) == []
     core.handle(JobEnded(1, "failed"), 3.0)
     assert core.snapshot().jobs[0].outcome == "cancelled"
+    assert core.explain(1) == "job 1 is ended: cancelled"
     assert core.handle(CancelJob(1), 4.0) == []
 
 

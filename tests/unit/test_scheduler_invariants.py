@@ -53,7 +53,7 @@ def forget_the_order(state: SchedulerState) -> None:
 
 
 def give_a_node_to_a_stranger(state: SchedulerState) -> None:
-    state.pool._holds = {1: 0b1110, 2: 0b0001}
+    state.pool.holdings = {1: 0b1110, 2: 0b0001}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_the_quick_check_runs_after_every_batch() -> None:
     [
         ({"_free": 0b0001}, "a free node is held or down"),
         ({"_down": 0b0001}, "1 and 0 nodes are down"),
-        ({"_holds": {1: 0b0111}, "_held_count": 3}, "a node is nowhere"),
-        ({"_holds": {1: 0b1111, 2: 0b0001}}, "a node is held by two jobs"),
+        ({"holdings": {1: 0b0111}, "_held_count": 3}, "a node is nowhere"),
+        ({"holdings": {1: 0b1111, 2: 0b0001}}, "a node is held by two jobs"),
         ({"_free_count": 1}, "0 and 1 nodes are free"),
     ],
 )

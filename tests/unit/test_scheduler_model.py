@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from scheduler_bridge.model import Allotment, InvalidJobError, JobSpec, Reservation
 from scheduler_bridge.model.allotment import lowest, members
@@ -31,7 +31,7 @@ GOOD = JobSpec(7, "uts", "ann", "malleable", 4, 2, 8, 60.0, 0.0, ("python", "-m"
 )
 def test_a_wrong_job_names_the_culprit(wrong: dict[str, object], culprit: str) -> None:
     with pytest.raises(InvalidJobError, match=rf"job {wrong.get('job_id', 7)} \('uts'\): {culprit}"):
-        replace(GOOD, **wrong)  # type: ignore[arg-type]  # wrong on purpose
+        structs.replace(GOOD, **wrong)
 
 
 def test_allotments_grow_at_the_end_and_keep_their_order() -> None:

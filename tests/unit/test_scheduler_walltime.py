@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
@@ -94,8 +93,8 @@ def test_only_a_job_that_kept_the_size_it_asked_for_is_killed() -> None:
 def test_the_index_of_waiting_jobs_knows_scaled_walltimes() -> None:
     """Many jobs that wait, so that there are blocks to be passed over; check_policy has too few."""
     jobs = [SimJob(rigid(0, 6, 1000.0), 1000.0), SimJob(rigid(1, 8, 10.0), 10.0)]
-    jobs += [SimJob(replace(job(number, 1, 2, 2, 600.0), submit_s=1.0), 300.0) for number in range(2, 100)]
-    jobs.append(SimJob(replace(job(100, 1, 2, 2, 400.0), submit_s=2.0), 100.0))
+    jobs += [SimJob(structs.replace(job(number, 1, 2, 2, 600.0), submit_s=1.0), 300.0) for number in range(2, 100)]
+    jobs.append(SimJob(structs.replace(job(100, 1, 2, 2, 400.0), submit_s=2.0), 100.0))
     records = Engine(8, policies.get("min"), SCALED).run(jobs).records
     assert records[100].start_s == 2.0  # on 1 node: 800 s, which ends before 1000 s; the others would not
     assert all(record.start_s != 1.0 for number, record in records.items() if 2 <= number < 100)

@@ -140,6 +140,7 @@ def test_the_stand_in_for_ssh_calls_srun_for_the_job_that_the_node_belongs_to(
     (tools / "srun").write_text('#!/bin/sh\necho "$@"; env | grep -c ^SLURM_\n', encoding="utf-8")
     (tools / "srun").chmod(0o755)
     reach = Reach(tools)
+    reach.write()
     allocation = Allocation(Slurm(), 1, changed=reach.know_owners)
     allocation.grow(1, 5.0)
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")

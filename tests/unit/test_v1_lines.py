@@ -69,12 +69,12 @@ def test_whatever_comes_is_read_or_refused(line: bytes) -> None:
     try:
         order = lines.parse_order(line)
     except lines.BadLineError:
-        pass
+        pass  # refused
     else:
         assert lines.parse_order(lines.order_line(order)) == order
     try:
         report, ip = lines.parse_report(line)
     except lines.BadLineError:
-        pass
+        pass  # refused
     else:
         assert lines.parse_report(lines.report_line(report, ip)) == (report, ip)

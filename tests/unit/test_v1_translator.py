@@ -157,7 +157,7 @@ def test_every_order_has_one_outcome(steps: list[bytes | wire.Order | list[bytes
             try:
                 messages = translator.reported(step)
             except BadLineError:
-                continue
+                continue  # refused
         elif isinstance(step, list):
             messages = translator.answered(number, step, "", 1.0)
         elif step == "overdue":

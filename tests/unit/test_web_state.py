@@ -43,10 +43,17 @@ def test_shared_nodes_are_told_in_parts() -> None:
     cluster = busy()
     snapshot = cluster.snapshot()
     record = cluster.recent(0.0)
-    host, guest = (Segment(10.0, math.inf, ("node1",), share, low) for share, low in ((0.75, False), (0.25, True)))
-    record.jobs[0].segments = [host, guest]
-    segments = document(snapshot, record, 900.0)["jobs"]["1"]["segments"]
-    assert segments == [[10.0, None, [[0, 0]], 0.75, False], [10.0, None, [[0, 0]], 0.25, True]]
+    record.jobs[0].segments = [
+        Segment(10.0, math.inf, ("node1", "node2", "node3"), 0.75, shares=(0.5, 0.75, 1.0)),
+    ]
+    record.jobs[1].segments = [Segment(10.0, math.inf, ("node1",), 0.25, is_guest=True)]
+    jobs = document(snapshot, record, 900.0)["jobs"]
+    assert jobs["1"]["segments"] == [
+        [10.0, None, [[0, 0]], 0.5, 0.0],
+        [10.0, None, [[1, 1]], 0.75, 0.0],
+        [10.0, None, [[2, 2]]],
+    ]
+    assert jobs["2"]["segments"] == [[10.0, None, [[0, 0]], 0.25, 0.75]]
 
 
 def test_totals_count_nodes_and_jobs() -> None:

@@ -50,6 +50,7 @@ class Rules:
             lost; TCP needs a minute.
         slowest_s: Looks at a lost one become rarer, down to one in this time.
         at_once: How many hosts are looked at at the same time.
+        together: Whether one look tells of all hosts, so that they are best looked at in the same moment.
     """
 
     every_s: float = 15.0
@@ -59,6 +60,7 @@ class Rules:
     spared_s: float = 180.0
     slowest_s: float = 120.0
     at_once: int = 32
+    together: bool = False
 
     def wait_s(self, failed: int) -> float:
         """Return the time until the next look, after ``failed`` failures in a row."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import shlex
 import signal
 import sys
@@ -14,6 +12,7 @@ from typing import Final
 
 from scheduler_bridge.backends.hosts.hostfile import Host
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
+from scheduler_bridge.jobrunner.processes import signal_group
 
 _SAID_BYTES: Final = 4096
 _MOST_WORDS: Final = 200
@@ -87,8 +86,7 @@ async def run(launcher: Launcher, host: Host, command: str, deadline_s: float) -
     except TimeoutError:
         return Answer(complaint=f"no answer within {deadline_s:g} s")
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        signal_group(process.pid, signal.SIGKILL)
         await process.wait()
     if code == 0:
         return Answer(said)

@@ -16,10 +16,10 @@ from scheduler_bridge.backends.hosts.hostfile import Host, fewest_cores, read_ho
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
 from scheduler_bridge.backends.hosts.looking import Looker
 from scheduler_bridge.backends.hosts.reach import Reach
-from scheduler_bridge.backends.hosts.watch import Watch
+from scheduler_bridge.backends.hosts.watch import Watch, withdraw
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, Standing
+from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
 from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.state import ENDPOINT, StateFolder
 
@@ -92,7 +92,7 @@ class HostsBackend:
     def watch(self, daemon: Daemon) -> Watch:
         """Return what looks at the daemon's nodes."""
         self._daemon = daemon
-        return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing)
+        return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing, self._forget)
 
     def close(self) -> None:
         """Remove what was written."""
@@ -105,11 +105,12 @@ class HostsBackend:
             return ""
         health = self._daemon.health
         complaints = await self._looker.look_at_all([self._known(node) for node in health.nodes_of(job_id)])
-        for node, complaint in complaints.items():
-            if health.standing(node) is Standing.SERVING:
-                health.suspect(node, complaint)
-                _logger.warning("host %s: gets no further jobs: %s", node, complaint)
+        withdraw(health, complaints)
         return "; ".join(f"host {node} does not answer: {complaint}" for node, complaint in complaints.items())
+
+    def _forget(self, node: str) -> None:
+        """A node has left: if it comes back, what the file says then counts."""
+        self._hosts.pop(node, None)
 
     def _known(self, node: str) -> Host:
         """Return the host that a node is; one that was added since is looked for in the file."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self, assert_never
 
 from scheduler_bridge.backends.hosts.health import Record, Rules, Verdict, judge
 from scheduler_bridge.backends.hosts.hostfile import Host
-from scheduler_bridge.backends.hosts.looking import Looker
 from scheduler_bridge.live import Standing
 
 _logger = logging.getLogger(__name__)
@@ -32,12 +31,19 @@ class Wards(Protocol):
         """Put it back into service."""
 
 
+class Looks(Protocol):
+    """Looks at hosts."""
+
+    async def look(self, host: Host) -> str | None:
+        """Return why a host is of no use now; empty if it answers, None if nobody can say."""
+
+
 class Watched(Protocol):
     """Whose nodes are looked at."""
 
     @property
     def nodes(self) -> Sequence[str]:
-        """All nodes."""
+        """All nodes; another object when one has left."""
 
     @property
     def health(self) -> Wards:
@@ -56,17 +62,26 @@ class Watch:
         looker: Looks.
         rules: How often, and what follows.
         first: Nodes that have failed already.
+        forget: Called when a node has left.
     """
 
     def __init__(
-        self, daemon: Watched, known: Callable[[str], Host], looker: Looker, rules: Rules, first: Iterable[str] = ()
+        self,
+        daemon: Watched,
+        known: Callable[[str], Host],
+        looker: Looks,
+        rules: Rules,
+        first: Iterable[str] = (),
+        forget: Callable[[str], object] = str,
     ) -> None:
         self._daemon = daemon
         self._known = known
         self._looker = looker
         self._rules = rules
         self._first = frozenset(first)
+        self._forget = forget
         self._task: asyncio.Task[None] | None = None
+        self._looks: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._watch())
@@ -82,19 +97,26 @@ class Watch:
                 raise ended
 
     async def _watch(self) -> None:
-        """Look after every node, and notice new ones."""
-        seen = 0
-        spread_s = self._rules.every_s  # so that not all are looked at in the same moment
+        """Look after every node until it has left the cluster, and notice new ones."""
+        seen, count = self._daemon.nodes[:0], 0
+        # else not all at the same time
+        spread_s = 0.0 if self._rules.together else self._rules.every_s
         async with asyncio.TaskGroup() as tasks:
             while True:
-                new = self._daemon.nodes[seen:]
+                nodes = self._daemon.nodes
+                if nodes is seen and len(nodes) == count:  # as after most events
+                    await self._daemon.changed()
+                    continue
+                seen, count = nodes, len(nodes)
+                for node in self._looks.keys() - set(nodes):
+                    self._looks.pop(node).cancel()  # it may come back
+                    self._forget(node)
+                new = [node for node in nodes if node not in self._looks]
                 for number, node in enumerate(new):
                     record = Record(1, self._now_s()) if node in self._first else Record()
                     delay_s = self._rules.wait_s(1) if record.failed else spread_s * (number + 1) / len(new)
-                    tasks.create_task(self._look_after(node, record, delay_s))
-                seen += len(new)
+                    self._looks[node] = tasks.create_task(self._look_after(node, record, delay_s))
                 spread_s = 0.0
-                await self._daemon.changed()
 
     async def _look_after(self, node: str, record: Record, delay_s: float) -> None:
         host = self._known(node)
@@ -105,7 +127,11 @@ class Watch:
                 record, delay_s = Record(), self._rules.every_s
                 continue
             complaint = await self._looker.look(host)
-            standing = health.standing(node)
+            if complaint is None:
+                delay_s = self._rules.wait_s(record.failed)
+                continue
+            if (standing := health.standing(node)) is Standing.GONE:
+                return
             record, verdict = judge(self._rules, record, standing, self._now_s(), answered=not complaint)
             self._act(verdict, node, complaint)
             delay_s = self._rules.wait_s(record.failed)
@@ -128,6 +154,14 @@ class Watch:
             case _:
                 assert_never(verdict)
         _logger.warning("host %s: %s%s", node, _WORDS[verdict], f": {complaint}" if complaint else "")
+
+
+def withdraw(health: Wards, complaints: Mapping[str, str]) -> None:
+    """Give nodes no further jobs that did not answer when a job of theirs had failed."""
+    for node, complaint in complaints.items():
+        if health.standing(node) is Standing.SERVING:
+            health.suspect(node, complaint)
+            _logger.warning("host %s: %s: %s", node, _WORDS[Verdict.SUSPECT], complaint)
 
 
 _WORDS: Final = {

@@ -11,7 +11,7 @@ from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
 from scheduler_bridge.backends.slurm.limits import Limits
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError
-from scheduler_bridge.backends.slurm.serving import allocated_nodes, inside, this_job
+from scheduler_bridge.backends.slurm.serving import SlurmBackend, allocated_nodes, inside, this_job
 from scheduler_bridge.backends.slurm.session import Session, SessionConfig
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Session",
     "SessionConfig",
     "Slurm",
+    "SlurmBackend",
     "SlurmError",
     "allocated_nodes",
     "inside",

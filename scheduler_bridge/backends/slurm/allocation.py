@@ -105,7 +105,7 @@ class Allocation:
                 (node,) = self._slurm.job(companion).nodes
                 self._hold(self.holdings.lent(node, companion))
         except (SlurmError, ValueError) as error:
-            with suppress(SlurmError):
+            with suppress(SlurmError):  # the first error is told
                 self._slurm.run(commands.cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
 
@@ -158,7 +158,7 @@ class Allocation:
         with self._lock:
             gone = set(nodes) & set(self.holdings.companions)
             for words in self.holdings.giving_back(gone, self._slurm.limits()):
-                with suppress(SlurmError):
+                with suppress(SlurmError):  # `close` cancels what Slurm does not take back now
                     self._slurm.run(words)
             self._hold(self.holdings.without(gone))
 

@@ -22,6 +22,11 @@ def steps(jobs: tuple[int, ...]) -> Words:
     return ("squeue", "--noheader", "--steps", f"--jobs={','.join(map(str, jobs))}", "--format=%i|%N")
 
 
+def nodes(names: tuple[str, ...]) -> Words:
+    """Ask how ``names`` are, and why."""
+    return ("sinfo", "--noheader", "--Node", f"--nodes={','.join(names)}", "--format=%N|%T|%E")
+
+
 def companion_name(job: int) -> str:
     """The name of the jobs that lend their nodes to ``job``: what is left of them is found by it."""
     return f"malleable-{job}"

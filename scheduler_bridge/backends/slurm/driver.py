@@ -13,7 +13,8 @@ from typing import Final
 
 from scheduler_bridge.backends.slurm import commands, reading
 from scheduler_bridge.backends.slurm.limits import Limits
-from scheduler_bridge.backends.slurm.reading import JobInfo, Step
+from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, Step
+from scheduler_bridge.jobrunner.processes import signal_group
 
 CALL_S: Final = 15.0
 """How long one command may take."""
@@ -56,7 +57,7 @@ class Slurm:
         """Wait no longer for a job that was asked for: ``allocate`` fails, and nothing is left of it."""
         asking = self._asking
         if asking is not None and asking.poll() is None:
-            _kill(asking)
+            signal_group(asking.pid, signal.SIGKILL)
 
     def limits(self) -> Limits:
         """Return what it lets a job do; asked once.
@@ -85,6 +86,10 @@ class Slurm:
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
         """Return the steps of ``jobs`` that run."""
         return reading.steps(self._call(commands.steps(jobs)).out)
+
+    def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
+        """Return how those of ``names`` are that it knows."""
+        return reading.nodes(self._call(commands.nodes(names)).out)
 
     def run(self, words: commands.Words) -> None:
         """Have it do something.
@@ -115,7 +120,7 @@ class Slurm:
     def _revoke(self, text: str) -> None:
         number = reading.allocation(text)
         if number is not None:
-            with suppress(SlurmError):
+            with suppress(SlurmError):  # the refusal is told
                 self._call(commands.cancel(number))
 
     def _call(self, words: commands.Words) -> Said:
@@ -139,13 +144,8 @@ class Slurm:
                 try:
                     out, err = process.communicate(timeout=deadline_s)
                 except subprocess.TimeoutExpired:
-                    _kill(process)
+                    signal_group(process.pid, signal.SIGKILL)
                     out, err = process.communicate()
                     late = f"{words[0]} has not answered within {deadline_s:g} s: {out}{err}"
                     raise SlurmError(late.strip()) from None
         return Said(process.returncode, out, err)
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)

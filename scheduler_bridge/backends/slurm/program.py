@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.jobrunner import marks
+from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.live.state import scratch_folder
 
 NOT_STARTED: Final = 126
@@ -93,13 +92,8 @@ class Program:
             until_s = asyncio.get_running_loop().time() + self._grace_s
             # mpiexec loses a TERM that comes in its first milliseconds, so one is not enough
             while not exited.done() and (left_s := until_s - asyncio.get_running_loop().time()) > 0:
-                _signal_group(process.pid, signal.SIGTERM)
+                processes.signal_group(process.pid, signal.SIGTERM)
                 await asyncio.wait({exited}, timeout=min(_TERM_AGAIN_S, left_s))
             if not exited.done():
-                _signal_group(process.pid, signal.SIGKILL)
+                processes.signal_group(process.pid, signal.SIGKILL)
         return await exited
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)

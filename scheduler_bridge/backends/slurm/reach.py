@@ -32,7 +32,6 @@ class Reach(StandIn):
     def __init__(self, folder: Path) -> None:
         body = _BODY.format(step=" ".join(commands.STEP), kept="|".join(sorted(driver.KEPT)))
         super().__init__(folder, "slurm", "of this job", body)
-        self.write()
 
     def know_owners(self, holdings: Holdings) -> None:
         """Write down whose each node is."""

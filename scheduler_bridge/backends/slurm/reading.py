@@ -17,6 +17,8 @@ from scheduler_bridge.backends.slurm import hostlist
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=((?:(?!\s[A-Za-z/:]+=).)*)")
 _GRANTED = re.compile(r"(?:Granted|Pending) job allocation (\d+)")
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_FLAGS: Final = "*~#!%$@^-+"
+"""What ``sinfo`` adds to states; a ``*`` says that the node does not answer."""
 _NOT_SAID: Final = frozenset({"(null)", "N/A", "Unknown", "None", ""})
 
 
@@ -58,6 +60,23 @@ class Step:
     job: int
     step: str
     nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A node of Slurm's.
+
+    Attributes:
+        node: Its name.
+        state: idle, allocated, draining, down, ...
+        answers: Whether Slurm's daemon there does.
+        reason: Why somebody took it out of service, or Slurm did; empty: nobody did.
+    """
+
+    node: str
+    state: str
+    answers: bool = True
+    reason: str = ""
 
 
 def job_of_json(text: str) -> JobInfo | None:
@@ -142,6 +161,23 @@ def steps(text: str) -> tuple[Step, ...]:
             raise ReadingError(f"a line of squeue --steps is not understood: {line!r}")
         found.append(Step(int(job), step, hostlist.expand(nodes)))
     return tuple(found)
+
+
+def nodes(text: str) -> tuple[NodeInfo, ...]:
+    """Read ``sinfo -h -N -o "%N|%T|%E"``; a node in several partitions is told of several times, but once here.
+
+    Raises:
+        ReadingError: It is something else.
+    """
+    found = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, _, told = line.partition("|")
+        state, bar, reason = told.partition("|")
+        if not (name and state and bar):
+            raise ReadingError(f"a line of sinfo is not understood: {line!r}")
+        plain = state.rstrip(_FLAGS)
+        found[name] = NodeInfo(name, plain, "*" not in state[len(plain) :], "" if reason == "none" else _said(reason))
+    return tuple(found.values())
 
 
 def allocation(text: str) -> int | None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.backends.hosts import Host, Rules
+from scheduler_bridge.backends.hosts.executor import HostsExecutor
+from scheduler_bridge.backends.hosts.watch import Watch, withdraw
 from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
+from scheduler_bridge.backends.slurm.holdings import Holdings
+from scheduler_bridge.backends.slurm.looking import Looker
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.live import DaemonConfig
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.live import Daemon, DaemonConfig
+from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.state import StateFolder
 
 ENV_JOB: Final = "SLURM_JOB_ID"
+FAREWELL_S: Final = 2.0
+_LOOK_AGAIN_S: Final = 0.1
 
 
 def this_job(environ: Mapping[str, str] | None = None) -> int:
@@ -38,17 +50,105 @@ def allocated_nodes() -> tuple[str, ...]:
     return Allocation(Slurm(), this_job()).holdings.nodes
 
 
+class _Executor(HostsExecutor):
+    """The running jobs' processes, on the nodes of an allocation, which is to be set."""
+
+    allotted: Holdings
+
+    def lacks(self, node: str) -> str:
+        """The allocation keeps its size: it has no other nodes than those that it had."""
+        if node in self.allotted.nodes:
+            return ""
+        return f"it is none of Slurm job {self.allotted.job}, which has {', '.join(self.allotted.nodes)}"
+
+
+class SlurmBackend:
+    """What a daemon needs to drive the nodes of an allocation; made by ``inside``.
+
+    Args:
+        allocation: The allocation.
+        slurm: Whom to ask about it.
+        reach: What mpiexec reaches the nodes with.
+        every_s: Time between looks at the nodes.
+    """
+
+    def __init__(self, allocation: Allocation, slurm: Slurm, reach: Reach, every_s: float) -> None:
+        self._allocation = allocation
+        self._reach = reach
+        self._written = False
+        self._daemon: Daemon | None = None
+        # Slurm has looked more than once before it says that a node is down
+        self._rules = Rules(every_s=every_s, failures=1, together=True)
+        self._looker = Looker(slurm, allocation.holdings.job, self._names)
+
+    def executor(
+        self,
+        folder: StateFolder,
+        mpiexec: Path,
+        grace_s: float,
+        started: Callable[[int], None],
+        ended: Callable[[int, Ending], None],
+        reach: tuple[str, ...],
+        cores_per_node: int,
+    ) -> Executor:
+        """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
+        self._written = True
+        self._reach.write()
+        self._reach.know_owners(self._allocation.holdings)
+        executor = _Executor(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
+        executor.gone = self._gone
+        executor.allotted = self._allocation.holdings
+        return executor
+
+    def watch(self, daemon: Daemon) -> Watch:
+        """Return what looks at the daemon's nodes."""
+        self._daemon = daemon
+        return Watch(daemon, lambda node: Host(node, node), self._looker, self._rules)
+
+    def close(self) -> None:
+        """Remove what was written."""
+        if self._written:
+            self._reach.forget()
+
+    def _names(self) -> Sequence[str]:
+        return self._daemon.nodes if self._daemon is not None else ()
+
+    async def _gone(self, job_id: int) -> str:
+        """Ask about the nodes of a job that has failed; those that are not fit get no further jobs."""
+        if self._daemon is None:
+            return ""
+        health = self._daemon.health
+        complaints = await self._looker.complaints(health.nodes_of(job_id))
+        withdraw(health, complaints)
+        return "; ".join(f"node {node}: {complaint}" for node, complaint in complaints.items())
+
+
+def _see_off(slurm: Slurm) -> None:
+    """Let the command that asked for the end hear of it: it is a step, and Slurm kills steps with the batch script."""
+    until = time.monotonic() + FAREWELL_S
+    with suppress(SlurmError):
+        while time.monotonic() < until and any(step.step.isdigit() for step in slurm.steps((this_job(),))):
+            time.sleep(_LOOK_AGAIN_S)
+
+
 @contextmanager
-def inside(config: DaemonConfig) -> Iterator[DaemonConfig]:
-    """Let a scheduler drive the nodes of the allocation that this process runs in; yields its configuration.
+def inside(config: DaemonConfig, every_s: float = Rules().every_s) -> Iterator[tuple[DaemonConfig, SlurmBackend]]:
+    """Let a scheduler drive the nodes of the allocation that this process runs in.
+
+    Yields its configuration, and what the daemon is to be made with.
+
+    Args:
+        config: Its nodes are those of the allocation.
+        every_s: Time between looks at the nodes.
 
     Raises:
         SlurmError: It runs in none, or Slurm does not answer.
     """
-    config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     reach = Reach(config.state_dir.absolute())
+    slurm = Slurm()
+    backend = SlurmBackend(Allocation(slurm, this_job()), slurm, reach, every_s)
     try:
-        Allocation(Slurm(), this_job(), changed=reach.know_owners)
-        yield replace(config, host=address(config.nodes), reach=reach.options)
+        yield replace(config, host=address(config.nodes), reach=reach.options), backend
     finally:
-        reach.forget()
+        backend.close()
+        _see_off(slurm)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,6 +107,7 @@ class Session:
         folder = StateFolder(config.state_dir)
         try:
             reach = Reach(folder.path)
+            reach.write()
             try:
                 allocation = Allocation(self._slurm, config.job, config.grow_by, reach.know_owners)
                 self._allocation = allocation
@@ -172,7 +173,7 @@ class Session:
 
     # what users ask for -----------------------------------------------------------------------------------------------
 
-    def submit(self, request: JobRequest) -> int:
+    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:  # noqa: ARG002 - the protocol's
         """Refuse: a session has its one program.
 
         Raises:
@@ -207,8 +208,7 @@ class Session:
         why = self._objection(delta)
         if why:
             raise ValueError(f"job {job_id} is not resized: {why}")
-        self._now.resizing = "grow" if delta > 0 else "shrink"
-        self._spawn(self._grow(delta) if delta > 0 else self._shrink(-delta))
+        self._begin_resize(delta, self._grow(delta) if delta > 0 else self._shrink(-delta))
         return delta
 
     def _require(self, job_id: int) -> None:
@@ -267,7 +267,10 @@ class Session:
 
     # resizes ----------------------------------------------------------------------------------------------------------
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin_resize(self, delta: int, work: Coroutine[Any, Any, None]) -> None:
+        """Let ``work`` resize the program; until it has ended, no other resize begins."""
+        self._now.resizing = "grow" if delta > 0 else "shrink"
+
         async def watched() -> None:
             try:
                 await work
@@ -280,7 +283,10 @@ class Session:
                 self._now.resizing = None
                 self._now.releasing = ()
 
-        task = asyncio.get_running_loop().create_task(watched())
+        self._spawn(watched())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -336,16 +342,11 @@ class Session:
             else:
                 self._now.shrinks += 1
             self._note("")
-            self._spawn_noting()
+            self._spawn(self._program.note_segments())
         self._history.add(self._now_s(), event)
         if outcome is not None:
             self._history.measured(job, number, outcome.seconds, dict(outcome.phases))
         return outcome
-
-    def _spawn_noting(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._program.note_segments())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _note(self, reason: str) -> None:
         self._now.reason = reason
@@ -365,9 +366,9 @@ class Session:
                 self._history.add(self._now_s(), ev.NodesLost(self._config.job, nodes, message.reason))
                 self._note(f"lost {', '.join(nodes)}: {message.reason}")
                 if self._allocation is not None:
-                    self._spawn(asyncio.to_thread(self._allocation.lost, nodes))
+                    self._spawn(asyncio.to_thread(self._allocation.lost, nodes))  # beside a resize, perhaps
             case wire.Ready():
-                self._spawn_noting()
+                self._spawn(self._program.note_segments())
             case _:
                 pass
 
@@ -376,8 +377,7 @@ class Session:
         if why:
             self._orders.answer(message.request, 0, why)
             return
-        self._now.resizing = "grow" if message.delta > 0 else "shrink"
-        self._spawn(self._grant(message))
+        self._begin_resize(message.delta, self._grant(message))
 
     async def _grant(self, message: wire.Evolving) -> None:
         if message.delta < 0:

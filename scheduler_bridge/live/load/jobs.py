@@ -142,6 +142,7 @@ class Fleet:
         """
         for life in [life for life in self._lives if life.done()]:
             self._lives.discard(life)
+            # killed, and hung up on
             with contextlib.suppress(asyncio.CancelledError, ConnectionResetError):
                 life.result()
 

@@ -85,7 +85,7 @@ class StandIn(Executor):
     def retire(self, key: str) -> None:
         """There are no notes."""
 
-    async def finish(self) -> None:
+    async def finish(self, within_s: float) -> None:  # noqa: ARG002 - none takes long
         """Wait until all have ended: each was told to, which is all it takes."""
         while self._playing:
             self.end(next(iter(self._playing)))
@@ -132,5 +132,5 @@ def main() -> None:
     config = DaemonConfig(
         nodes=numbered_nodes(int(nodes)), state_dir=Path(folder), policy=policy, mpiexec=Path(sys.executable)
     )
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt):  # ends it, too
         asyncio.run(_serve(config, int(connected)))

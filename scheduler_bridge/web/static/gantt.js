@@ -135,11 +135,10 @@ export class Gantt {
     }
   }
 
-  // Where jobs share nodes, each fills its part of each row, guests the lower one.
-  parts(context, since, until, first, last, share, low) {
+  // Where jobs share nodes, each fills its part of each row.
+  parts(context, since, until, first, last, share, top) {
     let largest = null;
     for (let node = first; node <= last; node += 1) {
-      const top = low ? 1 - share : 0;
       largest = this.box(context, since, until, node + top, node + top + share - 1) ?? largest;
     }
     return largest;
@@ -159,13 +158,13 @@ export class Gantt {
   bars(context, jobs) {
     for (const job of jobs) {
       let largest = null;
-      for (const [since, until, ranges, share = 1, low = false] of job.segments ?? []) {
+      for (const [since, until, ranges, share = 1, top = 0] of job.segments ?? []) {
         for (const [first, last] of ranges) {
           context.fillStyle = fill(context, job.id);
           const draw = share < 1 ? this.parts : this.box;
-          const box = draw.call(this, context, since, until, first, last, share, low);
+          const box = draw.call(this, context, since, until, first, last, share, top);
           if (box === null) continue;
-          this.boxes.push({ ...box, job, since, until, ranges });
+          this.boxes.push({ ...box, job, since, until, ranges, share });
           if (largest === null || box.w * box.h > largest.w * largest.h) largest = box;
         }
       }
@@ -268,8 +267,9 @@ export class Gantt {
     this.tip.hidden = hit === undefined;
     if (hit === undefined) return;
     const held = hit.ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+    const part = hit.share < 1 ? `${percent(hit.share)} of ` : "";
     const until = hit.until === null ? "now" : clock(this.model.wall(hit.until));
-    this.tip.textContent = `${hit.job.name} (job ${hit.job.id}, ${hit.job.class}): ${plural(held, "node")} from ${clock(this.model.wall(hit.since))} to ${until}`;
+    this.tip.textContent = `${hit.job.name} (job ${hit.job.id}, ${hit.job.class}): ${part}${plural(held, "node")} from ${clock(this.model.wall(hit.since))} to ${until}`;
     this.tip.style.left = `${Math.max(0, Math.min(x + 12, frame.width - this.tip.offsetWidth - 4))}px`;
     this.tip.style.top = `${y + 14}px`;
   }

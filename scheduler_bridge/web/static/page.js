@@ -63,6 +63,7 @@ function show() {
   const now = model.now();
   totals(model.state.totals);
   advance(model.state.advance);
+  if (!chosen) fit(now);
   gantt.draw(jobs);
   const open = jobs.filter((job) => job.end_s === null);
   tables.running.show(open.filter((job) => !waits(job)).map((job) => runningRow(job, now)));
@@ -127,7 +128,7 @@ function jobCell(job) {
 }
 
 function runningRow(job, now) {
-  const state = job.resizing ? `${{grow: "growing", shrink: "shrinking"}[job.resizing] || "changing its workers"} …` : job.state === "running" ? "" : job.state;
+  const state = job.resizing ? `${{grow: "growing", shrink: "shrinking"}[job.resizing] || "changing its workers"}…` : job.state === "running" ? "" : job.state;
   const left = job.expected_end_s === null ? "" : `at most ${seconds(job.expected_end_s - now)} left`;
   const ran = job.start_s === null ? NOTHING : seconds(now - job.start_s);
   return { key: job.id, cells: [jobCell(job), allotment(job, state), progress(job), pair(ran, left, "short", "ran"), lastResize(job)] };
@@ -200,7 +201,8 @@ function phaseWords(resize) {
 
 function queueRow(job, now) {
   const wanted = job.class === "malleable" ? `${span(job.min, job.max)} nodes` : plural(job.wanted, "node");
-  const starts = job.expected_start_s === null ? NOTHING : `in ${seconds(Math.max(0, job.expected_start_s - now))}`;
+  const left_s = job.expected_start_s === null ? null : job.expected_start_s - now;
+  const starts = left_s === null ? NOTHING : left_s < 0.05 ? "now" : `in ${seconds(left_s)}`;
   const latest = job.expected_start_s === null ? "" : "expected";
   return {
     key: job.id,
@@ -238,10 +240,24 @@ function endedRow(job) {
   };
 }
 
-for (const button of document.querySelectorAll("[data-window]")) {
+// Until somebody chooses, the picture reaches as far back as the scheduler has run, or as it can.
+const windows = [...document.querySelectorAll("[data-window]")];
+let chosen = false;
+
+function choose(window_s) {
+  gantt.window_s = window_s;
+  for (const button of windows) button.setAttribute("aria-pressed", String(Number(button.dataset.window) === window_s));
+}
+
+function fit(now) {
+  const lengths = windows.map((button) => Number(button.dataset.window)).sort((a, b) => a - b);
+  choose(lengths.find((length) => length >= now) ?? lengths.at(-1));
+}
+
+for (const button of windows) {
   button.addEventListener("click", () => {
-    gantt.window_s = Number(button.dataset.window);
-    for (const other of document.querySelectorAll("[data-window]")) other.setAttribute("aria-pressed", String(other === button));
+    chosen = true;
+    choose(Number(button.dataset.window));
     show();
   });
 }

@@ -1,0 +1,62 @@
+"""Looks at the nodes of a job by asking Slurm: one answer tells of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from scheduler_bridge.backends.hosts.hostfile import Host
+from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
+from scheduler_bridge.backends.slurm.reading import ReadingError
+from scheduler_bridge.backends.slurm.sight import FIT, Sight, Sign, doubtful, judge
+
+_logger = logging.getLogger(__name__)
+
+_FRESH_S: Final = 0.2
+"""Those who look within this time look together."""
+
+
+class Looker:
+    """Looks at nodes.
+
+    Args:
+        slurm: Whom to ask.
+        job: The number of the job.
+        names: Returns the nodes that there are.
+    """
+
+    def __init__(self, slurm: Slurm, job: int, names: Callable[[], Sequence[str]]) -> None:
+        self._slurm = slurm
+        self._job = job
+        self._names = names
+        self._asking: asyncio.Task[Mapping[str, Sight]] | None = None
+        self._at_s = 0.0
+        self._silent = False
+
+    async def look(self, host: Host) -> str | None:
+        """Return why a node is dead; empty if it is fit, None if Slurm has not decided on that."""
+        now_s = asyncio.get_running_loop().time()
+        if self._asking is None or now_s - self._at_s > _FRESH_S:
+            self._asking, self._at_s = asyncio.create_task(self._look((*self._names(), host.name))), now_s
+        sight = (await asyncio.shield(self._asking)).get(host.name, FIT)
+        return None if sight.sign is Sign.DOUBTFUL else sight.complaint
+
+    async def complaints(self, names: Iterable[str]) -> dict[str, str]:
+        """Look now; return the complaints about those of ``names`` that are not fit beyond doubt."""
+        wanted = tuple(names)
+        sights = await self._look(wanted) if wanted else {}
+        return {name: sight.complaint for name, sight in sights.items() if sight is not FIT}
+
+    async def _look(self, names: tuple[str, ...]) -> Mapping[str, Sight]:
+        try:
+            job = await asyncio.to_thread(self._slurm.job, self._job)
+            told = await asyncio.to_thread(self._slurm.nodes, tuple(dict.fromkeys(names)))
+        except (SlurmError, ReadingError) as error:
+            if not self._silent:
+                _logger.warning("Slurm does not tell how the nodes are: %s", error)
+            self._silent = True
+            return dict.fromkeys(names, doubtful(f"Slurm does not tell how it is: {error}"))
+        self._silent = False
+        return judge(names, job, told)

@@ -1,0 +1,159 @@
+"""The jobs of a queue as lines: a line each where there is room, or else the remark below, never cut off."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from scheduler_bridge.live import JobStatus
+from scheduler_bridge.report import words
+
+_LEFT: Final = frozenset(("NAME", "USER", "CLASS", "STATE"))
+_SPARED: Final = frozenset(("CLASS", "GROWS", "SHRINKS"))
+"""What a narrow terminal does without."""
+_DISTINGUISHING: Final = frozenset(("USER", "PRIO"))
+"""What is left out where it is the same of all jobs."""
+_GAP: Final = "  "
+_REMARK: Final = "REMARK"
+_REMARK_CELLS: Final = 40
+"""Beside so few cells for the remark it goes below."""
+_LEAST_NAME: Final = 8
+_SOON_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLines:
+    """What is to be printed: ``head`` once, and the lines of each job."""
+
+    head: Text
+    jobs: list[list[Text]]
+
+    def all(self) -> Iterable[Text]:
+        """Every line, from the top."""
+        yield self.head
+        for lines in self.jobs:
+            yield from lines
+
+
+def queue_lines(jobs: Sequence[JobStatus], now_s: float, width: int | None) -> QueueLines:
+    """Word the jobs.
+
+    Args:
+        jobs: In the order in which they are shown.
+        now_s: The daemon's time.
+        width: Cells of a line; None: any number.
+    """
+    rows = [_cells(job, now_s) for job in jobs]
+    remarks = [remark(job, now_s) for job in jobs]
+    widths = {head: max([cell_len(head), *(cell_len(row[head]) for row in rows)]) for head in _shown(rows)}
+    beside = None if width is None else width - _taken(widths)
+    longest = max(map(cell_len, remarks), default=0)
+    if width is None or beside is None or beside >= min(longest, _REMARK_CELLS):
+        return _beside(rows, remarks, widths, beside)
+    return _below(rows, remarks, widths, width)
+
+
+def _beside(
+    rows: Sequence[dict[str, str]], remarks: Sequence[str], widths: dict[str, int], room: int | None
+) -> QueueLines:
+    """The remark is the last column."""
+    indent = " " * _taken(widths)
+    told = [
+        [_line(row, widths) + _GAP, *(_parted(text, room) or [""])] for row, text in zip(rows, remarks, strict=True)
+    ]
+    return QueueLines(
+        Text(f"{_heads(widths)}{_GAP}{_REMARK}", style="bold"),
+        [[Text((line + first).rstrip()), *(Text(indent + part) for part in rest)] for line, first, *rest in told],
+    )
+
+
+def _below(rows: Sequence[dict[str, str]], remarks: Sequence[str], widths: dict[str, int], width: int) -> QueueLines:
+    """The remark has lines of its own, and names are cut short."""
+    widths = {head: cells for head, cells in widths.items() if head not in _SPARED}
+    widths["NAME"] = max(_LEAST_NAME, widths["NAME"] - max(0, _taken(widths) - len(_GAP) - width))
+    indent = " " * (widths["JOB"] + len(_GAP))
+    return QueueLines(
+        Text(_heads(widths), style="bold"),
+        [
+            [
+                Text(_line(row, widths)),
+                *(Text(indent + part, style="dim") for part in _parted(text, width - len(indent))),
+            ]
+            for row, text in zip(rows, remarks, strict=True)
+        ],
+    )
+
+
+def _shown(rows: Sequence[dict[str, str]]) -> list[str]:
+    """The columns that there are."""
+    first = rows[0] if rows else {}
+    return [head for head in first if head not in _DISTINGUISHING or any(row[head] != first[head] for row in rows)]
+
+
+def _heads(widths: dict[str, int]) -> str:
+    return _line({head: head for head in widths}, widths)
+
+
+def _taken(widths: dict[str, int]) -> int:
+    """Cells of a line up to the remark."""
+    return sum(widths.values()) + len(_GAP) * len(widths)
+
+
+def _line(row: dict[str, str], widths: dict[str, int]) -> str:
+    parts = []
+    for head, cells in widths.items():
+        text = row[head]
+        if cell_len(text) > cells:
+            text = set_cell_size(text, cells - 1).rstrip() + "…"
+        pad = " " * (cells - cell_len(text))
+        parts.append(text + pad if head in _LEFT else pad + text)
+    return _GAP.join(parts)
+
+
+def _parted(text: str, width: int | None) -> list[str]:
+    """A text in lines of at most ``width`` cells; an empty one has none."""
+    return textwrap.wrap(text, max(1, width)) if width is not None else [text]
+
+
+def _cells(job: JobStatus, now_s: float) -> dict[str, str]:
+    started_s = job.start_s if job.start_s is not None else (job.end_s if job.end_s is not None else now_s)
+    run_s = None if job.start_s is None else (job.end_s if job.end_s is not None else now_s) - job.start_s
+    return {
+        "JOB": str(job.job),
+        "NAME": " ".join(job.name.split()),
+        "USER": job.user or "-",
+        "PRIO": str(job.priority),
+        "CLASS": job.job_class,
+        "STATE": job.state if job.resizing is None else f"{job.state} ({job.resizing})",
+        "NODES": str(len(job.nodes)),
+        "ACCEPTS": str(job.min_nodes) if job.min_nodes == job.max_nodes else f"{job.min_nodes}-{job.max_nodes}",
+        "WAIT s": f"{started_s - job.submit_s:.1f}",
+        "RUN s": "-" if run_s is None else f"{run_s:.1f}",
+        "GROWS": str(job.grows),
+        "SHRINKS": str(job.shrinks),
+    }
+
+
+def remark(job: JobStatus, now_s: float) -> str:
+    """How far a job is that runs and tells it; why it waits, or what was last decided about it."""
+    if job.state != "running" or job.progress is None:
+        reason = " ".join(job.reason.split())
+        if job.state == "waiting" and job.expected_start_s is not None:
+            return f"{reason}; {_expected(job.expected_start_s - now_s)}"
+        return reason
+    if job.progress_total:
+        share = words.percent(job.progress / job.progress_total)
+        return f"{share} of {words.large(job.progress_total)} {job.progress_unit}"
+    return f"{words.large(job.progress)} {job.progress_unit}"
+
+
+def _expected(in_s: float) -> str:
+    return f"expected to start within {words.seconds(in_s)}" if in_s >= _SOON_S else "expected to start now"
+
+
+__all__ = ["QueueLines", "queue_lines", "remark"]

@@ -1,0 +1,191 @@
+"""A limit on the nodes that the jobs of one user hold together, under every policy.
+
+What a policy must not do it is not shown: a job that would take its user above the limit is not in its queue, and a
+malleable one appears with as many nodes at most as its user may still have. So whatever the policy decides for others
+it decides as if that job had not been submitted yet: it holds no reservation, and nobody waits for it [D, as Slurm does
+with jobs that a limit of their QOS holds back].
+
+Each job may be within the limit where several are not, so what the policy decides is judged, user by user, in the order
+of the queue; what is too much is shown smaller, or not at all, and the policy decides again. A promise to a job counts
+like a start, but for jobs of its user that end before it: so it is not broken by the limit later [D].
+
+A running malleable job does not grow while the limit holds other jobs of its user back [D]. It is not shrunk for them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Start
+
+if TYPE_CHECKING:
+    from scheduler_bridge.core.state import SchedulerState
+    from scheduler_bridge.core.tracked import TrackedJob
+
+
+def under(state: SchedulerState, policy: Policy) -> Policy:
+    """What decides: the policy itself, or within the limit if there is one."""
+    return policy if state.settings.user_nodes is None else Limited(state, policy, state.settings.user_nodes)
+
+
+def change(state: SchedulerState, user_nodes: int | None) -> None:
+    """Let another limit hold from now on; None: none. Jobs that run keep what they have."""
+    state.adopt(replace(state.settings, user_nodes=user_nodes))
+    state.changed = True
+
+
+def used(state: SchedulerState) -> Counter[str]:
+    """The nodes that each user's jobs hold; a node counts for each job that holds it."""
+    nodes: Counter[str] = Counter()
+    for job in state.active.values():
+        nodes[job.spec.user] += len(job.allotment)
+    return nodes
+
+
+def left(state: SchedulerState, job: TrackedJob) -> int:
+    """How many nodes more the job's user may have."""
+    limit, user = state.settings.user_nodes, job.spec.user
+    if limit is None:
+        return sys.maxsize
+    return max(0, limit - sum([len(other.allotment) for other in state.active.values() if other.spec.user == user]))
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A policy within the limit.
+
+    Attributes:
+        state: The state, from which it takes what users hold.
+        policy: What decides.
+        limit: The most nodes of a user.
+    """
+
+    state: SchedulerState
+    policy: Policy
+    limit: int
+
+    @property
+    def name(self) -> str:
+        """The policy's."""
+        return self.policy.name
+
+    @property
+    def jobs_per_node(self) -> int:
+        """The policy's."""
+        return getattr(self.policy, "jobs_per_node", 1)
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        """Decide, and again with less to decide about until nobody gets too much."""
+        rooms = {user: self.limit - nodes for user, nodes in used(self.state).items()}
+        caps: dict[int, int] = {}
+        while True:
+            shown = self._shown(view, rooms, caps)
+            decisions = self.policy.decide(shown, now)
+            found = self._judged(shown, decisions, rooms, now)
+            if not found:
+                return decisions
+            caps.update(found)
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        """The limit, or else what the policy says."""
+        held = used(self.state)[job.user]
+        if job.min_nodes > self.limit - held:
+            of = f"its user's jobs have {wording.nodes(held)}" if held else "a user"
+            return f"it needs {wording.nodes(job.min_nodes)}; {of}{' and' if held else ''} may have {self.limit}"
+        return self.policy.why_waiting(view, job, reservation)
+
+    def _shown(self, view: ClusterView, rooms: Mapping[str, int], caps: Mapping[int, int]) -> ClusterView:
+        """The view with the jobs at most as large as they may become."""
+        queue, behind, changed = [], set[str](), False
+        for spec in view.queue:
+            most = min(caps.get(spec.job_id, spec.max_nodes), rooms.get(spec.user, self.limit))
+            if most >= spec.max_nodes:
+                queue.append(spec)
+                continue
+            changed = True
+            if most >= spec.min_nodes:
+                queue.append(_smaller(spec, most, scaled=view.scaled))
+            elif spec.min_nodes <= self.limit:
+                behind.add(spec.user)
+        running = []
+        for job in view.running:
+            user = job.spec.user
+            most = job.nodes + (0 if user in behind else max(0, rooms.get(user, self.limit)))
+            most = min(job.max_nodes, max(job.nodes, min(most, caps.get(job.spec.job_id, most))))
+            lower = most < job.max_nodes and job.spec.is_malleable
+            changed = changed or lower
+            running.append(structs.replace(job, max_nodes=most) if lower else job)
+        if not changed:
+            return view
+        return replace(view.snapshot(), queue=tuple(queue), running=tuple(running))
+
+    def _judged(
+        self, view: ClusterView, decisions: Iterable[Decision], rooms: Mapping[str, int], now: float
+    ) -> dict[int, int]:
+        """The most nodes of the jobs that got too many, or were promised too many; by id."""
+        claims: dict[str, list[_Claim]] = {}
+        specs = {spec.job_id: (place, spec) for place, spec in enumerate(view.queue)}
+        running = {job.spec.job_id: job for job in view.running}
+        for decision in decisions:
+            if isinstance(decision, Start | Share):
+                place, spec = specs[decision.job_id]
+                end_s = now + view.walltime_s(spec, decision.nodes)
+                claim = _Claim(place, decision.job_id, decision.nodes, end_s=end_s)
+            elif isinstance(decision, Reserve):
+                promise = decision.reservation
+                place, spec = specs[promise.job_id]
+                claim = _Claim(place, promise.job_id, promise.nodes, start_s=promise.start_s)
+            elif isinstance(decision, Grow):
+                job = running[decision.job_id]
+                place, spec = len(specs), job.spec
+                claim = _Claim(place, decision.job_id, decision.nodes, has=job.nodes, end_s=job.expected_end_s)
+            else:
+                continue
+            claims.setdefault(spec.user, []).append(claim)
+        found: dict[int, int] = {}
+        for user, of_user in claims.items():
+            found.update(_excess(sorted(of_user), rooms.get(user, self.limit)))
+        return found
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Claim:
+    """Nodes that a job is to get now, until ``end_s`` at the latest, or, if it has ``start_s``, then."""
+
+    place: int
+    job_id: int
+    nodes: int
+    has: int = 0
+    end_s: float = math.inf
+    start_s: float | None = None
+
+
+def _excess(claims: Sequence[_Claim], room: int) -> dict[int, int]:
+    """Which of one user's claims, in their order, are too much beside those before them, and what would not be."""
+    promised: list[tuple[float, int]] = []
+    found = {}
+    for claim in claims:
+        kept = sum([nodes for start_s, nodes in promised if claim.start_s is not None or claim.end_s > start_s])
+        if claim.nodes > room - kept:
+            found[claim.job_id] = claim.has + max(0, room - kept)
+        elif claim.start_s is not None:
+            promised.append((claim.start_s, claim.nodes))
+        else:
+            room -= claim.nodes
+    return found
+
+
+def _smaller(spec: JobSpec, most: int, *, scaled: bool) -> JobSpec:
+    """The job as if its user had asked for at most so many nodes."""
+    if spec.nodes <= most:
+        return structs.replace(spec, max_nodes=most)
+    walltime_s = spec.walltime_at_s(most) if scaled else spec.walltime_s
+    return structs.replace(spec, nodes=most, max_nodes=most, walltime_s=walltime_s)

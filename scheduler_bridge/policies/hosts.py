@@ -1,0 +1,207 @@
+"""The running jobs that could share their nodes, kept by what they could give, by size and by end."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from scheduler_bridge.model import RunningJob
+from scheduler_bridge.policies.mates import Mate, penalty
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Host:
+    """A running job that could share its nodes, with what does not depend on whom it shares them with.
+
+    Attributes:
+        job: The job.
+        offer: The cores of each node that it could give.
+        share: The part of a node's cores that it uses.
+        wait_s: What it waited.
+        increase_s: By how much it runs longer than it asked for, as it is.
+    """
+
+    job: RunningJob
+    offer: int
+    share: float
+    wait_s: float
+    increase_s: float
+
+    def added_s(self, part: float, duration_s: float) -> float:
+        """By how much later it ends if it gives this part of its nodes for so long [equation 6, for one more slot]."""
+        return duration_s * part / self.share
+
+
+def wait_s(job: RunningJob) -> float:
+    """What the job waited, in seconds."""
+    return job.start_s - job.spec.submit_s
+
+
+def increase_s(job: RunningJob) -> float:
+    """By how much the job runs longer than it asked for, as its end is predicted now, in seconds."""
+    return max(0.0, job.expected_end_s - job.start_s - job.spec.walltime_s)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Who may be a host.
+
+    Attributes:
+        limit: A host's penalty stays below it.
+        factor: The part of its cores that a host gives.
+        cores_per_rank: A host keeps at least so many cores of each node.
+        jobs_per_node: How many jobs may share a node.
+        all_cores: Cores of a node.
+    """
+
+    limit: float
+    factor: float
+    cores_per_rank: int
+    jobs_per_node: int
+    all_cores: int
+
+    def host(self, job: RunningJob) -> Host | None:
+        """The job as a host: it is on nodes of its own, which not too many share yet, and takes orders if not now."""
+        cores = self.all_cores if job.cores is None else job.cores
+        offer = min(math.floor(self.factor * cores), cores - self.cores_per_rank)
+        if offer < 1 or job.neighbours + 2 > self.jobs_per_node or not job.is_host:
+            return None
+        if not job.spec.is_malleable or not job.ready or job.order is not None:
+            return None
+        waited_s, longer_s = wait_s(job), increase_s(job)
+        if penalty(waited_s, longer_s, job.spec.walltime_s) >= self.limit:
+            return None
+        return Host(job, offer, cores / self.all_cores, waited_s, longer_s)
+
+
+class Hosts:
+    """All hosts: an index.
+
+    It remembers which searches failed, of those whose outcome depends on nothing but the hosts and the time. Such a
+    search fails for a longer time, too, since a host's end moves by at most ``factor`` of it, and it fails later on,
+    until there is another host.
+
+    Args:
+        terms: Who may be one.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._known: dict[int, Host] = {}
+        self._by_offer: dict[int, dict[int, list[tuple[float, int, Host]]]] = {}  # and by size; who ends last is first
+        self._sizes: Counter[int] = Counter()
+        self._partners: dict[int, list[int]] = {}
+        self._failed: dict[tuple[int, int], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def put(self, job_id: int, job: RunningJob | None) -> None:
+        """Enter the job as it is now, or leave it out."""
+        if (before := self._known.get(job_id)) is not None:
+            if job is before.job:
+                return
+            self._drop(before)
+        host = None if job is None else self._terms.host(job)
+        if host is None:
+            return
+        nodes = host.job.nodes
+        self._known[job_id] = host
+        insort(self._by_offer.setdefault(host.offer, {}).setdefault(nodes, []), _entry(host))
+        if self._sizes[nodes] < 2:  # the first one, or the first that has one like it
+            self._partners.clear()
+        self._sizes[nodes] += 1
+        self._failed.clear()
+
+    def _drop(self, host: Host) -> None:
+        nodes, some = host.job.nodes, self._by_offer[host.offer]
+        del self._known[host.job.spec.job_id]
+        del some[nodes][bisect_left(some[nodes], _entry(host))]
+        if not some[nodes]:
+            del some[nodes]
+        if not some:
+            del self._by_offer[host.offer]
+        self._sizes[nodes] -= 1
+        if self._sizes[nodes] < 2:
+            self._partners.clear()
+        if not self._sizes[nodes]:
+            del self._sizes[nodes]
+
+    def without(self, job_ids: Collection[int]) -> Hosts:
+        """The others."""
+        made = Hosts(self._terms)
+        made._known = dict(self._known)
+        made._by_offer = {o: {size: list(them) for size, them in some.items()} for o, some in self._by_offer.items()}
+        made._sizes = self._sizes.copy()
+        made._failed = dict(self._failed)
+        for job_id in job_ids:
+            made._drop(made._known[job_id])
+        return made
+
+    def __getitem__(self, job_id: int) -> Host:
+        return self._known[job_id]
+
+    @property
+    def offers(self) -> list[int]:
+        """What hosts can give, most first."""
+        return sorted(self._by_offer, reverse=True)
+
+    def partners(self, nodes: int) -> list[int]:
+        """The sizes of hosts that have so many nodes alone or together with another one."""
+        if (found := self._partners.get(nodes)) is None:
+            sizes = self._sizes
+            found = [
+                size
+                for size, count in sizes.items()
+                if size == nodes or (nodes - size in sizes and (2 * size != nodes or count > 1))
+            ]
+            self._partners[nodes] = found
+        return found
+
+    def candidates(
+        self, cores: int, duration_s: float, now: float, sizes: Collection[int] | None, most_nodes: int
+    ) -> list[Mate]:
+        """Those that could give so many cores for so long: a new job ends before they do, and they bear it.
+
+        Args:
+            cores: What they give of each node.
+            duration_s: How long, from ``now`` on.
+            now: When it begins.
+            sizes: Only hosts with so many nodes; None: all sizes.
+            most_nodes: Only hosts with at most so many.
+        """
+        part, limit, end_s = cores / self._terms.all_cores, self._terms.limit, now + duration_s
+        longest_s = duration_s * self._terms.factor  # nobody is delayed by more
+        found = []
+        for offer, by_size in self._by_offer.items():
+            if offer < cores:
+                continue
+            for size in by_size if sizes is None else sizes:
+                if size > most_nodes:
+                    continue
+                for _, job_id, host in by_size.get(size, ()):
+                    job = host.job
+                    if job.expected_end_s + longest_s < end_s:
+                        break  # those that follow end still earlier
+                    added_s = host.added_s(part, duration_s)
+                    if end_s <= job.expected_end_s + added_s:
+                        cost = penalty(host.wait_s, host.increase_s + added_s, job.spec.walltime_s)
+                        if cost < limit:
+                            found.append(Mate(job_id, size, cost))
+        return found
+
+    def fails(self, nodes: int, cores: int, duration_s: float) -> bool:
+        """Whether it is known that no hosts fit."""
+        known_s = self._failed.get((nodes, cores))
+        return known_s is not None and duration_s >= known_s
+
+    def note_failure(self, nodes: int, cores: int, duration_s: float) -> None:
+        """Take down that no hosts fit."""
+        self._failed[nodes, cores] = duration_s
+
+
+def _entry(host: Host) -> tuple[float, int, Host]:
+    return -host.job.expected_end_s, host.job.spec.job_id, host

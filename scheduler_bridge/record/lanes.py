@@ -1,0 +1,130 @@
+"""Where the jobs that share nodes lie on the rows of a picture: each on a part of its own, as high as its cores.
+
+A job keeps its part for as long as it is large enough. Who came onto nodes of others lies as low as it can, who came
+first as high; so a picture of the last minutes looks as that of the whole run does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler_bridge.record.model import JobRecord
+
+_NEGLIGIBLE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The part of the row of ``node`` that a job fills from ``from_s`` to ``to_s``.
+
+    ``top`` is where it begins, from 0, the upper edge of the row; ``share`` how high it is, as part of the row.
+    """
+
+    from_s: float
+    to_s: float
+    node: str
+    top: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    """A segment of a job on one of its nodes; ``number`` counts the segments of the job."""
+
+    from_s: float
+    to_s: float
+    job_id: int
+    number: int
+    share: float
+    is_guest: bool
+
+
+def lanes(jobs: Iterable[JobRecord]) -> dict[tuple[int, int], list[Lane]]:
+    """Give every job its part of each node that it shares.
+
+    Returns:
+        Lanes by job id and place in its ``segments``, of each segment with a node of whose cores it has only a part;
+        those of its other nodes fill their rows. At no time do two lanes of a node overlap.
+    """
+    stays: defaultdict[str, list[_Stay]] = defaultdict(list)
+    shared: set[tuple[int, int]] = set()
+    for job in jobs:
+        for number, part in enumerate(job.segments):
+            for node, share in part.by_node():
+                stays[node].append(_Stay(part.from_s, part.to_s, job.job_id, number, share, part.is_guest))
+                if share < 1:
+                    shared.add((job.job_id, number))
+    found: dict[tuple[int, int], list[Lane]] = {key: [] for key in shared}
+    if not shared:
+        return found
+    for node, there in stays.items():
+        for stay, lane in _on_node(node, there):
+            if (key := (stay.job_id, stay.number)) in shared:
+                found[key].append(lane)
+    return found
+
+
+def _on_node(node: str, stays: list[_Stay]) -> Iterator[tuple[_Stay, Lane]]:
+    """The lanes of one node, one after the other."""
+    coming = sorted((stay for stay in stays if stay.to_s > stay.from_s), key=lambda stay: (stay.from_s, stay.job_id))
+    present: dict[int, _Stay] = {}
+    tops: dict[int, tuple[float, float]] = {}
+    since: dict[int, float] = {}
+    for at_s in sorted({moment for stay in coming for moment in (stay.from_s, stay.to_s)}):
+        before = dict(present)
+        for job_id, stay in before.items():
+            if stay.to_s <= at_s:
+                yield stay, Lane(since.pop(job_id), stay.to_s, node, *tops[job_id])
+                del present[job_id]
+        while coming and coming[0].from_s <= at_s:
+            stay = coming.pop(0)
+            present[stay.job_id], since[stay.job_id] = stay, at_s
+        placed = _place(list(present.values()), {job_id: tops[job_id][0] for job_id in before})
+        for job_id, stay in present.items():
+            if since[job_id] < at_s and placed[job_id] != tops[job_id]:
+                yield stay, Lane(since[job_id], at_s, node, *tops[job_id])
+                since[job_id] = at_s
+        tops = placed
+
+
+def _place(present: list[_Stay], old: dict[int, float]) -> dict[int, tuple[float, float]]:
+    """Where each lies and how high it is: those that were there stay where they are, if they can."""
+    squeeze = max(1.0, sum(stay.share for stay in present))  # an older record knows the mean over a job's nodes only
+    found: dict[int, tuple[float, float]] = {}
+    for stay in sorted(present, key=lambda stay: (stay.job_id not in old, stay.is_guest)):
+        height = stay.share / squeeze
+        spots = [*((old[stay.job_id],) if stay.job_id in old else ()), *_gaps(found, height, low=stay.is_guest)]
+        top = next((spot for spot in spots if _is_free(spot, height, found)), None)
+        if top is None:
+            return _stacked(present, squeeze)
+        found[stay.job_id] = (top, height)
+    return found
+
+
+def _gaps(taken: dict[int, tuple[float, float]], height: float, *, low: bool) -> list[float]:
+    """Where something so high may lie beside others, from above, or from below."""
+    spots = [0.0, 1.0 - height]
+    spots += [top + high for top, high in taken.values()]
+    spots += [top - height for top, _ in taken.values()]
+    return sorted(spots, reverse=low)
+
+
+def _is_free(top: float, height: float, taken: dict[int, tuple[float, float]]) -> bool:
+    if top < -_NEGLIGIBLE or top + height > 1 + _NEGLIGIBLE:
+        return False
+    return all(
+        top + height <= other + _NEGLIGIBLE or other + high <= top + _NEGLIGIBLE for other, high in taken.values()
+    )
+
+
+def _stacked(present: list[_Stay], squeeze: float) -> dict[int, tuple[float, float]]:
+    """All of them anew, one below the other: what is free lies in pieces."""
+    found: dict[int, tuple[float, float]] = {}
+    top = 0.0
+    for stay in sorted(present, key=lambda stay: stay.is_guest):
+        found[stay.job_id] = (top, stay.share / squeeze)
+        top += stay.share / squeeze
+    return found

@@ -1,0 +1,73 @@
+"""Under every policy, whatever happens, no user gets more nodes than the limit, and every job has its turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
+from scheduler_bridge.core.events import Event, GrowCompleted, JobEnded, JobSubmitted, ResizeFailed, ShrinkCompleted
+from scheduler_bridge.sim import Engine, random_scenario
+
+SEEDS = 25
+
+
+@dataclass
+class Books:
+    """What each job holds, by what it was told and has answered."""
+
+    limit: int
+    users: dict[int, str] = field(default_factory=dict)
+    held: dict[int, int] = field(default_factory=dict)
+    arriving: dict[int, int] = field(default_factory=dict)
+
+    def watch(self, now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+        for event in events:
+            match event:
+                case JobSubmitted(job=spec):
+                    self.users[spec.job_id] = spec.user
+                case JobEnded(job_id=job_id):
+                    self.held.pop(job_id, None)
+                case GrowCompleted(job_id=job_id, nodes=nodes) if job_id in self.held:
+                    self.held[job_id] -= self.arriving.pop(job_id, len(nodes)) - len(nodes)
+                case ResizeFailed(job_id=job_id) if job_id in self.held:
+                    self.held[job_id] -= self.arriving.pop(job_id, 0)
+                case ShrinkCompleted(job_id=job_id, nodes=nodes) if job_id in self.held:
+                    self.held[job_id] -= len(nodes)
+                case _:
+                    pass
+        for effect in effects:
+            if isinstance(effect, StartJob):
+                self.held[effect.job_id] = len(effect.nodes)
+            elif isinstance(effect, SendOrder) and effect.kind == "grow":
+                self.held[effect.job_id] += effect.count
+                self.arriving[effect.job_id] = effect.count
+        of_user: Counter[str] = Counter()
+        for job_id, size in self.held.items():
+            of_user[self.users[job_id]] += size
+        assert not of_user or max(of_user.values()) <= self.limit, f"at {now} s: {of_user} of {self.limit}"
+
+
+@pytest.mark.parametrize("policy", policies.names())
+@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(20 * SEEDS, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+def test_no_user_gets_more(policy: str, seeds: int) -> None:
+    held_back = 0
+    for seed in range(seeds):
+        scenario = random_scenario(seed)
+        limit = 1 + seed % scenario.nodes
+        settings = replace(scenario.settings, user_nodes=limit)
+        books = Books(limit)
+        engine = Engine(scenario.node_names, policies.get(policy), settings, observer=books.watch, check=True)
+        result = engine.run(scenario.jobs, scenario.disturbances)
+        for record in result.records.values():
+            assert record.refused == (record.spec.min_nodes > limit), f"seed {seed}: {record}"
+            why = f"seed {seed}: {record}, {books.held}"
+            assert record.refused or record.end_s is not None, why
+        assert not result.core.anomalies or limit < scenario.nodes, f"seed {seed}"
+        free = Engine(scenario.node_names, policies.get(policy), scenario.settings)
+        held_back += result.records != free.run(scenario.jobs, scenario.disturbances).records
+    assert held_back > seeds // 4

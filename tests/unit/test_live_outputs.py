@@ -1,0 +1,64 @@
+"""Where a job's output goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_bridge.live.arrays import members
+from scheduler_bridge.live.outputs import check_outputs, output_files
+from scheduler_bridge.live.requests import JobRequest, SubmitError
+from scheduler_bridge.live.state import StateFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[StateFolder]:
+    kept = StateFolder(tmp_path / "state")
+    yield kept
+    kept.close()
+
+
+def request(cwd: Path, **wishes: Any) -> JobRequest:
+    return JobRequest(name="job", command=("true",), cwd=str(cwd), **wishes)
+
+
+def test_the_scheduler_keeps_it_unless_told_otherwise(folder: StateFolder, tmp_path: Path) -> None:
+    assert output_files(request(tmp_path), 7, folder) == (folder.output(7), folder.errors(7))
+
+
+def test_errors_go_where_the_output_goes(folder: StateFolder, tmp_path: Path) -> None:
+    both = output_files(request(tmp_path, output="a/{job}.txt"), 7, folder)
+    assert both == (tmp_path / "a/7.txt", tmp_path / "a/7.txt")
+    assert output_files(request(tmp_path, errors="e"), 7, folder) == (folder.output(7), tmp_path / "e")
+    assert output_files(request(tmp_path, output="/o", errors="e"), 7, folder) == (Path("/o"), tmp_path / "e")
+
+
+def test_a_job_of_an_array_has_its_number_in_the_name(folder: StateFolder, tmp_path: Path) -> None:
+    jobs = members(request(tmp_path, output="{index}-{job}"), (4, 9))
+    assert [output_files(job, 10 + at, folder)[0].name for at, job in enumerate(jobs)] == ["4-10", "9-11"]
+    for job in jobs:
+        check_outputs(job)
+
+
+def test_jobs_of_an_array_do_not_write_one_file(tmp_path: Path) -> None:
+    with pytest.raises(SubmitError, match="by every job of the array") as caught:
+        check_outputs(members(request(tmp_path, output="all"), (4, 9))[0])
+    assert caught.value.field == "output"
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "why"),
+    [
+        ("output", "missing/x", "is not a folder"),
+        ("errors", ".", "is a folder"),
+        ("output", "a/b", "a is not a folder"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_at_submission(tmp_path: Path, field: str, name: str, why: str) -> None:
+    (tmp_path / "a").touch()
+    with pytest.raises(SubmitError, match=why) as caught:
+        check_outputs(request(tmp_path, **{field: name}))
+    assert caught.value.field == field

@@ -1,0 +1,147 @@
+"""A limit on the nodes of a user: who waits for it holds up nobody else."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+from support.scheduling import malleable, rigid, without_alarms
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import InfeasibleDecisionError, SchedulerCore, Settings
+from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
+from scheduler_bridge.core.events import (
+    EvolvingRequest,
+    GrowCompleted,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    MalleableReady,
+    ReservationMade,
+    UserNodesLimited,
+    WakeUp,
+)
+from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec, Reservation
+from scheduler_bridge.policies import Decision, Start
+
+NODES = tuple("abcdefgh")
+
+
+def of(user: str, spec: JobSpec) -> JobSpec:
+    return structs.replace(spec, user=user)
+
+
+def make(policy: str = "easy", user_nodes: int | None = 4) -> SchedulerCore:
+    return SchedulerCore(NODES, policies.get(policy), Settings(user_nodes=user_nodes))
+
+
+def started(effects: list[Effect]) -> dict[int, int]:
+    return {effect.job_id: len(effect.nodes) for effect in effects if isinstance(effect, StartJob)}
+
+
+def submit(core: SchedulerCore, *specs: JobSpec, now: float = 0.0) -> dict[int, int]:
+    """Submit jobs at one instant; those that start run."""
+    starts = started(core.handle_batch([JobSubmitted(spec) for spec in specs], now))
+    for job_id in starts:
+        core.handle(JobStarted(job_id), now)
+    core.check()
+    return starts
+
+
+@pytest.mark.parametrize("policy", policies.names())
+def test_several_jobs_of_one_instant_stay_within_it(policy: str) -> None:
+    core = make(policy)
+    starts = submit(core, *(of("u", rigid(number, 2)) for number in range(4)), of("v", rigid(9, 2)))
+    assert starts == {0: 2, 1: 2, 9: 2}
+    assert core.explain(2) == "job 2 is queued: it needs 2 nodes; its user's jobs have 4 nodes and may have 4"
+    assert started(core.handle(JobEnded(0, "completed"), 1.0)) == {2: 2}
+
+
+@pytest.mark.parametrize("policy", policies.names())
+def test_who_waits_for_the_limit_holds_no_reservation(policy: str) -> None:
+    core = make(policy)
+    submit(core, of("u", rigid(1, 4, 1000.0)), of("u", rigid(2, 4, 1000.0)))
+    assert submit(core, of("v", rigid(3, 4, 5000.0)), now=1.0) == {3: 4}  # as if job 2 were not there
+    assert submit(core, of("w", rigid(4, 4, 6000.0)), now=2.0) == {}
+    first = core.snapshot().reservation
+    assert first is None or first.job_id == 4
+    assert started(core.handle(JobEnded(1, "completed"), 3.0)) in ({2: 4}, {4: 4})  # now both could
+
+
+def test_a_promise_to_a_user_keeps_its_nodes_within_the_limit() -> None:
+    core = make()
+    submit(core, of("v", rigid(1, 4, 100.0)), of("w", rigid(2, 2, 100.0)))
+    assert submit(core, of("u", rigid(3, 4)), now=1.0) == {}  # promised for 100 s
+    assert submit(core, of("u", rigid(4, 2, 500.0)), of("u", rigid(5, 1, 50.0)), now=2.0) == {5: 1}
+    core.handle(JobEnded(5, "completed"), 52.0)
+    core.handle(JobEnded(2, "completed"), 90.0)
+    assert core.snapshot().jobs[2].start_s is None
+    assert started(core.handle(JobEnded(1, "completed"), 100.0)).get(3, 4) == 4
+    core.check()
+
+
+def test_malleable_jobs_start_smaller_and_do_not_grow_above_it() -> None:
+    core = make("malleable")
+    assert submit(core, of("u", malleable(1, 1, 8))) == {1: 4}
+    core.handle(MalleableReady(1), 1.0)
+    assert submit(core, of("v", malleable(2, 1, 8)), now=2.0) == {2: 4}
+    core.handle(MalleableReady(2), 2.0)
+    assert without_alarms(core.handle(JobEnded(2, "completed"), 3.0)) == []
+    assert without_alarms(core.handle(EvolvingRequest(1, 1), 4.0)) == [
+        Refuse(1, "job 1 asked for 1 node; none can be given now")
+    ]
+    (order,) = without_alarms(core.handle(UserNodesLimited(6), 5.0))
+    assert isinstance(order, SendOrder)
+    assert (order.kind, order.count) == ("grow", 2)
+    core.handle(GrowCompleted(1, order.order, order.nodes), 6.0)
+    assert without_alarms(core.handle(UserNodesLimited(2), 7.0)) == []  # what runs keeps what it has
+    core.check()
+
+
+def test_a_malleable_job_does_not_grow_while_another_one_of_its_user_waits_for_the_limit() -> None:
+    core = make("malleable", user_nodes=6)
+    submit(core, of("u", rigid(1, 3)), of("u", malleable(2, 1, 8)), of("v", rigid(3, 4)))
+    assert submit(core, of("u", rigid(4, 6)), now=1.0) == {}
+    core.handle(MalleableReady(2), 1.0)
+    assert without_alarms(core.handle(JobEnded(1, "completed"), 2.0)) == []
+    core.handle(UserNodesLimited(None), 3.0)
+    assert any(row.order for row in core.snapshot().jobs if row.spec.job_id == 2) or core.held_nodes > 5
+
+
+def test_a_job_above_it_waits_for_another_limit() -> None:
+    core = make()
+    assert submit(core, rigid(1, 5)) == {}
+    assert core.explain(1) == "job 1 is queued: it needs 5 nodes; a user may have 4"
+    assert started(core.handle(UserNodesLimited(5), 1.0)) == {1: 5}
+
+
+def test_it_holds_beside_reservations_and_under_another_policy() -> None:
+    core = make("easy")
+    core.handle(ReservationMade(AdvanceReservation("r", 1000.0, 2000.0, 2)), 0.0)
+    starts = submit(core, *(of("u", rigid(number, 2)) for number in range(4)))
+    assert starts == {0: 2, 1: 2}
+    core.use(policies.get("fcfs"), Settings())
+    core.handle(WakeUp(), 1.0)
+    assert core.user_nodes == 4
+    assert core.held_nodes == 4
+
+
+def test_what_a_policy_could_not_know_is_checked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Careless:
+        name = "careless"
+
+        def decide(self, view: ClusterView, now: float) -> list[Decision]:
+            return [Start(1, 5, "so be it")]
+
+        def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+            return "?"
+
+    core = SchedulerCore(NODES, Careless(), Settings(user_nodes=4))
+    monkeypatch.setattr("scheduler_bridge.core.limits.under", lambda state, policy: policy)
+    with pytest.raises(InfeasibleDecisionError, match="may have 4 nodes more"):
+        core.handle(JobSubmitted(malleable(1, 1, 8)), 0.0)
+
+
+@pytest.mark.parametrize("nodes", [0, -1])
+def test_a_limit_is_a_number_of_nodes(nodes: int) -> None:
+    with pytest.raises(ValueError, match="user_nodes is"):
+        Settings(user_nodes=nodes)

@@ -1,0 +1,121 @@
+"""How the nodes of an allocation are, by what Slurm says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from scheduler_bridge.backends.hosts import Host
+from scheduler_bridge.backends.slurm import JobInfo, Slurm, SlurmError, reading
+from scheduler_bridge.backends.slurm.looking import Looker
+from scheduler_bridge.backends.slurm.reading import NodeInfo, ReadingError
+from scheduler_bridge.backends.slurm.sight import FIT, Sign, judge
+
+TOLD = """\
+host1|allocated|none
+host1|allocated|none
+host2|draining|disk full | soon
+host3|down*|Not responding
+host4|mixed*|none
+host5|idle~|(null)
+"""
+JOB = JobInfo(7, "RUNNING", ("host1", "host2", "host4"))
+
+
+def test_sinfo_is_read() -> None:
+    assert reading.nodes(TOLD) == (
+        NodeInfo("host1", "allocated"),
+        NodeInfo("host2", "draining", reason="disk full | soon"),
+        NodeInfo("host3", "down", answers=False, reason="Not responding"),
+        NodeInfo("host4", "mixed", answers=False),
+        NodeInfo("host5", "idle"),
+    )
+    for text in ("host1", "host1|idle", "|idle|none", "host1||none"):
+        with pytest.raises(ReadingError, match="sinfo is not understood"):
+            reading.nodes(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "sign", "complaint"),
+    [
+        ("host1", Sign.FIT, ""),
+        ("host2", Sign.FIT, ""),
+        ("host3", Sign.DEAD, "Slurm has taken it out of job 7: it is down (Not responding)"),
+        ("host4", Sign.DOUBTFUL, "it does not answer Slurm"),
+        ("host5", Sign.DEAD, "Slurm has taken it out of job 7: it is idle"),
+        ("host6", Sign.DEAD, "Slurm has taken it out of job 7"),
+    ],
+)
+def test_what_follows_for_a_node(name: str, sign: Sign, complaint: str) -> None:
+    sight = judge([name], JOB, reading.nodes(TOLD))[name]
+    assert (sight.sign, sight.complaint) == (sign, complaint)
+
+
+def test_a_node_that_is_down_is_dead_also_while_the_job_has_it() -> None:
+    sight = judge(["host1"], JOB, [NodeInfo("host1", "down")])["host1"]
+    assert (sight.sign, sight.complaint) == (Sign.DEAD, "Slurm says that it is down")
+
+
+def test_nothing_is_known_of_the_nodes_of_a_job_that_has_none_any_more() -> None:
+    assert judge(["host1"], JobInfo(7, "COMPLETING", ()), ())["host1"].sign is Sign.DOUBTFUL
+
+
+def test_a_node_of_which_slurm_says_nothing_is_fit_while_the_job_has_it() -> None:
+    assert judge(["host1"], JOB, ()) == {"host1": FIT}
+
+
+class Played(Slurm):
+    """Says what the test wants; waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.go = threading.Event()
+        self.silent = False
+
+    def job(self, number: int) -> JobInfo:
+        assert number == 7
+        self.asked += 1
+        assert self.go.wait(30.0)
+        if self.silent:
+            raise SlurmError("no controller")
+        return JOB
+
+    def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
+        return tuple(info for info in reading.nodes(TOLD) if info.node in names)
+
+
+def look(slurm: Played, *names: str) -> list[str | None]:
+    async def all_at_once() -> list[str | None]:
+        looker = Looker(slurm, 7, lambda: names)
+        looks = [asyncio.create_task(looker.look(Host(name, name))) for name in names]
+        while not slurm.asked:
+            await asyncio.sleep(0)
+        slurm.go.set()
+        return await asyncio.gather(*looks)
+
+    return asyncio.run(all_at_once())
+
+
+def test_one_answer_tells_of_all_nodes() -> None:
+    slurm = Played()
+    assert look(slurm, "host1", "host3", "host4") == [
+        "", "Slurm has taken it out of job 7: it is down (Not responding)", None,
+    ]  # fmt: skip
+    assert slurm.asked == 1
+
+
+def test_where_slurm_is_silent_nothing_follows(caplog: pytest.LogCaptureFixture) -> None:
+    slurm = Played()
+    slurm.silent = True
+    assert look(slurm, "host1", "host3") == [None, None]
+    assert [record.message for record in caplog.records] == ["Slurm does not tell how the nodes are: no controller"]
+
+
+def test_nodes_of_a_job_that_failed_have_to_be_fit_beyond_doubt() -> None:
+    slurm = Played()
+    slurm.go.set()
+    complaints = asyncio.run(Looker(slurm, 7, tuple).complaints(["host1", "host3", "host4"]))
+    assert sorted(complaints) == ["host3", "host4"]

@@ -10,6 +10,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -22,6 +23,9 @@ from apgas.testing.leftovers import MARK, kill, living, patiently
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.prefix) / "bin"
+STACKS = Path(__file__).with_name("stacks")
+STACKS_SIGNAL = signal.SIGRTMIN + 5
+"""Upon it a Python with `STACKS` on its path writes what its threads are doing."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Running:
     mark: str
     out: IO[bytes]
     err: IO[bytes]
+    stacks: IO[bytes]
     began: float = field(default_factory=time.monotonic)
 
     def wait(self, timeout: float) -> Completed:
@@ -104,8 +109,9 @@ class Running:
         try:
             rc = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
+            told = f"{self.text(self.out)}\n{self.text(self.err)}\n{self.where()}"
             self.kill()
-            raise AssertionError(f"no end within {timeout} s\n{self.text(self.out)}\n{self.text(self.err)}") from None
+            raise AssertionError(f"no end within {timeout} s\n{told}") from None
         seconds = time.monotonic() - self.began
         return Completed(rc, self.text(self.out), self.text(self.err), seconds, self.mark)
 
@@ -132,6 +138,15 @@ class Running:
         """Does what a terminal does at Ctrl-C: SIGINT to the whole foreground group."""
         os.killpg(self.process.pid, signal.SIGINT)
 
+    def where(self) -> str:
+        """Returns what the threads of its Pythons are doing."""
+        for pid, line in self.processes().items():
+            if "python" in line.split(" ", 1)[0]:
+                with suppress(ProcessLookupError):  # it ended just now
+                    os.kill(pid, STACKS_SIGNAL)
+                    time.sleep(0.1)  # one after the other
+        return self.text(self.stacks)
+
     def processes(self) -> dict[int, str]:
         """Returns its living processes and their command lines."""
         return living(self.mark)
@@ -149,8 +164,8 @@ class Running:
             # Open MPI's process manager cleans up a moment after a program that was started without mpiexec
             patiently(self.processes)
         self.kill()
-        self.out.close()
-        self.err.close()
+        for file in (self.out, self.err, self.stacks):
+            file.close()
 
 
 def start_job(
@@ -159,11 +174,13 @@ def start_job(
     """Starts a command in a session of its own, with a mark that all its descendants inherit."""
     mark = uuid.uuid4().hex
     # Unbuffered output would tear the lines of several places apart.
-    paths = {"PATH": f"{mpi.bin}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
+    paths = {"PATH": f"{mpi.bin}:{os.environ['PATH']}", "PYTHONPATH": f"{ROOT}:{STACKS}", "PYTHONUNBUFFERED": ""}
     # Every place checks its whole state after every change, and fails loudly.
     paths[ENV_VALIDATE] = "1"
     # Files, not pipes: a job that hangs with a full pipe would hide what it said.
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - Running closes them
+    stacks = tempfile.NamedTemporaryFile(prefix="malleable-stacks-")  # noqa: SIM115 - likewise
+    paths["MALLEABLE_TEST_STACKS"] = stacks.name
     process = subprocess.Popen(
         [str(word) for word in command],
         env={**os.environ, **paths, **mpi.variables, **(env or {}), MARK: mark},
@@ -173,7 +190,7 @@ def start_job(
         stderr=err,
         start_new_session=True,
     )
-    return Running(process, mark, out, err)
+    return Running(process, mark, out, err, stacks)
 
 
 def mpirun(

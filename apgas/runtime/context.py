@@ -24,10 +24,15 @@ class Scope(msgspec.Struct, frozen=True):
     finish: FinishId
 
 
+def _nothing() -> None:
+    pass
+
+
 class _Thread(threading.local):
     scope: Scope | None = None
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     until_s: float | None = None
+    at_end: Callable[[], None] = _nothing
 
 
 _thread = _Thread()
@@ -82,12 +87,19 @@ def call_within(
 ) -> T:
     """Call ``fn`` as part of an activity of ``scope`` on a thread whose waits are wrapped in ``waiting``."""
     thread = _thread
-    before = thread.scope, thread.waiting, thread.until_s
-    thread.scope, thread.waiting, thread.until_s = scope, waiting, None
+    before = thread.scope, thread.waiting, thread.until_s, thread.at_end
+    thread.scope, thread.waiting, thread.until_s, thread.at_end = scope, waiting, None, _nothing
     try:
         return fn(*args)
     finally:
-        thread.scope, thread.waiting, thread.until_s = before
+        thread.at_end()
+        thread.scope, thread.waiting, thread.until_s, thread.at_end = before
+
+
+def at_end(callback: Callable[[], None]) -> None:
+    """Have ``callback`` called when this thread's activity ends, or when this is called again within it."""
+    _thread.at_end()
+    _thread.at_end = callback
 
 
 @contextmanager

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from apgas.core.identity import Place
 from apgas.errors import UsageError
 from apgas.runtime import current, process
-from apgas.runtime.context import wait_context
+from apgas.runtime.context import at_end, wait_context
 from apgas.runtime.driver import Driver
 from apgas.runtime.environment import ENV_TRANSPORT
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
     from apgas.transport.communicators import Communicators
+    from apgas.transport.mpi import MpiTransport
 
 COMM_S: Final = 30.0
 """How long ``comm`` waits for a communicator, not counting the drain of leavers."""
@@ -80,7 +82,14 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
     else:
         wanted = _together.places or tuple(place.id for place in driver.places())
     with wait_context():
-        return _await(driver, plane.communicators, wanted)
+        found = _await(driver, plane.communicators, wanted)
+    at_end(partial(_leave, plane, plane.within(wanted)))
+    return found
+
+
+def _leave(plane: MpiTransport, leave: Callable[[], None]) -> None:
+    leave()
+    plane.linger()
 
 
 def _await(driver: Driver, communicators: Communicators, wanted: tuple[int, ...]) -> Intracomm:

@@ -91,3 +91,10 @@ def assemble(small: Iterable[B], large: Iterable[tuple[Part, B]]) -> list[B]:
             raise ProtocolError(f"a buffer is announced at position {part.position} of {len(buffers)}")
         buffers.insert(part.position, buffer)
     return buffers
+
+
+def own(view: Buffer) -> Buffer:
+    """The bytes of ``view`` as they are now; copied if somebody could change them."""
+    if isinstance(view, bytes) or (isinstance(view, memoryview) and isinstance(view.obj, bytes)):
+        return view
+    return bytes(view)

@@ -121,6 +121,11 @@ class Communicators:
         """The newest epoch whose communicator is there."""
         return self._state.newest
 
+    def reached(self, number: int) -> bool:
+        """Tell whether the communicator of epoch ``number`` or of a later one is there."""
+        newest = self._state.newest
+        return newest is not None and newest.number >= number
+
     def bridge(self, world: Iterable[int], comm: Intracomm) -> None:
         """(place 0) Keep the communicator that we share with a spawned world, until its places are members."""
         with self._changed:

@@ -79,7 +79,7 @@ class Engine:
 
     Args:
         test_some: MPI's.
-        progress: Any call that lets MPI work.
+        progress: Lets MPI work on whatever is under way; see where it is chosen, for not every call of MPI does.
         stuck: Called on the thread when transfers make no progress.
         explain: What an error code of MPI means.
         name: Of the thread.

@@ -29,8 +29,9 @@ from apgas.transport import bulk
 from apgas.transport.announced import Announced
 from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
-from apgas.transport.engine import STUCK_S, Engine, Transfer
+from apgas.transport.engine import Engine, Transfer
 from apgas.transport.overlay import Overlay
+from apgas.transport.poking import Poking
 from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import checked
 
@@ -85,14 +86,18 @@ class MpiTransport(Overlay):
         self._aside: Counter[int] = Counter()
         self._closing = False
         self._closed = False
-        calls = self._mpi.Request.Testsome, self._mpi.COMM_SELF.Iprobe
+        # Asking after a request that has not ended makes MPI look at everything. MPICH 5.0.2 does not when it is asked
+        # for messages on a communicator of one process: what was on its way to places of other worlds stayed here.
+        self._unending = self._mpi.Grequest.Start()
+        calls = self._mpi.Request.Testsome, self._unending.Test
         self._engine = Engine(*calls, self._poke, self._mpi.Get_error_string, "apgas-mpi")
         self._announced = Announced(self, self._engine, self._mpi.BYTE, self._deliver, self._lose)
         self.communicators = Communicators(beginning, "apgas-comm")
         self.communicators.on_installed = lambda epoch: line.call_soon(partial(self._installed, epoch))
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
-        self.communicators.on_building = self._poke_later
+        self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
+        self._poking = Poking(lambda places: self._tell(places, bulk.POKE), line.call_later)
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
@@ -103,6 +108,13 @@ class MpiTransport(Overlay):
     def linger(self) -> None:
         """Let MPI finish what the program has done with its communicator."""
         self._engine.linger()
+
+    def within(self, members: Sequence[int]) -> Callable[[], None]:
+        """Keep MPI going at ``members`` until what is returned is called: the program may be in an operation with them.
+
+        Those who have left it already may hold what others still need.
+        """
+        return self._poking.until_left(members)
 
     def enter(self, number: int, members: Sequence[int], added: Sequence[int]) -> None:
         """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""
@@ -217,6 +229,8 @@ class MpiTransport(Overlay):
             self._tell(talked, bulk.BYE)
             self._line.close(timeout_s)
             self._engine.stop()
+            self._unending.Complete()
+            self._unending.Wait()
 
     # sending ---------------------------------------------------------------------------------------------------------
 
@@ -224,7 +238,7 @@ class MpiTransport(Overlay):
         """Send ``parts`` by MPI and the rest on the line; False if they have to travel on the line, too."""
         if not self._by_mpi(dst):
             return False
-        owned = [_own(views[part.position]) for part in parts]
+        owned = [bulk.own(views[part.position]) for part in parts]
         size_bytes = sum(part.length_bytes for part in parts)
         with self._lock:
             epoch = self._by_mpi(dst)
@@ -369,15 +383,9 @@ class MpiTransport(Overlay):
         for place in others[:1]:
             self._lose(place, why)
 
-    def _poke_later(self, task: Build) -> None:
-        """Look now and then whether a communicator is there, and wake up MPI at those who build it with us."""
-        self._line.call_later(STUCK_S, partial(self._poke_builders, task))
-
-    def _poke_builders(self, task: Build) -> None:
-        newest = self.communicators.newest
-        if not self._closing and (newest is None or newest.number < task.number):
-            self._tell(task.members, bulk.POKE)
-            self._poke_later(task)
+    def _building(self, task: Build) -> None:
+        """A communicator is being built, by all its members: none of them can leave MPI alone before it is there."""
+        self._poking.begin(task.members, lambda: not self.communicators.reached(task.number))
 
     def _installed(self, epoch: Epoch) -> None:
         self._engine.linger()
@@ -388,10 +396,3 @@ class MpiTransport(Overlay):
         if place not in self._byes and place in self._announced.arrivals.waiting:
             self._line.call_later(_LOST_S, partial(self._announced.drop, place))
         self._line.call_later(_LOST_S, partial(self._abandon, place))
-
-
-def _own(view: Buffer) -> Buffer:
-    """The bytes of ``view`` as they are now; copied if somebody could change them."""
-    if isinstance(view, bytes) or (isinstance(view, memoryview) and isinstance(view.obj, bytes)):
-        return view
-    return bytes(view)

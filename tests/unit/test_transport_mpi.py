@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from apgas.testing.transport_recorder import Recorder, pass_through
 from apgas.transport.auth import new_token
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.communicators import Beginning, Epoch
+from apgas.transport.engine import LINGER_S
 from apgas.transport.mpi import MpiConfig, MpiTransport
 from apgas.transport.tcp import TcpTransport
 
@@ -31,7 +33,12 @@ class FakeMpi:
         self.BYTE = "byte"
         self.Request = SimpleNamespace(Testsome=self.test_some)
         self.Get_error_string = str
-        self.COMM_SELF = SimpleNamespace(Iprobe=lambda: False)
+        self.unending: list[Unending] = []
+        self.Grequest = SimpleNamespace(Start=self.start)
+
+    def start(self) -> Unending:
+        self.unending.append(Unending())
+        return self.unending[-1]
 
     def post(self, comm: object, tag: int, memory: Any, *, sending: bool) -> FakeRequest:
         request = FakeRequest(memory)
@@ -73,6 +80,25 @@ class FakeRequest:
 
     def Free(self) -> None:
         pass
+
+
+class Unending:
+    """Counts how often MPI was let work by a look at it; ends when it is completed."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.completed = self.waited = False
+
+    def Test(self) -> bool:
+        self.looks += 1
+        return self.completed
+
+    def Complete(self) -> None:
+        self.completed = True
+
+    def Wait(self) -> None:
+        assert self.completed
+        self.waited = True
 
 
 class FakeComm:
@@ -270,3 +296,26 @@ def test_communicators_are_used_until_the_one_after_the_next(new_pair: Callable[
     pass_through(pair.transports[1])
     pair.send(b"by the one before", LARGE)
     assert pair.arrive(1) == [b"by the one before"]
+
+
+def test_mpi_goes_on_at_those_whom_somebody_still_needs(new_pair: Callable[..., Pair]) -> None:
+    pair = new_pair()
+    leave = pair.transports[0].within([0, 1])
+    looks = pair.mpi.unending[1]
+    until_s = time.monotonic() + 2.5 * LINGER_S
+    while time.monotonic() < until_s:
+        before = looks.looks
+        time.sleep(LINGER_S)
+        assert looks.looks > before, "it has fallen asleep"
+    leave()
+    time.sleep(2 * LINGER_S)
+    before = looks.looks
+    time.sleep(LINGER_S / 2)
+    assert looks.looks == before
+
+
+def test_what_keeps_mpi_going_ends_with_the_transport(new_pair: Callable[..., Pair]) -> None:
+    pair = new_pair()
+    for transport in pair.transports:
+        transport.close()
+    assert all(unending.waited for unending in pair.mpi.unending)

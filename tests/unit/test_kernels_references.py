@@ -18,14 +18,15 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not i
 
 
 @needs_gcc
+@pytest.mark.parametrize("lanes", [8, 16, 32])
 @pytest.mark.parametrize("depth", [2, 3, 6, 10])
-def test_uts_in_c_counts_every_node_and_hashes_as_many_as_we_do(depth: int, tmp_path: Path) -> None:
-    library = compiler.load("uts", tmp_path)
+def test_uts_in_c_counts_every_node_and_hashes_as_many_as_we_do(depth: int, lanes: int, tmp_path: Path) -> None:
+    library = compiler.load("uts", tmp_path, f"-DLANES={lanes}")
     tree = Tree(depth)
     ours, theirs = UtsBag.of_tree(tree), UtsBag.of_tree(tree)
     while ours.process(1 << 40):
         pass
-    nodes, hashes = uts._expand(library, theirs, tree)
+    nodes, hashes = uts.expand(library, lanes, theirs, tree)
     assert theirs.count + nodes == ours.count == tree.known_nodes()
     assert hashes == ours.hashed
 

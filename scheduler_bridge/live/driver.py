@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never
 
@@ -20,12 +19,12 @@ from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import entries
+from scheduler_bridge.live import entries, reconfiguring
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.dialogue import Dialogue
 from scheduler_bridge.live.entries import Entry
-from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.executor import Executor, Setup
 from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
@@ -38,22 +37,7 @@ from scheduler_bridge.model import wording
 
 _logger = logging.getLogger(__name__)
 
-ExecutorMaker: TypeAlias = Callable[
-    [
-        StateFolder,
-        Path,
-        float,
-        Callable[[int], None],
-        Callable[[int, Ending], None],
-        tuple[str, ...],
-        int,
-    ],
-    Executor,
-]
-"""Makes an ``Executor`` from its arguments."""
-
-NodeEvent: TypeAlias = ev.NodeUp | ev.NodeDown | ev.NodeRemoved
-"""What a new configuration may do to nodes."""
+ExecutorMaker: TypeAlias = Callable[[Setup], Executor]
 
 _FAREWELL_S: Final = 3.5
 """When the scheduler ends, jobs have so long at most, whatever grace they asked for: it is gone within 5 s."""
@@ -107,7 +91,9 @@ class Driver:
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
-        self.executor = executor(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores)
+        self.executor = executor(
+            Setup(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores)
+        )
         limits = (config.limits.open_jobs, config.user_jobs)
         self.desk = Desk(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
 
@@ -225,9 +211,10 @@ class Driver:
         """Begin with no jobs."""
         self.end_strangers(())
         ailing, why = self.health.first(config.ailing)
-        events: list[ev.Event] = [*self._limited(config), *ailing]
+        before = self._ledger.configured
+        events: list[ev.Event] = [*reconfiguring.limits(before, config), *ailing]
         if events:
-            self.handle(*events, facts=[*self._settings(config), *why])
+            self.handle(*events, facts=[*reconfiguring.facts(before, config), *why])
 
     # the life before --------------------------------------------------------------------------------------------------
 
@@ -243,11 +230,12 @@ class Driver:
         self.end_strangers([_key(job) for job in held])
         for job in held:
             self._take_up(job)
-        changes = self._reconfigured(config)
-        known = {*self._ledger.core.nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
+        before, nodes = self._ledger.configured, self._ledger.core.nodes
+        changes = reconfiguring.nodes(before, config, nodes)
+        known = {*nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
         ailing, why = self.health.first({node: why for node, why in config.ailing.items() if node in known})
-        events: list[ev.Event] = [*changes, *self._limited(config), *ailing, ev.WakeUp()]
-        self.handle(*events, facts=[*self._settings(config), *why])
+        events: list[ev.Event] = [*changes, *reconfiguring.limits(before, config), *ailing, ev.WakeUp()]
+        self.handle(*events, facts=[*reconfiguring.facts(before, config), *why])
 
     def end_strangers(self, known: Iterable[str]) -> None:
         """End what runs of attempts that the log does not have."""
@@ -264,28 +252,6 @@ class Driver:
         self.executor.start(spec.job_id, job.facts.attempt, job.facts.request, job.nodes, endpoint, cores)
         if job.row.state is JobState.ENDING:
             self.executor.end(spec.job_id)
-
-    def _reconfigured(self, config: DaemonConfig) -> list[NodeEvent]:
-        """What the configuration says of nodes that it did not say before; what was done at run time holds."""
-        before, known = self._ledger.configured.nodes, self._ledger.core.nodes
-        lost = [node for node in before if node not in config.nodes and node in known]
-        gone: list[NodeEvent] = [ev.NodeDown(node) for node in lost]
-        gone += [ev.NodeRemoved(node) for node in lost]
-        return [*gone, *(ev.NodeUp(node) for node in config.nodes if node not in before)]
-
-    def _limited(self, config: DaemonConfig) -> list[ev.Event]:
-        """The limit that the configuration names, if it named another one before."""
-        same = config.user_nodes == self._ledger.configured.user_nodes
-        return [] if same else [ev.UserNodesLimited(config.user_nodes)]
-
-    def _settings(self, config: DaemonConfig) -> list[entries.AnyFact]:
-        before = self._ledger.configured
-        now = entries.Configured(config.nodes, config.policy, dict(config.parameters), config.user_nodes)
-        if now == before:
-            return []
-        if (now.policy, now.parameters) == (before.policy, before.parameters):
-            return [now]  # Whatever policy decides was chosen at run time.
-        return [now, entries.Policy(now.policy, now.parameters)]
 
     # events and effects ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -40,10 +40,11 @@ _LOOK_AGAIN_S: Final = 0.05
 _TAIL_BYTES: Final = 2000
 
 
-class Executor:
-    """The running jobs' processes.
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an executor is made with.
 
-    Args:
+    Attributes:
         folder: Where output and notes go.
         mpiexec: The MPI launcher.
         grace_s: Time between TERM and KILL.
@@ -53,23 +54,25 @@ class Executor:
         cores_per_node: Cores of each node.
     """
 
-    def __init__(
-        self,
-        folder: StateFolder,
-        mpiexec: Path,
-        grace_s: float,
-        started: Callable[[int], None],
-        ended: Callable[[int, Ending], None],
-        reach: tuple[str, ...] = ("-launcher", "fork"),
-        cores_per_node: int = 1,
-    ) -> None:
-        self._folder = folder
-        self._mpiexec = mpiexec
-        self._grace_s = grace_s
-        self._cores_per_node = cores_per_node
-        self._started = started
-        self._ended = ended
-        self._reach = reach
+    folder: StateFolder
+    mpiexec: Path
+    grace_s: float
+    started: Callable[[int], None]
+    ended: Callable[[int, Ending], None]
+    reach: tuple[str, ...] = ("-launcher", "fork")
+    cores_per_node: int = 1
+
+
+class Executor:
+    """The running jobs' processes.
+
+    Args:
+        setup: Whose, where, and whom to tell.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._folder = setup.folder
         self._runs: dict[int, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._retired: dict[str, asyncio.Task[None]] = {}
@@ -87,7 +90,7 @@ class Executor:
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, self._mpiexec, self._reach, cores),
+            command=launch_command(request, nodes, self._setup.mpiexec, self._setup.reach, cores),
             cwd=request.cwd or str(Path.cwd()),
             environment=_environment(request, job_id, endpoint, self._folder.token(key), mark, cores),
             mark=mark,
@@ -95,12 +98,12 @@ class Executor:
             errors=str(errors),
             scratch=str(scratch_folder(mark)),
             launcher=starts_launcher(request),
-            grace_s=self._grace_s if request.grace_s is None else request.grace_s,
+            grace_s=self._setup.grace_s if request.grace_s is None else request.grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
-            limit_s=request.walltime_s * self._cores_per_node + _LIMIT_MARGIN_S,
+            limit_s=request.walltime_s * self._setup.cores_per_node + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
         )
-        run = _Run(self._folder, launch, lambda: self._started(job_id))
+        run = _Run(self._folder, launch, lambda: self._setup.started(job_id))
         self._runs[job_id] = run
         task = asyncio.get_running_loop().create_task(self._execute(job_id, run))
         self._tasks.add(task)
@@ -159,7 +162,7 @@ class Executor:
             ending = Ending(None, f"{type(error).__name__}: {error}")
         finally:
             del self._runs[job_id]
-        self._ended(job_id, ending)
+        self._setup.ended(job_id, ending)
 
     def lacks(self, node: str) -> str:  # noqa: ARG002 - back-ends look at it
         """Return why there can be no node of this name, for back-ends that know; empty if there can."""

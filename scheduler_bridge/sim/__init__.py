@@ -5,12 +5,13 @@ from __future__ import annotations
 from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.check import Conserves, Protects, Scenario, check_feasible, check_policy
 from scheduler_bridge.sim.costs import Cost, parse_cost
-from scheduler_bridge.sim.engine import Engine, Observer, Progress, SimResult, node_names, simulate
+from scheduler_bridge.sim.engine import Engine, simulate
 from scheduler_bridge.sim.failures import random_failures
 from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
 from scheduler_bridge.sim.measures import Means, Measures, Power, Window, measure
 from scheduler_bridge.sim.models import JobRecord, SimJob
 from scheduler_bridge.sim.replay import Replay, ReplayOptions, replay
+from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
 from scheduler_bridge.sim.running import SharingModel
 from scheduler_bridge.sim.scenarios import random_scenario
 from scheduler_bridge.sim.speedup import Speedup, UnknownModelError, linear_speedup, parse_speedup

@@ -16,8 +16,9 @@ from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Start
 from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
-from scheduler_bridge.sim.engine import Engine, SimResult
+from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.models import SimJob
+from scheduler_bridge.sim.result import SimResult
 
 _ID_FACTOR, _ID_OFFSET = 7, 13  # keeps the order of ids, by which ties are broken
 _SHIFT_S = float(2**20)

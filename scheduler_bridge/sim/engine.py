@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from scheduler_bridge.core import Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.effects import (
@@ -39,34 +38,12 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.answering import answers
 from scheduler_bridge.sim.models import JobRecord, SimJob
+from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
 from scheduler_bridge.sim.running import Change, Run, SharingModel, Wish, share, without
 
-Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
-"""Called after every batch with its time, its events and their effects."""
-
-Progress: TypeAlias = Callable[[float, int], None]
 _PROGRESS_BATCHES: Final = 500
 _MAX_BATCHES: Final = 10_000
 """So many at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimResult:
-    """What a simulation yields: the records, when the last thing happened, and the core as it was then.
-
-    Records are by id, in the order of submission, so that sums over them are the same whatever order the jobs came in.
-    """
-
-    records: dict[int, JobRecord]
-    end_s: float
-    batches: int
-    events: int
-    core: SchedulerCore
-
-
-def node_names(nodes: int) -> list[str]:
-    """The names of simulated nodes: ``n0000``, ``n0001`` and so on."""
-    return [f"n{index:04d}" for index in range(nodes)]
 
 
 def _check_ids(job_ids: Iterable[int]) -> None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.backends.hosts.backend import NodesBackend
 from scheduler_bridge.backends.hosts.executor import HostsExecutor
 from scheduler_bridge.backends.hosts.health import Rules
 from scheduler_bridge.backends.hosts.hostfile import Host, fewest_cores, read_hosts
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
 from scheduler_bridge.backends.hosts.looking import Looker
 from scheduler_bridge.backends.hosts.reach import Reach
-from scheduler_bridge.backends.hosts.watch import Watch, withdraw
+from scheduler_bridge.backends.hosts.watch import Watch
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
-from scheduler_bridge.live.executor import Executor
-from scheduler_bridge.live.state import ENDPOINT, StateFolder
+from scheduler_bridge.live.executor import Setup
+from scheduler_bridge.live.state import ENDPOINT
 
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class HostsConfig:
         return tuple(host.name for host in read_hosts(self.file))
 
 
-class HostsBackend:
+class HostsBackend(NodesBackend):
     """What a daemon needs to drive hosts; made by ``on_hosts``.
 
     Args:
@@ -62,51 +62,26 @@ class HostsBackend:
     """
 
     def __init__(self, hosts: Sequence[Host], settings: HostsConfig, reach: Reach, ailing: dict[str, str]) -> None:
+        super().__init__(reach)
         self._hosts = {host.name: host for host in hosts}
         self._settings = settings
         self._reach = reach
         self._ailing = ailing
-        self._written = False
-        self._daemon: Daemon | None = None
         rules = settings.rules
         self._looker = Looker(settings.launcher, rules.deadline_s, rules.at_once, reach.needed)
 
-    def executor(
-        self,
-        folder: StateFolder,
-        mpiexec: Path,
-        grace_s: float,
-        started: Callable[[int], None],
-        ended: Callable[[int, Ending], None],
-        reach: tuple[str, ...],
-        cores_per_node: int,
-    ) -> Executor:
-        """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
-        self._written = True
-        self._reach.write()
+    def _run_by(self, setup: Setup) -> HostsExecutor:
         self._reach.know(self._hosts.values())
-        executor = HostsExecutor(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
-        executor.gone = self._gone
-        return executor
+        return HostsExecutor(setup)
 
-    def watch(self, daemon: Daemon) -> Watch:
-        """Return what looks at the daemon's nodes."""
-        self._daemon = daemon
+    def _watched(self, daemon: Daemon) -> Watch:
         return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing, self._forget)
 
-    def close(self) -> None:
-        """Remove what was written."""
-        if self._written:
-            self._reach.forget()
+    async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
+        return await self._looker.look_at_all([self._known(node) for node in nodes])
 
-    async def _gone(self, job_id: int) -> str:
-        """Look at the hosts of a job that has failed; those that do not answer get no further jobs."""
-        if self._daemon is None:
-            return ""
-        health = self._daemon.health
-        complaints = await self._looker.look_at_all([self._known(node) for node in health.nodes_of(job_id)])
-        withdraw(health, complaints)
-        return "; ".join(f"host {node} does not answer: {complaint}" for node, complaint in complaints.items())
+    def _says(self, node: str, complaint: str) -> str:
+        return f"host {node} does not answer: {complaint}"
 
     def _forget(self, node: str) -> None:
         """A node has left: if it comes back, what the file says then counts."""

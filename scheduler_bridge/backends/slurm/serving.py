@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.backends.hosts import Host, Rules
+from scheduler_bridge.backends.hosts.backend import NodesBackend
 from scheduler_bridge.backends.hosts.executor import HostsExecutor
-from scheduler_bridge.backends.hosts.watch import Watch, withdraw
+from scheduler_bridge.backends.hosts.watch import Watch
 from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
 from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.looking import Looker
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import Daemon, DaemonConfig
-from scheduler_bridge.live.executor import Executor
-from scheduler_bridge.live.state import StateFolder
+from scheduler_bridge.live.executor import Setup
 
 ENV_JOB: Final = "SLURM_JOB_ID"
 FAREWELL_S: Final = 2.0
@@ -62,7 +60,7 @@ class _Executor(HostsExecutor):
         return f"it is none of Slurm job {self.allotted.job}, which has {', '.join(self.allotted.nodes)}"
 
 
-class SlurmBackend:
+class SlurmBackend(NodesBackend):
     """What a daemon needs to drive the nodes of an allocation; made by ``inside``.
 
     Args:
@@ -73,54 +71,30 @@ class SlurmBackend:
     """
 
     def __init__(self, allocation: Allocation, slurm: Slurm, reach: Reach, every_s: float) -> None:
+        super().__init__(reach)
         self._allocation = allocation
         self._reach = reach
-        self._written = False
-        self._daemon: Daemon | None = None
         # Slurm has looked more than once before it says that a node is down
         self._rules = Rules(every_s=every_s, failures=1, together=True)
         self._looker = Looker(slurm, allocation.holdings.job, self._names)
 
-    def executor(
-        self,
-        folder: StateFolder,
-        mpiexec: Path,
-        grace_s: float,
-        started: Callable[[int], None],
-        ended: Callable[[int, Ending], None],
-        reach: tuple[str, ...],
-        cores_per_node: int,
-    ) -> Executor:
-        """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
-        self._written = True
-        self._reach.write()
+    def _run_by(self, setup: Setup) -> HostsExecutor:
         self._reach.know_owners(self._allocation.holdings)
-        executor = _Executor(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
-        executor.gone = self._gone
+        executor = _Executor(setup)
         executor.allotted = self._allocation.holdings
         return executor
 
-    def watch(self, daemon: Daemon) -> Watch:
-        """Return what looks at the daemon's nodes."""
-        self._daemon = daemon
+    def _watched(self, daemon: Daemon) -> Watch:
         return Watch(daemon, lambda node: Host(node, node), self._looker, self._rules)
-
-    def close(self) -> None:
-        """Remove what was written."""
-        if self._written:
-            self._reach.forget()
 
     def _names(self) -> Sequence[str]:
         return self._daemon.nodes if self._daemon is not None else ()
 
-    async def _gone(self, job_id: int) -> str:
-        """Ask about the nodes of a job that has failed; those that are not fit get no further jobs."""
-        if self._daemon is None:
-            return ""
-        health = self._daemon.health
-        complaints = await self._looker.complaints(health.nodes_of(job_id))
-        withdraw(health, complaints)
-        return "; ".join(f"node {node}: {complaint}" for node, complaint in complaints.items())
+    async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
+        return await self._looker.complaints(nodes)
+
+    def _says(self, node: str, complaint: str) -> str:
+        return f"node {node}: {complaint}"
 
 
 def _see_off(slurm: Slurm) -> None:

@@ -20,10 +20,9 @@ import msgspec
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live.config import DaemonConfig, numbered_nodes
 from scheduler_bridge.live.daemon import Daemon
-from scheduler_bridge.live.executor import Executor
+from scheduler_bridge.live.executor import Executor, Setup
 from scheduler_bridge.live.load.figures import Gauge, allow_files
 from scheduler_bridge.live.requests import JobRequest
-from scheduler_bridge.live.state import StateFolder
 
 LINE_BYTES: Final = 1 << 20
 
@@ -36,28 +35,15 @@ class StandIn(Executor):
     Args:
         say: Tells whoever plays the jobs.
         playing: The jobs that run, by id, with what reports their ends; shared with whoever is told of these.
-        folder: The state folder.
-        started: Called with a job's id when it runs.
-        ended: Called with a job's id when it is over.
+        setup: Whom to tell.
     """
 
-    def __init__(
-        self,
-        say: Say,
-        playing: dict[int, Callable[[], None]],
-        folder: StateFolder,
-        mpiexec: Path,
-        grace_s: float,
-        started: Callable[[int], None],
-        ended: Callable[[int, Ending], None],
-        reach: tuple[str, ...] = (),
-        cores_per_node: int = 1,
-    ) -> None:
-        super().__init__(folder, mpiexec, grace_s, started, ended, reach, cores_per_node)
+    def __init__(self, say: Say, playing: dict[int, Callable[[], None]], setup: Setup) -> None:
+        super().__init__(setup)
         self._say = say
         self._playing = playing
-        self._tokens = folder.token
-        self._report_start, self._report_end = started, ended
+        self._tokens = setup.folder.token
+        self._report_start, self._report_end = setup.started, setup.ended
 
     def start(
         self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int

@@ -1,0 +1,78 @@
+"""What drives nodes that jobs reach through a launcher has in common, whoever says what nodes there are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Protocol
+
+from scheduler_bridge.backends.hosts.executor import HostsExecutor
+from scheduler_bridge.backends.hosts.watch import Watch, withdraw
+from scheduler_bridge.live import Daemon
+from scheduler_bridge.live.executor import Executor, Setup
+
+
+class Reach(Protocol):
+    """What mpiexec reaches nodes with: files in the state folder."""
+
+    def write(self) -> None:
+        """Write them."""
+
+    def forget(self) -> None:
+        """Remove them."""
+
+
+class NodesBackend(ABC):
+    """What a daemon needs to drive such nodes.
+
+    Args:
+        reach: What mpiexec reaches them with.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._files = reach
+        self._written = False
+        self._daemon: Daemon | None = None
+
+    def executor(self, setup: Setup) -> Executor:
+        """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
+        self._written = True
+        self._files.write()
+        executor = self._run_by(setup)
+        executor.gone = self._gone
+        return executor
+
+    def watch(self, daemon: Daemon) -> Watch:
+        """Return what looks at the daemon's nodes."""
+        self._daemon = daemon
+        return self._watched(daemon)
+
+    def close(self) -> None:
+        """Remove what was written."""
+        if self._written:
+            self._files.forget()
+
+    @abstractmethod
+    def _run_by(self, setup: Setup) -> HostsExecutor:
+        """Make what runs the jobs' processes; what mpiexec needs is written."""
+
+    @abstractmethod
+    def _watched(self, daemon: Daemon) -> Watch:
+        """Return what looks at the daemon's nodes."""
+
+    @abstractmethod
+    async def _complaints(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Look at ``nodes`` now; return those that are not fit, and why."""
+
+    @abstractmethod
+    def _says(self, node: str, complaint: str) -> str:
+        """Put what is wrong with a node into words, for the reason of a job's end."""
+
+    async def _gone(self, job_id: int) -> str:
+        """Look at the nodes of a job that has failed; those that are not fit get no further jobs."""
+        if self._daemon is None:
+            return ""
+        health = self._daemon.health
+        complaints = await self._complaints(health.nodes_of(job_id))
+        withdraw(health, complaints)
+        return "; ".join(self._says(node, complaint) for node, complaint in complaints.items())

@@ -1,0 +1,35 @@
+"""What a configuration says that it did not say when the scheduler ran before; what was done at run time holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live import entries
+from scheduler_bridge.live.config import DaemonConfig
+
+NodeEvent: TypeAlias = ev.NodeUp | ev.NodeDown | ev.NodeRemoved
+
+
+def nodes(before: entries.Configured, config: DaemonConfig, known: Sequence[str]) -> list[NodeEvent]:
+    """What happens to nodes; ``known`` are those that there are."""
+    lost = [node for node in before.nodes if node not in config.nodes and node in known]
+    gone: list[NodeEvent] = [ev.NodeDown(node) for node in lost]
+    gone += [ev.NodeRemoved(node) for node in lost]
+    return [*gone, *(ev.NodeUp(node) for node in config.nodes if node not in before.nodes)]
+
+
+def limits(before: entries.Configured, config: DaemonConfig) -> list[ev.Event]:
+    """The limit on each user's nodes, if it is another one."""
+    return [] if config.user_nodes == before.user_nodes else [ev.UserNodesLimited(config.user_nodes)]
+
+
+def facts(before: entries.Configured, config: DaemonConfig) -> list[entries.AnyFact]:
+    """What is to be remembered of the configuration."""
+    now = entries.Configured(config.nodes, config.policy, dict(config.parameters), config.user_nodes)
+    if now == before:
+        return []
+    if (now.policy, now.parameters) == (before.policy, before.parameters):
+        return [now]  # whatever policy decides was chosen at run time
+    return [now, entries.Policy(now.policy, now.parameters)]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from string import Template
 from typing import Final
 
 from scheduler_bridge.experiments.origins import here
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, shown
-from scheduler_bridge.report.markup import Cell, inline, part, scrolling, table
+from scheduler_bridge.report.markup import Cell, inline, page, part, scrolling, table
 
+_HERE: Final = "scheduler_bridge.experiments"
 _LONG: Final = 30
 """Texts of more characters have a wide column, also on a narrow screen."""
 
@@ -26,10 +26,7 @@ def render(outcome: Outcome, reproduce: str) -> str:
         outcome: What was found.
         reproduce: The command that leads here.
     """
-    template = files("scheduler_bridge.experiments").joinpath("page.html").read_text(encoding="utf-8")
-    return Template(template).substitute(
-        style=part("page.css"),
-        sort=part("sort.js"),
+    body = Template(part("page.html", _HERE)).substitute(
         title=escape(outcome.title),
         verdict=escape(outcome.verdict),
         contents=_contents(outcome.tables),
@@ -39,6 +36,7 @@ def render(outcome: Outcome, reproduce: str) -> str:
         provenance=_provenance({**outcome.provenance, **here()}),
         reproduce=escape(reproduce),
     )
+    return page(outcome.title, body, part("page.css", _HERE))
 
 
 def _contents(tables: Sequence[DataTable]) -> str:

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -29,9 +30,23 @@ class Cell:
     tone: str = ""
 
 
-def part(name: str) -> str:
-    """A file that pages are made of: ``page.css``, ``sort.js``, ``page.html``."""
-    return files("scheduler_bridge.report").joinpath(name).read_text(encoding="utf-8")
+def part(name: str, package: str = "scheduler_bridge.report") -> str:
+    """A file that pages are made of, such as ``page.css``."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def page(title: str, body: str, style: str, script: str = "") -> str:
+    """Put a page together, with what all pages share.
+
+    Args:
+        title: Of its tab; not escaped yet.
+        body: HTML.
+        style: What its style adds.
+        script: What its script adds; tables can be sorted without.
+    """
+    return Template(part("frame.html")).substitute(
+        title=escape(title), style=part("page.css") + style, body=body, script=part("sort.js") + script
+    )
 
 
 def table(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scheduler_bridge.record import runtime_s, turnaround_s, wait_s
 from scheduler_bridge.report import gantt, words
-from scheduler_bridge.report.markup import Cell, inline, part, scrolling, table
+from scheduler_bridge.report.markup import Cell, inline, page, part, scrolling, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,10 +33,7 @@ def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> st
         ValueError: There is nothing to report.
     """
     picture = _picture(records)
-    return Template(part("page.html")).substitute(
-        style=part("page.css"),
-        sort=part("sort.js"),
-        title=escape(words.headline(records)),
+    body = Template(part("page.html")).substitute(
         picture=picture,
         headline=escape(words.headline(records)),
         claim=escape(words.claim(records)),
@@ -47,6 +44,7 @@ def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> st
         provenance=_provenance(records),
         reproduce=_reproduce(reproduce),
     )
+    return page(words.headline(records), body, part("run.css"), part("filter.js"))
 
 
 def write_page(records: Sequence[RunRecord], path: Path, *, reproduce: Sequence[str] = ()) -> None:

@@ -26,10 +26,12 @@ from scheduler_bridge.cli import (
     simulate,
     slurm,
     submit,
+    tokens,
     workload,
 )
 from scheduler_bridge.cli.errors import CliError, show
 from scheduler_bridge.live import ControlError, DaemonError, SubmitError
+from scheduler_bridge.live.access.tokens import TokensError
 from scheduler_bridge.policies import UnknownPolicyError
 
 app = typer.Typer(
@@ -55,6 +57,7 @@ _COMMANDS = (
     history,
     policy,
     limits,
+    tokens,
     simulate,
     policies,
     workload,
@@ -100,7 +103,7 @@ def _told(error: Exception) -> CliError:
             return error
         case SubmitError():
             return CliError(str(error), error.why, error.hint)
-        case DaemonError():
+        case DaemonError() | TokensError():
             return CliError(str(error), hint=error.hint)
         case SlurmError():
             return CliError(str(error), hint=error.hint, code=1)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def cancel(
     job: Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")],
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """End a job, whether it waits or runs.

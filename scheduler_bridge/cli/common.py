@@ -11,7 +11,8 @@ import msgspec
 import typer
 from rich.console import Console, RenderableType
 
-from scheduler_bridge.live import ControlClient
+from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.live import ControlClient, Door
 
 ENV_STATE: Final = "MALLEABLE_STATE"
 _PLAIN_WIDTH = 500
@@ -19,6 +20,16 @@ _PLAIN_WIDTH = 500
 StateOption = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", envvar=ENV_STATE, help="State folder of the scheduler.", show_default=False),
+]
+ReachOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="DIR|DOOR",
+        envvar=ENV_STATE,
+        help="State folder of the scheduler, or a door: unix:PATH, tcp:HOST:PORT.",
+        show_default=False,
+    ),
 ]
 LauncherOption = Annotated[
     str | None,
@@ -33,7 +44,13 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def state_folder(given: Path | None) -> Path:
-    """Return the folder that was asked for, or the user's default one."""
+    """Return the folder that was asked for, or the user's default one.
+
+    Raises:
+        CliError: It is a door.
+    """
+    if given is not None and Door.is_meant(str(given)):
+        raise CliError(f"{given} is a door", "this needs the scheduler's folder", "give it by --state DIR")
     if given is not None:
         return given.absolute()
     import platformdirs
@@ -47,7 +64,9 @@ def slurm_state_folder(given: Path | None, job: int) -> Path:
 
 
 def client(given: Path | None) -> ControlClient:
-    """Return a client of the scheduler that serves the state folder."""
+    """Return a client of the scheduler that serves the state folder, or is reached by the door."""
+    if given is not None and Door.is_meant(str(given)):
+        return ControlClient(Door.parse(str(given)))
     return ControlClient(state_folder(given))
 
 

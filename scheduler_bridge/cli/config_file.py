@@ -55,6 +55,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         mpiexec: The MPI launcher.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back.
         user_nodes: How many nodes the jobs of one user hold together at most; further jobs wait.
+        doors: Where users come in who are not the scheduler's own: unix:PATH, tcp:HOST:PORT.
         web: Where the live page is served (``[web]``).
         v1: Protocol v1's lines for administrators (``[v1]``).
     """
@@ -73,6 +74,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     mpiexec: str | None = None
     user_jobs: Annotated[int, Meta(ge=1)] | None = None
     user_nodes: Annotated[int, Meta(ge=1)] | None = None
+    doors: tuple[str, ...] = ()
     web: Web | None = None
     v1: V1 | None = None
 

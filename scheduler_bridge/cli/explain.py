@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
 
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     job: Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")],
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say why a job waits, why it was resized and for whom, and what was decided about it before.

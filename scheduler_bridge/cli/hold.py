@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json
 from scheduler_bridge.live.requests import Hold, Prioritise
 
 JobArgument = Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")]
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def hold(job: JobArgument, state: StateOption = None, as_json: JsonOption = False) -> None:
+def hold(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
     """Keep a waiting job from starting until it is released.
 
     Example: malleable hold 3
@@ -26,7 +26,7 @@ def hold(job: JobArgument, state: StateOption = None, as_json: JsonOption = Fals
     _told(client(state).manage(Hold(job=job)), job, as_json=as_json)
 
 
-def release(job: JobArgument, state: StateOption = None, as_json: JsonOption = False) -> None:
+def release(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
     """Let a held job start again, when it is its turn.
 
     Example: malleable release 3
@@ -37,7 +37,7 @@ def release(job: JobArgument, state: StateOption = None, as_json: JsonOption = F
 def priority(
     job: JobArgument,
     value: Annotated[int, typer.Argument(min=-1_000_000, max=1_000_000, help="Higher ones come first; 0 is usual.")],
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have a waiting job considered before those with a lower priority.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live.requests import LimitUsers
 from scheduler_bridge.model import wording
@@ -22,7 +22,7 @@ def limits(
         str | None,
         typer.Option("--user-nodes", metavar="N", help="Nodes of one user's jobs together, at most; or none."),
     ] = None,
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what users may have at most, or let another limit hold from now on.

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from scheduler_bridge.cli import reserve
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich
 from scheduler_bridge.live.requests import ChangeNode, NodeChange
 
 
@@ -32,7 +32,7 @@ def nodes(
     down: Annotated[
         list[str] | None, typer.Option("--down", metavar="NODE", help="Take it out of service; its job is lost.")
     ] = None,
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the nodes and the job that each one works for; before that, add, resume, drain, take down or remove some.

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +20,7 @@ def policy(
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
     ] = None,
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which policy decides, or let another one decide from now on.

@@ -9,7 +9,7 @@ from rich.console import Group
 
 from scheduler_bridge.cli import reserve
 from scheduler_bridge.cli import watch as watching
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich, terminal_width
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich, terminal_width
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.queue_lines import queue_lines
 from scheduler_bridge.report import words
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def queue(
     everything: Annotated[bool, typer.Option("--all", help="Ended jobs too (JSON always has them).")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it as it changes, until Ctrl-C.")] = False,
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the jobs that wait and run, with the reason why a job waits.

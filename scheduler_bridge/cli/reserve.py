@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from scheduler_bridge.cli import clock
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json, print_rich
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.numbers import numbers
 from scheduler_bridge.live import ReservationStatus, Snapshot
@@ -41,7 +41,7 @@ def reserve(
         str | None, typer.Option(metavar="JOBS", help="Waiting jobs that are to run in it, for example 3,5-7.")
     ] = None,
     name: Annotated[str, typer.Option(help="What jobs ask for.", show_default="a new one")] = "",
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Keep nodes from a time on; jobs ask for them with submit --reservation NAME.
@@ -82,7 +82,7 @@ def reserve(
 
 
 @commands.command("list")
-def list_(state: StateOption = None, as_json: JsonOption = False) -> None:
+def list_(state: ReachOption = None, as_json: JsonOption = False) -> None:
     """List the reservations that are not over.
 
     Example: malleable reserve list
@@ -99,7 +99,7 @@ def list_(state: StateOption = None, as_json: JsonOption = False) -> None:
 @commands.command()
 def cancel(
     name: Annotated[str, typer.Argument(help="Name of the reservation.")],
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Keep the nodes no longer; jobs that wait for them wait on as others do, and those that run go on.

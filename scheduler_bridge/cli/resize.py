@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json
 from scheduler_bridge.cli.errors import CliError
 
 
@@ -19,7 +19,7 @@ def resize(
     job: Annotated[int, typer.Argument(min=0, help="Id of the job, as submit printed it.")],
     grow: Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")] = None,
     shrink: Annotated[int | None, typer.Option("--shrink", min=1, metavar="N", help="Nodes to release.")] = None,
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have a running malleable job grow or shrink within its bounds, as far as nodes are free.

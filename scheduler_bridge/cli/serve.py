@@ -61,6 +61,10 @@ def serve(
         typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
     ] = None,
     state: StateOption = None,
+    door: Annotated[
+        list[str] | None,
+        typer.Option("--door", metavar="DOOR", help="Let users in: unix:PATH, or tcp:HOST:PORT with tokens."),
+    ] = None,
     resize_deadline_s: Annotated[
         float | None,
         typer.Option(
@@ -112,6 +116,7 @@ def serve(
         "grace_s": file.grace_s,
         "user_jobs": file.user_jobs,
         "user_nodes": user_nodes or file.user_nodes,
+        "doors": tuple(door) if door else file.doors,
         "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
     }
     settings = DaemonConfig(
@@ -193,9 +198,9 @@ async def _serve(
     async with daemon, contextlib.AsyncExitStack() as beside:
         if place is not None:
             await beside.enter_async_context(place.watch(daemon))
-        page = ""
+        page = "".join(f", door {door}" for door in daemon.doors)
         if web is not None:
-            page = f", page {await beside.enter_async_context(_page(daemon, web))}"
+            page += f", page {await beside.enter_async_context(_page(daemon, web))}"
         if lines is not None:
             admin = await beside.enter_async_context(AdminServer(daemon, lines))
             page += f", v1 {lines.host}:{admin.port}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from scheduler_bridge.cli.common import StateOption, client
+from scheduler_bridge.cli.common import ReachOption, client
 
 
 def register(app: typer.Typer) -> None:
@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
     app.command()(shutdown)
 
 
-def shutdown(state: StateOption = None) -> None:
+def shutdown(state: ReachOption = None) -> None:
     """End all jobs and the scheduler, and wait until they have ended.
 
     Example: malleable shutdown --state /tmp/malleable

@@ -11,11 +11,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from scheduler_bridge.cli.common import JsonOption, StateOption, client, print_json
+from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json
 from scheduler_bridge.cli.errors import CliError, culprit
 from scheduler_bridge.cli.jobfile import JobFile
 from scheduler_bridge.cli.numbers import numbers
-from scheduler_bridge.live import ControlClient, JobRequest, SubmitError
+from scheduler_bridge.live import ControlClient, Door, JobRequest, SubmitError
 from scheduler_bridge.live.arrays import ENV_INDEX
 from scheduler_bridge.live.template import resolve_program
 
@@ -95,7 +95,7 @@ def submit(
     array: Annotated[
         str | None, typer.Option("--array", metavar="0-9", help=f"One job each, with its number in {ENV_INDEX}.")
     ] = None,
-    state: StateOption = None,
+    state: ReachOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job, given as a command after -- or as a TOML file, and print its id.
@@ -130,7 +130,7 @@ def submit(
             raise CliError("a job file and options", "the job file says it all", f"edit {command[0]}")
         submitted, wanted = _submit_file(Path(command[0]), state)
     else:
-        request, wanted = _request(command, given), numbers("--array", array)
+        request, wanted = _request(command, given, _own_name(state)), numbers("--array", array)
         submitted = _submitted(client(state), request, wanted)
     if as_json:
         print_json({"job": submitted[0]} if wanted is None else {"jobs": submitted})
@@ -141,7 +141,7 @@ def submit(
 def _submit_file(path: Path, state: Path | None) -> tuple[list[int], tuple[int, ...] | None]:
     """Submit what a job file says; return the ids, and the numbers if it is an array."""
     file = JobFile.read(path)
-    request, wanted = file.request(user=_own_name(), cwd=str(Path.cwd())), file.array()
+    request, wanted = file.request(user=_own_name(state), cwd=str(Path.cwd())), file.array()
     try:
         return _submitted(client(state), request, wanted), wanted
     except SubmitError as error:
@@ -152,10 +152,10 @@ def _submitted(scheduler: ControlClient, request: JobRequest, array: tuple[int, 
     return [scheduler.submit(request)] if array is None else scheduler.submit_array(request, array)
 
 
-def _request(command: list[str], given: dict[str, object]) -> JobRequest:
+def _request(command: list[str], given: dict[str, object], user: str) -> JobRequest:
     cwd = str(Path.cwd() / str(given.get("cwd", "")))
     words = (resolve_program(command[0], cwd), *command[1:])
-    values = {"name": _program(command), "user": _own_name(), **given, "command": words, "cwd": cwd}
+    values = {"name": _program(command), "user": user, **given, "command": words, "cwd": cwd}
     try:
         request = msgspec.convert(values, JobRequest)
     except msgspec.ValidationError as error:
@@ -175,8 +175,10 @@ def _variables(words: list[str]) -> dict[str, str]:
     return variables
 
 
-def _own_name() -> str:
-    """The name of whoever runs this, as the system knows it and no variable says."""
+def _own_name(state: Path | None) -> str:
+    """The name of whoever runs this, as the system knows it and no variable says; at a door the scheduler knows."""
+    if state is not None and Door.is_meant(str(state)):
+        return ""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # No such user in the container.

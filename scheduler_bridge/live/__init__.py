@@ -25,9 +25,11 @@ A job's standard output and error are ``job-<id>.out`` and ``job-<id>.err`` in t
 
 ``runs(folder)``, ``read_run(folder, number)`` and ``read_runs(folder)`` read the log of a state folder.
 
-A running daemon is also reached through ``state_dir`` by ``ControlClient`` and by the ``malleable`` command.
+A running daemon is also reached through ``state_dir`` by ``ControlClient`` and by the ``malleable`` command, and by
+other users through ``DaemonConfig.doors``.
 """
 
+from scheduler_bridge.live.access import Door
 from scheduler_bridge.live.archive import Run, read_run, read_runs, runs
 from scheduler_bridge.live.client import ControlClient, ControlError
 from scheduler_bridge.live.config import DaemonConfig, DaemonError, Limits
@@ -43,6 +45,7 @@ __all__ = [
     "DaemonConfig",
     "DaemonError",
     "DaemonThread",
+    "Door",
     "JobRequest",
     "JobStatus",
     "Limits",

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler_bridge.core import Explanation
+from scheduler_bridge.live.access import Door
+from scheduler_bridge.live.access.calling import CallError, call, family, token_file
 from scheduler_bridge.live.requests import (
     REPLIES,
     AnyReply,
@@ -54,15 +56,15 @@ class ControlError(Exception):
 
 
 class ControlClient:
-    """Talks to the daemon that serves ``state_dir``.
+    """Talks to a daemon.
 
     Args:
-        state_dir: The daemon's state folder.
+        where: The daemon's state folder, or one of its doors.
         timeout_s: Time for one answer.
     """
 
-    def __init__(self, state_dir: Path, timeout_s: float = 10.0) -> None:
-        self._state_dir = state_dir
+    def __init__(self, where: Path | Door, timeout_s: float = 10.0) -> None:
+        self._where = where
         self._timeout_s = timeout_s
 
     def submit(self, job: JobRequest) -> int:
@@ -158,13 +160,15 @@ class ControlClient:
         until_s = time.monotonic() + self._timeout_s
         while held is not None and self._lock() == held:
             if time.monotonic() > until_s:
-                raise ControlError(f"the scheduler at {self._state_dir} is still ending", "malleable queue shows why")
+                raise ControlError(f"the scheduler at {self._where} is still ending", "malleable queue shows why")
             time.sleep(_LOOK_AGAIN_S)
 
     def _lock(self) -> int | None:
         """Return what tells one holder's lock from the next one's, None if nobody holds the folder."""
+        if isinstance(self._where, Door):
+            return None
         try:
-            return (self._state_dir / LOCK).stat().st_ino
+            return (self._where / LOCK).stat().st_ino
         except OSError:
             return None
 
@@ -184,21 +188,24 @@ class ControlClient:
         except UnicodeEncodeError as error:  # The bytes of a file name or an argument may be anything.
             raise SubmitError(f"{error.object!r} is not UTF-8 text", why="a job is described in UTF-8") from None
         try:
-            with socket.socket(socket.AF_UNIX) as connection:
+            with socket.socket(self._family()) as connection:
                 connection.settimeout(self._timeout_s)
-                connect_in(self._state_dir, connection)
+                self._connect(connection)
                 connection.sendall(words)
                 with connection.makefile("rb") as lines:
                     line = lines.readline()
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            option = "--door" if isinstance(self._where, Door) else "--state"
             raise ControlError(
-                f"no scheduler serves {self._state_dir}",
-                f"start one with: malleable serve --nodes 4 --state {self._state_dir}",
+                f"no scheduler serves {self._where}",
+                f"start one with: malleable serve --nodes 4 {option} {self._where}",
             ) from None
+        except CallError as error:
+            raise ControlError(str(error), error.hint) from None
         except OSError as error:
-            raise ControlError(f"the scheduler at {self._state_dir} does not answer: {error}") from None
+            raise ControlError(f"the scheduler at {self._where} does not answer: {error}") from None
         if not line:
-            raise ControlError(f"the scheduler at {self._state_dir} ended before it answered")
+            raise ControlError(f"the scheduler at {self._where} ended before it answered")
         try:
             reply: AnyReply = REPLIES.decode(line)
         except msgspec.DecodeError as error:
@@ -206,6 +213,15 @@ class ControlClient:
                 f"the scheduler's answer cannot be read: {error}", "do both have the same version?"
             ) from None
         return reply
+
+    def _family(self) -> socket.AddressFamily:
+        return family(self._where) if isinstance(self._where, Door) else socket.AF_UNIX
+
+    def _connect(self, connection: socket.socket) -> None:
+        if isinstance(self._where, Door):
+            call(self._where, connection, token_file())
+        else:
+            connect_in(self._where, connection)
 
 
 def connect_in(folder: Path, connection: socket.socket) -> None:

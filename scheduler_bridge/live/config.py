@@ -60,6 +60,7 @@ class DaemonConfig:
         ailing: Nodes that do not answer when the daemon begins, and what they failed with: they get no jobs yet.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
         user_nodes: The jobs of one user hold so many nodes together at most; further ones wait. None: any number.
+        doors: Where users come in who are not the daemon's own: ``unix:PATH``, ``tcp:HOST:PORT``; see ``access.Door``.
         limits: What a connection may cost.
     """
 
@@ -77,6 +78,7 @@ class DaemonConfig:
     ailing: Mapping[str, str] = field(default_factory=dict)
     user_jobs: int | None = None
     user_nodes: int | None = None
+    doors: tuple[str, ...] = ()
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

@@ -1,20 +1,21 @@
-"""The server that users talk to: a Unix socket in the state folder, which only its owner can enter."""
+"""The server that users talk to: at a socket in the state folder, which its owner alone can enter, and at doors."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import os
 import socket
-import struct
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, assert_never
 
 import msgspec
 
 from scheduler_bridge.core import Explanation
+from scheduler_bridge.live.access import Caller, Door, Keeper, NotPermittedError, Tokens, permitted
+from scheduler_bridge.live.access.doors import Know
 from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.client import bind_in
 from scheduler_bridge.live.config import Limits
@@ -59,7 +60,6 @@ MAX_REQUEST_BYTES: Final = 256 * 1024
 _IDLE_S = 30.0
 _CONNECTIONS = 256
 _LINGER_S = 1.0
-_CREDENTIALS = struct.Struct("3i")  # ucred: pid, uid, gid
 
 
 class Controlled(Protocol):
@@ -92,6 +92,9 @@ class Controlled(Protocol):
     async def durable(self) -> None:
         """Wait until everything so far outlasts the daemon."""
 
+    def owner(self, job_id: int) -> str | None:
+        """Say whose a job is that waits or runs; None if there is no such job."""
+
     def request_stop(self) -> None:
         """Begin to end."""
 
@@ -102,37 +105,55 @@ class ControlServer:
     Args:
         target: Whom the requests concern.
         limits: What one connection may cost.
+        doors: Where users come in who are not the scheduler's own.
     """
 
-    def __init__(self, target: Controlled, limits: Limits) -> None:
+    def __init__(self, target: Controlled, limits: Limits, doors: Sequence[Door] = ()) -> None:
         self._target = target
         self._limits = limits
-        self._listener = Listener(self._serve, _CONNECTIONS)
+        self._wanted = doors
+        self._listeners: list[Listener] = []
+        self.doors: list[Door] = []
 
     async def start(self, folder: Path) -> None:
-        """Listen in ``folder``."""
+        """Listen in ``folder``, and at the doors.
+
+        Raises:
+            DaemonError: A door cannot be opened.
+        """
+        keeper = Keeper(Tokens(folder), self._limits.hello_s)
         bound = socket.socket(socket.AF_UNIX)
         try:
             bind_in(folder, bound)
-            await self._listener.start_near(bound, MAX_REQUEST_BYTES)
+            await self._listener(keeper.owner).start_near(bound, MAX_REQUEST_BYTES)
         except BaseException:
             bound.close()
             raise
+        for door in self._wanted:
+            self.doors.append(await door.open(self._listener(keeper.at(door)), MAX_REQUEST_BYTES))
+
+    def _listener(self, know: Know) -> Listener:
+        self._listeners.append(Listener(partial(self._serve, know), _CONNECTIONS))
+        return self._listeners[-1]
 
     async def stop(self) -> None:
-        """Close every connection and the listening socket."""
-        await self._listener.stop()
+        """Close every connection and the listening sockets. Idempotent."""
+        for listener in self._listeners:
+            await listener.stop()
+        while self.doors:
+            self.doors.pop().remove()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, know: Know, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if _user_of(writer) not in (os.getuid(), 0):  # The folder keeps others out; this holds if it is opened.
-                await _finish(reader, writer, Failure(reason="this scheduler belongs to another user"))
+            caller = await know(reader, writer)
+            if isinstance(caller, Failure):
+                await _finish(reader, writer, caller)
             else:
-                await self._converse(reader, writer)
+                await self._converse(caller, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             _logger.debug("a user's connection ended: %r", error)
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()
         allowance = Allowance(self._limits.burst_requests, self._limits.requests_per_s, loop.time())
         while True:
@@ -145,13 +166,13 @@ class ControlServer:
             if not allowance.take(loop.time()):
                 flood = Failure(reason=f"more than {self._limits.requests_per_s:g} requests a second")
                 return await _finish(reader, writer, flood)
-            reply = self._reply(line)
+            reply = self._reply(caller, line)
             await self._target.durable()  # What is answered holds, whatever happens next.
             writer.write(_encode(reply))
             async with asyncio.timeout(_IDLE_S):
                 await writer.drain()
 
-    def _reply(self, line: bytes) -> AnyReply:
+    def _reply(self, caller: Caller, line: bytes) -> AnyReply:
         try:
             request = REQUESTS.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -161,7 +182,10 @@ class ControlServer:
                 reason=f"control protocol {request.version} is not spoken here, only {CONTROL_VERSION}",
                 hint="use the malleable command of the scheduler's own installation",
             )
-        return self._carry_out(request)
+        try:
+            return self._carry_out(permitted(request, caller, self._target.owner))
+        except NotPermittedError as error:
+            return Failure(reason=str(error), hint=error.hint)
 
     def _carry_out(self, request: AnyRequest) -> AnyReply:
         match request:
@@ -230,10 +254,3 @@ async def _finish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, la
         async with asyncio.timeout(_LINGER_S):
             while await reader.read(MAX_REQUEST_BYTES):
                 pass
-
-
-def _user_of(writer: asyncio.StreamWriter) -> int:
-    """Return the user id of the peer, as the kernel noted it when it connected."""
-    peer = writer.get_extra_info("socket")
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(credentials)[1])

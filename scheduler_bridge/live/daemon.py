@@ -17,6 +17,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
+from scheduler_bridge.live.access import Door
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver, ExecutorMaker
@@ -72,7 +73,7 @@ class Daemon:
         self._driver: Driver | None = None
         self._store: Store | None = None
         self._restored: Restored | None = None
-        self._control = ControlServer(self, config.limits)
+        self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors])
 
     @staticmethod
     def start_in_thread(config: DaemonConfig) -> DaemonThread:
@@ -203,6 +204,15 @@ class Daemon:
             ValueError: It has ended.
         """
         self._serving().desk.cancel(job_id)
+
+    def owner(self, job_id: int) -> str | None:
+        """Return whose a job is that waits or runs; None if there is no such job."""
+        return self._serving().owner(job_id)
+
+    @property
+    def doors(self) -> Sequence[Door]:
+        """Where users can come in, beside the control socket."""
+        return self._control.doors
 
     def resize(self, job_id: int, delta: int) -> int:
         """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.

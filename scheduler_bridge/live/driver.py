@@ -118,6 +118,11 @@ class Driver:
             raise ValueError(f"job {job_id} is not resized: {reason}")
         return ordered
 
+    def owner(self, job_id: int) -> str | None:
+        """Say whose a job is that waits or runs; None if there is no such job."""
+        facts = self._ledger.jobs.get(job_id)
+        return None if facts is None else facts.request.user
+
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is, and how that came about.
 

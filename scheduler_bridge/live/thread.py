@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from scheduler_bridge.core import Explanation
+from scheduler_bridge.live.access import Door
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.daemon import Daemon
 from scheduler_bridge.live.requests import JobRequest, Snapshot
@@ -94,6 +95,11 @@ class DaemonThread:
             ValueError: It cannot be resized so now.
         """
         return self._call(lambda daemon: daemon.resize(job_id, delta))
+
+    @property
+    def doors(self) -> tuple[Door, ...]:
+        """Where users can come in, beside the control socket."""
+        return self._call(lambda daemon: tuple(daemon.doors))
 
     def snapshot(self) -> Snapshot:
         """Return nodes and jobs at this moment."""

@@ -227,6 +227,10 @@ class Session:
             return f"it has {wording.nodes(len(self._now.nodes))} and accepts {low} to {high}"
         return ""
 
+    def owner(self, job_id: int) -> str | None:
+        """Return whose the program is; None if it is another job's."""
+        return self._config.request.user if job_id == self._config.job else None
+
     def record(self) -> RunRecord:
         """Return the record of the run so far."""
         return self._history.record()

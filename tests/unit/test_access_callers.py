@@ -1,0 +1,101 @@
+"""Who may ask for what."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from scheduler_bridge.live.access import Caller, NotPermittedError, permitted
+from scheduler_bridge.live.requests import (
+    AnyRequest,
+    Cancel,
+    ChangeNode,
+    Explain,
+    Hold,
+    JobRequest,
+    LimitUsers,
+    Prioritise,
+    Report,
+    Reserve,
+    Resize,
+    Shutdown,
+    Status,
+    Submit,
+    Unreserve,
+    Use,
+)
+
+ANNA, OPERATOR = Caller("anna"), Caller("olga", operator=True)
+OWNERS = {1: "anna", 2: "ben"}
+JOB = JobRequest(name="job", command=("true",))
+FOR_ALL: list[AnyRequest] = [Status(), Explain(job=2)]
+OF_ONE_JOB: list[AnyRequest] = [Cancel(job=2), Resize(job=2, delta=1), Hold(job=2), Prioritise(job=2, priority=-1)]
+FOR_OPERATORS: list[AnyRequest] = [
+    Use(policy="fcfs"),
+    ChangeNode(node="n1", to="drain"),
+    LimitUsers(nodes=1),
+    Reserve(in_s=0, duration_s=1),
+    Unreserve(name="r"),
+    Report(),
+    Shutdown(),
+]
+
+
+def names(request: AnyRequest) -> str:
+    return type(request).__name__
+
+
+def test_every_request_is_judged_here() -> None:
+    known = {type(request) for request in (*FOR_ALL, *OF_ONE_JOB, *FOR_OPERATORS, Submit(job=JOB))}
+    assert known == set(get_args(AnyRequest))
+
+
+BENS = Submit(job=JobRequest(name="job", command=("true",), user="ben", priority=9))
+
+
+@pytest.mark.parametrize("request_", [*FOR_ALL, *OF_ONE_JOB, *FOR_OPERATORS, BENS], ids=names)
+def test_operators_may_everything(request_: AnyRequest) -> None:
+    assert permitted(request_, OPERATOR, OWNERS.get) is request_
+
+
+@pytest.mark.parametrize("request_", FOR_ALL, ids=names)
+def test_users_may_look(request_: AnyRequest) -> None:
+    assert permitted(request_, ANNA, OWNERS.get) is request_
+
+
+@pytest.mark.parametrize("request_", FOR_OPERATORS, ids=names)
+def test_users_do_not_rule(request_: AnyRequest) -> None:
+    with pytest.raises(NotPermittedError, match="anna is no operator"):
+        permitted(request_, ANNA, OWNERS.get)
+
+
+@pytest.mark.parametrize("request_", OF_ONE_JOB, ids=names)
+def test_users_have_a_say_in_their_own_jobs_alone(request_: AnyRequest) -> None:
+    assert permitted(request_, Caller("ben"), OWNERS.get) is request_
+    with pytest.raises(NotPermittedError, match="job 2 is not anna's"):
+        permitted(request_, ANNA, OWNERS.get)
+
+
+def test_of_a_job_that_is_over_everybody_hears_that_it_is() -> None:
+    assert permitted(Cancel(job=77), ANNA, OWNERS.get) == Cancel(job=77)
+
+
+@pytest.mark.parametrize("caller", [ANNA, OPERATOR])
+def test_a_job_is_whose_who_submits_it(caller: Caller) -> None:
+    request = permitted(Submit(job=JOB), caller, OWNERS.get)
+    assert isinstance(request, Submit)
+    assert request.job.user == caller.name
+
+
+def test_users_submit_for_themselves() -> None:
+    with pytest.raises(NotPermittedError, match="anna submits no jobs for ben"):
+        permitted(Submit(job=JobRequest(name="job", command=("true",), user="ben")), ANNA, OWNERS.get)
+
+
+def test_users_do_not_put_themselves_first() -> None:
+    with pytest.raises(NotPermittedError, match="priority 1"):
+        permitted(Submit(job=JobRequest(name="job", command=("true",), priority=1)), ANNA, OWNERS.get)
+    with pytest.raises(NotPermittedError, match="priority 5"):
+        permitted(Prioritise(job=1, priority=5), ANNA, OWNERS.get)
+    assert permitted(Prioritise(job=1, priority=-5), ANNA, OWNERS.get) == Prioritise(job=1, priority=-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -192,6 +193,7 @@ async def _serve(
     config: DaemonConfig, web: Web | None, lines: AdminConfig | None, place: HostsBackend | SlurmBackend | None
 ) -> None:
     daemon = Daemon(config, executor=place.executor) if place is not None else Daemon(config)
+    daemon.allow_leaving(lambda: os._exit(0))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop)
@@ -212,6 +214,7 @@ async def _serve(
         )
         sys.stdout.flush()
         await daemon.stopping()
+        await daemon.leave()
 
 
 @contextlib.asynccontextmanager

@@ -149,14 +149,14 @@ class ControlClient:
         """
         return decode_record(bytes(self._ask(Report(), Recorded).record))
 
-    def shutdown(self) -> None:
-        """End all jobs and the daemon; returns when its folder is free for another one.
+    def shutdown(self, *, keep_jobs: bool = False) -> None:
+        """End the daemon and, unless ``keep_jobs``, all jobs; returns when its folder is free for another one.
 
         Raises:
-            ControlError: No daemon, no answer, or it has not ended in time.
+            ControlError: No daemon, no answer, it cannot leave its jobs, or it has not ended in time.
         """
         held = self._lock()
-        self._ask(Shutdown(), Done)
+        self._ask(Shutdown(keep_jobs=keep_jobs), Done)
         until_s = time.monotonic() + self._timeout_s
         while held is not None and self._lock() == held:
             if time.monotonic() > until_s:

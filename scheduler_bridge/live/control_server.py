@@ -98,6 +98,9 @@ class Controlled(Protocol):
     def request_stop(self) -> None:
         """Begin to end."""
 
+    def leave_jobs(self) -> None:
+        """Begin to end alone; raises ``ValueError`` if that cannot be."""
+
 
 class ControlServer:
     """Answers requests, one line each, in order.
@@ -208,9 +211,15 @@ class ControlServer:
                     return Failure(reason=f"nothing is reserved: {error}")
             case Report():
                 return Recorded(record=msgspec.Raw(msgspec.json.encode(self._target.record())))
-            case Shutdown():
+            case Shutdown(keep_jobs=False):
                 self._target.request_stop()
                 return Done(text="the scheduler ends")
+            case Shutdown():
+                try:
+                    self._target.leave_jobs()
+                except ValueError as error:
+                    return Failure(reason=str(error))
+                return Done(text="the scheduler ends, its jobs go on")
             case _:
                 assert_never(request)
 

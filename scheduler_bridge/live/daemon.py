@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, assert_never
+from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
 import msgspec
 
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from scheduler_bridge.live.thread import DaemonThread
 
 _logger = logging.getLogger(__name__)
+_LAST_WORD_S: Final = 0.2
+"""Whoever asked for the end hears of it meanwhile."""
 
 
 class Daemon:
@@ -68,6 +70,8 @@ class Daemon:
         self._make_executor = executor
         self._timed = timed
         self._stop_requested = asyncio.Event()
+        self._leave: Callable[[], None] | None = None
+        self._leaving = False
         self._error: Exception | None = None
         self._folder: StateFolder | None = None
         self._driver: Driver | None = None
@@ -335,6 +339,30 @@ class Daemon:
     def errors(self, job_id: int) -> Path:
         """Return the file with a job's standard error."""
         return self.config.state_dir.absolute() / f"job-{job_id}.err"
+
+    def allow_leaving(self, leave: Callable[[], None]) -> None:
+        """Let this daemon be ended without its jobs: ``leave`` ends this process at once, which is nothing else's."""
+        self._leave = leave
+
+    def leave_jobs(self) -> None:
+        """Ask whoever awaits ``stopping`` to call ``leave``.
+
+        Raises:
+            ValueError: This process is not the daemon's alone.
+        """
+        if self._leave is None:
+            raise ValueError("this scheduler is part of another program, and ends with its jobs")
+        self._leaving = True
+        self._stop_requested.set()
+
+    async def leave(self) -> None:
+        """End this process, if that was asked for, as a crash does: the folder's next daemon takes the jobs up."""
+        if not self._leaving or self._folder is None or self._leave is None:
+            return
+        await asyncio.sleep(_LAST_WORD_S)
+        await self.durable()
+        self._folder.leave()
+        self._leave()
 
     def request_stop(self) -> None:
         """Ask whoever awaits ``stopping`` to leave the daemon's context."""

@@ -215,7 +215,9 @@ class Report(Request, frozen=True, tag="report"):
 
 
 class Shutdown(Request, frozen=True, tag="shutdown"):
-    """End all jobs and the daemon; answered by ``Done`` before it begins."""
+    """End all jobs and the daemon, or the daemon alone; answered by ``Done`` before it begins."""
+
+    keep_jobs: bool = False
 
 
 class NodeStatus(msgspec.Struct, frozen=True):

@@ -103,6 +103,11 @@ class StateFolder:
         (self.path / LOCK).unlink(missing_ok=True)
         self._lock.close()
 
+    def leave(self) -> None:
+        """Let the next daemon take over what runs; this one is about to end without a further word."""
+        (self.path / CONTROL_SOCKET).unlink(missing_ok=True)
+        (self.path / LOCK).unlink(missing_ok=True)
+
     # attempts to run jobs -------------------------------------------------------------------------------------------
 
     def notes(self, key: str) -> Notes:

@@ -95,6 +95,8 @@ def test_other_users_of_the_machine_look_after_their_own_jobs(daemon: DaemonThre
 
 def test_the_scheduler_s_own_user_may_everything_at_any_socket(daemon: DaemonThread) -> None:
     assert at(daemon.doors[0]).manage(LimitUsers(nodes=2)) == "the jobs of one user hold 2 nodes"
+    with pytest.raises(ControlError, match="part of another program"):
+        at(daemon.doors[0]).shutdown(keep_jobs=True)
 
 
 def test_whoever_has_a_token_comes_in(daemon: DaemonThread, keep: Path) -> None:

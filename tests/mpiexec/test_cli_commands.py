@@ -152,6 +152,30 @@ def test_a_day_of_a_scheduler(serving: Serving, malleable: Malleable, tmp_path: 
     assert "from-file" in malleable("report")  # The history of the last run.
 
 
+def test_a_scheduler_ends_and_its_jobs_go_on(serving: Serving, malleable: Malleable) -> None:
+    job = malleable("submit", "--name", "sleeper", "--", "sleep", "1000").strip()
+    waiting = malleable("submit", "--nodes", "3", "--", "true").strip()
+    await_state(malleable, job, "running")
+    malleable("shutdown", "--keep-jobs")
+    out, err = serving.process.communicate(timeout=PATIENCE_S)
+    assert (serving.process.returncode, out, err) == (0, "", "")
+    assert "no scheduler serves" in malleable("queue", code=1)
+    assert serving.family()
+
+    again = Serving(serving.state, "--nodes", "3", "--quiet")
+    try:
+        known = {status["job"]: status for status in json.loads(malleable("queue", "--json"))}
+        assert (known[int(job)]["state"], known[int(waiting)]["state"]) == ("running", "waiting")
+        malleable("cancel", job)
+        await_state(malleable, waiting, "completed")
+        malleable("shutdown")
+        again.process.communicate(timeout=PATIENCE_S)
+        assert again.process.returncode == 0
+        assert not serving.family()
+    finally:
+        again.kill()
+
+
 @pytest.mark.parametrize("end", ["INT", "shutdown"])
 def test_other_ways_to_end(serving: Serving, malleable: Malleable, end: str) -> None:
     job = malleable("submit", "--", "sleep", "1000").strip()

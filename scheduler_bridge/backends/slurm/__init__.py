@@ -12,7 +12,8 @@ from scheduler_bridge.backends.slurm.limits import Limits
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError
 from scheduler_bridge.backends.slurm.serving import SlurmBackend, allocated_nodes, inside, this_job
-from scheduler_bridge.backends.slurm.session import Session, SessionConfig
+from scheduler_bridge.backends.slurm.session import Session
+from scheduler_bridge.backends.slurm.session_config import SessionConfig
 
 __all__ = [
     "Allocation",

@@ -11,19 +11,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.backends.slurm import status
-from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
+from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
 from scheduler_bridge.backends.slurm.history import History
 from scheduler_bridge.backends.slurm.orders import Orders
 from scheduler_bridge.backends.slurm.program import Program
 from scheduler_bridge.backends.slurm.reach import Reach
+from scheduler_bridge.backends.slurm.session_config import SessionConfig
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import effects as fx
@@ -38,33 +38,6 @@ from scheduler_bridge.model import JobSpec, wording
 from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionConfig:
-    """Settings of a session.
-
-    Attributes:
-        job: The number of the Slurm job that we run in.
-        request: The program; its bounds are those of resizes.
-        state_dir: Folder of the control socket and the history; every session has its own.
-        grow_by: How the allocation grows.
-        wait_s: How long Slurm may look for each further node.
-        resize_deadline_s: How long the program may take to carry an order out.
-        withdraw_s: How long to answer when an order is taken back.
-        grace_s: Time between TERM and KILL when it is ended.
-        mpiexec: The launcher; None: the one beside the running Python.
-    """
-
-    job: int
-    request: JobRequest
-    state_dir: Path
-    grow_by: GrowBy = "companion"
-    wait_s: float = 10.0
-    resize_deadline_s: float = 60.0
-    withdraw_s: float = 5.0
-    grace_s: float = 1.0
-    mpiexec: Path | None = None
 
 
 class Session:
@@ -188,6 +161,14 @@ class Session:
         """End the program, and with it the session."""
         self._require(job_id)
         self.request_stop()
+
+    def leave_jobs(self) -> None:
+        """Refuse: nobody else could look after the program.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError("this ends with its program")
 
     def request_stop(self) -> None:
         """Begin to end. Slurm may kill us soon, so the companion jobs end at once, together with the program."""

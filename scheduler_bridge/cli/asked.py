@@ -26,6 +26,9 @@ class Asked:
         rows: Form of the file of simulations; None: what can be written.
         again: Of real runs: those with a longer lag in seconds, those in which others used more percent of the machine,
             those that failed; and whether to report only.
+        hosts: Of real runs: the file of the hosts that are their nodes; None: they are emulated here.
+        launcher: How those are reached.
+        paced: Whether those are held to small rates of work.
     """
 
     scale: Scale
@@ -34,3 +37,6 @@ class Asked:
     places: int | None = None
     rows: Form | None = None
     again: tuple[float | None, float | None, bool, bool] = NOT_AGAIN
+    hosts: Path | None = None
+    launcher: str = "ssh"
+    paced: bool = False

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from scheduler_bridge.cli import sweeps
 from scheduler_bridge.cli.asked import NOT_AGAIN, Asked, Scale
-from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
+from scheduler_bridge.cli.common import JsonOption, LauncherOption, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.experiments.rows import Form
 
@@ -78,6 +78,14 @@ def experiment(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Of real-runs: run nothing, report what --out holds.")
     ] = False,
+    hosts: Annotated[
+        Path | None,
+        typer.Option("--hosts", metavar="FILE", help="Of real-runs: on these hosts, at full size, not emulated here."),
+    ] = None,
+    launcher: LauncherOption = None,
+    paced: Annotated[
+        bool, typer.Option("--paced", help="With --hosts: small problems, and hosts held to a small rate.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Repeat an experiment of the papers and compare with what they print.
@@ -94,12 +102,10 @@ def experiment(
     if name not in EXPERIMENTS:
         raise CliError(f"unknown experiment {name!r}", f"there are {', '.join(EXPERIMENTS)}", "malleable experiment")
     chosen = EXPERIMENTS[name]
-    if scale == "tiny" and not chosen.tiny:
-        raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
     runs_again = (repeat_lagged, repeat_busy, repeat_failed, report_only)
-    if name != "real-runs" and runs_again != NOT_AGAIN:
-        raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
-    outcome = chosen.run(Asked(scale, data, out, places, rows, runs_again))
+    asked = Asked(scale, data, out, places, rows, runs_again, hosts, launcher or "ssh", paced)
+    _check(name, chosen, asked, about_hosts=launcher is not None or paced)
+    outcome = chosen.run(asked)
     if as_json:
         print_json(_plain(outcome))
     else:
@@ -107,19 +113,38 @@ def experiment(
     if out is not None:
         from scheduler_bridge.experiments.outcome import write_outcome
 
-        again = ["malleable", "experiment", name, "--scale", scale, "--out", str(out)]
-        again += [] if data is None else ["--data", str(data)]
-        again += [] if rows is None else ["--rows", rows]
-        for path in write_outcome(outcome, out, reproduce=shlex.join(again)):
+        for path in write_outcome(outcome, out, reproduce=shlex.join(_command(name, asked))):
             if not as_json:
                 typer.echo(f"written: {path}")
     if chosen.must_pass and not outcome.passed:
         raise typer.Exit(1)
 
 
+def _check(name: str, chosen: Entry, asked: Asked, *, about_hosts: bool) -> None:
+    """See that what is asked for is this experiment's."""
+    if asked.scale == "tiny" and not chosen.tiny:
+        raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
+    if name != "real-runs" and (asked.again != NOT_AGAIN or asked.hosts is not None):
+        raise CliError(f"{name} does not know this option", "it is for real-runs alone", "leave it out")
+    if asked.hosts is None and about_hosts:
+        raise CliError("--launcher and --paced are about hosts", "none are named", "give --hosts FILE, or leave it out")
+
+
+def _command(name: str, asked: Asked) -> list[str]:
+    """What leads to the same outcome."""
+    words = ["malleable", "experiment", name, "--scale", asked.scale, "--out", str(asked.out)]
+    words += [] if asked.data is None else ["--data", str(asked.data)]
+    words += [] if asked.rows is None else ["--rows", asked.rows]
+    if asked.hosts is not None:
+        words += ["--hosts", str(asked.hosts), "--launcher", asked.launcher, *(["--paced"] if asked.paced else [])]
+    return words
+
+
 def _real(asked: Asked) -> Any:
+    from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
     from scheduler_bridge.cli.real_runs import run
     from scheduler_bridge.experiments.own_runs.runner import Again
+    from scheduler_bridge.experiments.own_runs.site import HERE, Site
 
     if asked.out is None:
         raise CliError(
@@ -127,7 +152,10 @@ def _real(asked: Asked) -> Any:
         )
     lagged_s, busy, failed, report_only = asked.again
     again = Again(lagged_s, failed, None if busy is None else busy / 100)
-    return run(asked.out, asked.scale, asked.data, again, report_only=report_only)
+    site = HERE
+    if asked.hosts is not None:
+        site = Site(HostsConfig(asked.hosts.absolute(), launcher_of(asked.launcher), Rules()), asked.paced)
+    return run(asked.out, asked.scale, asked.data, again, site, report_only=report_only)
 
 
 def _shared(asked: Asked) -> Any:

@@ -20,6 +20,7 @@ from scheduler_bridge.experiments.own_runs.experiment import report
 from scheduler_bridge.experiments.own_runs.experiment import run as run_experiment
 from scheduler_bridge.experiments.own_runs.plan import PLANS, RunKey, Scale
 from scheduler_bridge.experiments.own_runs.runner import Again
+from scheduler_bridge.experiments.own_runs.site import Site
 from scheduler_bridge.experiments.real_runs import BadReferenceError
 from scheduler_bridge.experiments.sd_real.experiment import run as run_shared_experiment
 from scheduler_bridge.experiments.sd_real.plan import PLANS as SHARED_PLANS
@@ -57,7 +58,7 @@ class _Progress:
         self._progress.console.print(f"{said}{others}, worst lag {cpu['worst_lag_s']:.2f} s")
 
 
-def run(folder: Path, scale: Scale, data: Path | None, again: Again, *, report_only: bool) -> Outcome:
+def run(folder: Path, scale: Scale, data: Path | None, again: Again, site: Site, *, report_only: bool) -> Outcome:
     """Carry the experiment out, or go on with it, or only report what is there.
 
     Raises:
@@ -66,9 +67,9 @@ def run(folder: Path, scale: Scale, data: Path | None, again: Again, *, report_o
     """
     try:
         if report_only:
-            return report(folder, scale, data)
-        with _followed(folder, len(PLANS[scale].runs())) as (tell, watcher):
-            return run_experiment(folder, scale, data, tell=tell, watcher=watcher, again=again)
+            return report(folder, scale, data, site)
+        with _followed(folder, len(PLANS[scale].at(site).runs())) as (tell, watcher):
+            return run_experiment(folder, scale, data, tell=tell, watcher=watcher, again=again, site=site)
     except BadReferenceError as error:
         raise CliError(str(error), "the published data have this file", "give --data DIR, or none") from None
     except CalibrationError as error:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -45,7 +46,7 @@ from scheduler_bridge.live.timing import Timed, untimed
 from scheduler_bridge.record import RunRecord
 
 if TYPE_CHECKING:
-    from scheduler_bridge.live.thread import DaemonThread
+    from scheduler_bridge.live.thread import Beside, DaemonThread
 
 _logger = logging.getLogger(__name__)
 _LAST_WORD_S: Final = 0.2
@@ -80,8 +81,10 @@ class Daemon:
         self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors])
 
     @staticmethod
-    def start_in_thread(config: DaemonConfig) -> DaemonThread:
-        """Run a daemon in a thread of its own; returns when it serves.
+    def start_in_thread(
+        config: DaemonConfig, *, executor: ExecutorMaker = Executor, beside: Beside = nullcontext
+    ) -> DaemonThread:
+        """Run a daemon in a thread of its own; returns when it serves. For the arguments see ``DaemonThread``.
 
         Raises:
             DaemonError: It cannot start.
@@ -89,7 +92,7 @@ class Daemon:
         """
         from scheduler_bridge.live.thread import DaemonThread
 
-        return DaemonThread(config)
+        return DaemonThread(config, executor=executor, beside=beside)
 
     async def __aenter__(self) -> Self:
         policies.get(self.config.policy, **self.config.parameters)

@@ -6,18 +6,22 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.access import Door
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.daemon import Daemon
+from scheduler_bridge.live.driver import ExecutorMaker
+from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.requests import JobRequest, Snapshot
 from scheduler_bridge.record import RunRecord
 
 _T = TypeVar("_T")
+Beside: TypeAlias = Callable[[Daemon], AbstractAsyncContextManager[object]]
 
 
 class DaemonThread:
@@ -25,14 +29,20 @@ class DaemonThread:
 
     Args:
         config: Settings.
+        executor: Makes what runs the jobs' processes.
+        beside: Makes what is entered while the daemon serves, and left before it ends.
 
     Raises:
         DaemonError: The daemon cannot start.
         UnknownPolicyError: There is no such policy.
     """
 
-    def __init__(self, config: DaemonConfig) -> None:
+    def __init__(
+        self, config: DaemonConfig, *, executor: ExecutorMaker = Executor, beside: Beside = nullcontext
+    ) -> None:
         self.config = config
+        self._make_executor = executor
+        self._beside = beside
         self._daemon: Daemon | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._serving: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -167,8 +177,8 @@ class DaemonThread:
                 self._failure = error
 
     async def _serve(self) -> None:
-        daemon = Daemon(self.config)
-        async with daemon:
+        daemon = Daemon(self.config, executor=self._make_executor)
+        async with daemon, self._beside(daemon):
             self._daemon, self._loop = daemon, asyncio.get_running_loop()
             self._serving.set_result(None)
             await daemon.stopping()

@@ -163,3 +163,15 @@ def test_a_job_that_survives_losses_goes_on_without_a_host(cluster: Cluster) -> 
     cluster.until(lambda: "3 places" in cluster.output(number), "the job is done")
     cluster.client.cancel(number)  # mpiexec waits for the host that is gone
     cluster.until_job(number, lambda job: job.state == "cancelled")
+
+
+def test_real_runs_go_on_hosts(cluster: Cluster) -> None:
+    out = cluster.folder / "runs"
+    out.mkdir()
+    told = cluster.run(sys.executable, PROGRAMS / "runs_on_hosts.py", cluster.folder / "hosts.txt", LAUNCHER, out)
+    found = json.loads(told.strip().splitlines()[-1])
+    assert (found["passed"], found["jobs"]) == (True, [["completed", True]] * 3), found
+    assert set(found["nodes"]) <= set(ALL)
+    assert len(found["nodes"]) > 1
+    assert "4 hosts, held to small rates of work" in found["said"]
+    assert not [path for path in out.iterdir() if path.is_dir()]

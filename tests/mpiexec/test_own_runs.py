@@ -44,10 +44,19 @@ def test_a_batch_runs_is_verified_and_not_run_again(tmp_path: Path) -> None:
     assert [(job.state, job.verified) for job in record.jobs] == [("completed", True)] * 3
     assert record.provenance["cpu"]["seconds"] > 0
     assert all(job.ready_s is not None and job.result["startup"] for job in record.jobs if job.result is not None)
-    outcome = conclude(plan, records, None, "")
+    outcome = conclude(plan, records, None, {})
     assert outcome.passed
     assert outcome.verdict.startswith("Runs: 1, jobs: 3; every result is right.")
     assert run_all(runner) == records
+
+
+def test_without_pacing_jobs_take_what_they_take(tmp_path: Path) -> None:
+    plan = Plan(("malleable",), (100,), (45,), jobs=2, nodes=2, time=0.01, paced=False)
+    small = calibrate(plan.problems(), tmp_path, {})  # small ones, where the paper's would take an hour here
+    records = run_all(Runner(plan, small, tmp_path))
+    (record,) = records.values()
+    assert [(job.state, job.verified) for job in record.jobs] == [("completed", True)] * 2
+    assert conclude(plan, records, None, small).passed
 
 
 def test_jobs_that_a_killed_experiment_left_are_ended(tmp_path: Path) -> None:

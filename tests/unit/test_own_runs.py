@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
 from scheduler_bridge.experiments.own_runs import findings, problems
 from scheduler_bridge.experiments.own_runs.costs import costs_table
 from scheduler_bridge.experiments.own_runs.experiment import conclude
 from scheduler_bridge.experiments.own_runs.plan import PLANS, SCALING, START_UP_S, Plan, RunKey
-from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate
+from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate, of_paper_size
 from scheduler_bridge.experiments.own_runs.runner import Again, Runner, all_kept, run_all
+from scheduler_bridge.experiments.own_runs.site import Site
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
+from scheduler_bridge.workloads.record import TraceJob
 
 PLAN = Plan(("easy", "malleable"), (0, 60), (42, 43), jobs=2, nodes=8, time=0.1)
 GROWN = ResizeRecord(1, "grow", 2, 1.0, 2.0, 0.5, {"pre": 0.1, "spawn": 0.4, "post": 0.2}, "done")
@@ -122,6 +126,49 @@ def test_a_calibration_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert runs == ["uts", "bc", "uts"]
 
 
+def hosts_of(folder: Path, *, paced: bool) -> Site:
+    file = folder / "hosts.txt"
+    file.write_text("a:48\nb:40\nc:48\n", encoding="utf-8")
+    return Site(HostsConfig(file, launcher_of("ssh"), Rules()), paced)
+
+
+def test_on_hosts_the_problems_are_the_paper_s_and_nothing_is_scaled(tmp_path: Path) -> None:
+    plan = PLANS["small"].at(hosts_of(tmp_path, paced=False))
+    assert (plan.nodes, plan.cores, plan.time, plan.paced, plan.sizes) == (3, 40, 1.0, False, (1, 2))
+    runner = Runner(plan, of_paper_size(plan.problems()), tmp_path)
+    key = RunKey("malleable", 60, 42)
+    asked = [runner._request(key, job, tmp_path) for job in plan.batch(key)]
+    words = {request.name.rpartition("-")[0]: " ".join(request.command[1:]) for request in asked}
+    assert words["UTS_18"].startswith("-m benchmarks.uts --depth 18 --workers {cores} --quiet --json ")
+    assert words["Pi_8e10"].startswith("-m benchmarks.pi --samples 8e10 --workers {cores} ")
+    assert {name.partition("_")[0] for name in words} == {"BC", "NQueens", "UTS", "Pi"}
+    assert not any("--rate" in request.command or "NUMBA_DISABLE_JIT" in request.environment for request in asked)
+    assert max(request.max_nodes or request.nodes for request in asked) == 3
+
+
+def test_hosts_may_be_held_to_the_rates_of_emulated_nodes(tmp_path: Path) -> None:
+    plan = PLANS["tiny"].at(hosts_of(tmp_path, paced=True))
+    assert (plan.nodes, plan.cores, plan.time, plan.paced) == (3, 1, PLANS["tiny"].time, True)
+    runner = Runner(plan, {name: problem(name) for name in plan.problems()}, tmp_path)
+    key = plan.runs()[0]
+    assert all("--rate" in runner._request(key, job, tmp_path).command for job in plan.batch(key))
+
+
+def test_results_of_the_paper_s_size_are_the_known_ones_or_agree_with_each_other(tmp_path: Path) -> None:
+    runner = Runner(replace(PLAN, paced=False), of_paper_size(["BC_17", "UTS_18"]), tmp_path)
+    (uts, bc) = (TraceJob(1, 0.0, 1.0, 1.0, 1, name=name) for name in ("UTS_18", "BC_17"))
+
+    def right(job: TraceJob, **document: object) -> bool:
+        return bool(runner._checked(job, {"parameters": {}, **document})["verified"])
+
+    assert right(uts, result=1, verified=True)
+    assert not right(uts, result=1, verified=False)
+    assert right(bc, result="x", verified=None)
+    assert right(bc, result="x", verified=None)
+    assert not right(bc, result="y", verified=None)
+    assert not right(bc, error="no result")
+
+
 def test_only_runs_of_the_same_plan_are_used_again(tmp_path: Path) -> None:
     key = RunKey("easy", 0, 42)
     runner = Runner(PLAN, {"UTS_18": problem()}, tmp_path)
@@ -202,16 +249,16 @@ def test_costs_are_split_between_runtime_and_balancer() -> None:
 
 def test_a_wrong_result_fails_the_experiment() -> None:
     records = all_records()
-    assert conclude(PLAN, records, None, "").passed
+    assert conclude(PLAN, records, None, {}).passed
     records[RunKey("easy", 0, 42)] = record(RunKey("easy", 0, 42), 9.0, verified=False)
-    outcome = conclude(PLAN, records, None, "")
+    outcome = conclude(PLAN, records, None, {})
     assert not outcome.passed
     assert "1 jobs failed or are wrong" in outcome.verdict
     assert "easy, 0 % malleable, seed 42: UTS_18-2 completed, its result is not the right one" in outcome.remarks
 
 
 def test_the_verdict_names_the_gain_and_lags_are_told() -> None:
-    outcome = conclude(PLAN, all_records(), None, "")
+    outcome = conclude(PLAN, all_records(), None, {})
     assert "6.5 s under malleable with 60 % malleable jobs, 7.5 s under easy with 0 % (-13 %)" in outcome.verdict
     (lags,) = (
         remark for remark in outcome.remarks if remark.startswith("In 4 of 8 runs a place fell more than 0.25 s")
@@ -220,7 +267,7 @@ def test_the_verdict_names_the_gain_and_lags_are_told() -> None:
     assert not any("Others used" in remark for remark in outcome.remarks)
     records = all_records()
     records[RunKey("malleable", 60, 42)].provenance["cpu"] |= {"others_share": 0.5, "given_up_s": 3.0}
-    told = " ".join(conclude(PLAN, records, None, "").remarks)
+    told = " ".join(conclude(PLAN, records, None, {}).remarks)
     assert "The jobs used 30 % of the cores. Others used 50 % meanwhile" in told
     # 3 of the node-seconds: twice 4 and once 9 under easy, once 7 under malleable, in four runs each
     assert f"{100 * 3 / (4 * 17 + 4 * 15):.2f} % of all node-seconds" in told

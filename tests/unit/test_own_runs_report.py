@@ -128,7 +128,7 @@ def test_claims_are_judged_where_their_runs_are_there() -> None:
 
 def test_a_report_of_a_part_says_what_is_missing() -> None:
     plan = Plan(("fcfs", "easy"), (0,), (42,), jobs=2, nodes=4, time=0.04, sizes=(2, 4))
-    outcome = conclude(plan, {RunKey("fcfs", 0, 42): alone(), SCALING: alone("backfilling")}, None, "")
+    outcome = conclude(plan, {RunKey("fcfs", 0, 42): alone(), SCALING: alone("backfilling")}, None, {})
     assert "1 of 3 runs are not there yet." in outcome.remarks
     assert {table.name for table in outcome.tables} == {
         "means", "costs", "orders", "scaling", "fidelity", "fidelity-runs", "emulation",

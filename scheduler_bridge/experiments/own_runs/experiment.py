@@ -15,9 +15,10 @@ from scheduler_bridge.experiments.own_runs.claims import judged
 from scheduler_bridge.experiments.own_runs.keeping import alone_in
 from scheduler_bridge.experiments.own_runs.plan import PLANS, Plan, RunKey, Scale
 from scheduler_bridge.experiments.own_runs.presenting import Shown, draw, fidelity_table, of_runs, runs_table, tables
-from scheduler_bridge.experiments.own_runs.problems import Problem, calibrate, calibrated
+from scheduler_bridge.experiments.own_runs.problems import Problem, calibrate, calibrated, of_paper_size
 from scheduler_bridge.experiments.own_runs.runner import Again, Runner, Watcher, all_kept, run_all
 from scheduler_bridge.experiments.own_runs.scaling import published_s
+from scheduler_bridge.experiments.own_runs.site import HERE, Site
 from scheduler_bridge.experiments.real_runs import Reference, read_reference
 from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord, busy_node_s
@@ -35,6 +36,7 @@ def run(
     tell: Callable[[str], None] = lambda _: None,
     watcher: Watcher | None = None,
     again: Again | None = None,
+    site: Site = HERE,
 ) -> Outcome:
     """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
@@ -45,6 +47,7 @@ def run(
         tell: Called with lines about what is prepared.
         watcher: Sees the runs go on.
         again: Which runs are done again although they are there.
+        site: Where the nodes are.
 
     Raises:
         BadReferenceError: ``data`` holds no results of the paper.
@@ -53,55 +56,73 @@ def run(
         OSError: A record cannot be written.
     """
     reference = None if data is None else read_reference(data)
-    plan = PLANS[scale]
+    plan = PLANS[scale].at(site)
     folder.mkdir(parents=True, exist_ok=True)
     environment = {"PYTHONPATH": import_path()}
-    with alone_in(folder):
-        problems = calibrate(plan.problems(), folder, environment, lambda name: tell(f"measuring {name} at full speed"))
-        records = run_all(Runner(plan, problems, folder, environment), watcher, again)
-    return conclude(plan, records, reference, _shares(plan, problems))
+    with alone_in(folder, site):
+        if plan.paced:
+            names = plan.problems()
+            problems = calibrate(names, folder, environment, lambda name: tell(f"measuring {name} at full speed"))
+        else:
+            problems = of_paper_size(plan.problems())
+        records = run_all(Runner(plan, problems, folder, environment, site), watcher, again)
+    return conclude(plan, records, reference, problems, site)
 
 
-def report(folder: Path, scale: Scale, data: Path | None = None) -> Outcome:
+def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HERE) -> Outcome:
     """Say what the runs show that ``folder`` holds already; nothing is run.
 
     Args:
         folder: Where they were kept.
         scale: Of the experiment.
         data: The folder with the paper's results, to show them beside; None: without.
+        site: Where they were made.
 
     Raises:
         BadReferenceError: ``data`` holds no results of the paper.
         CalibrationError: ``folder`` holds no calibration, or no run of this scale.
     """
     reference = None if data is None else read_reference(data)
-    plan = PLANS[scale]
-    problems = calibrated(plan.problems(), folder)
+    plan = PLANS[scale].at(site)
+    problems = calibrated(plan.problems(), folder) if plan.paced else of_paper_size(plan.problems())
     records = all_kept(Runner(plan, problems, folder))
     if not records:
         raise CalibrationError(f"{folder} holds no run of the scale {scale}")
-    return conclude(plan, records, reference, _shares(plan, problems))
+    return conclude(plan, records, reference, problems, site)
 
 
-def _shares(plan: Plan, problems: Mapping[str, Problem]) -> str:
+def _emulation(plan: Plan, problems: Mapping[str, Problem], note: str) -> list[str]:
+    """What is not as it is on the paper's nodes."""
+    if not plan.paced:
+        return []
     shares = ", ".join(f"{name} {100 * problem.share(plan.time):.1f} %" for name, problem in problems.items())
-    return f"A node's share of a core: {shares}."
+    return [
+        f"Emulated: {note}. Processes, messages, steals, resizes and decisions are real and not scaled.",
+        f"A node's share of a core: {shares}.",
+    ]
 
 
-def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Reference | None, shares: str) -> Outcome:
+def conclude(
+    plan: Plan,
+    records: Mapping[RunKey, RunRecord],
+    reference: Reference | None,
+    problems: Mapping[str, Problem],
+    site: Site = HERE,
+) -> Outcome:
     """Say what the runs show.
 
     Args:
         plan: What was run.
         records: Its runs.
         reference: The paper's results, if they are at hand.
-        shares: A sentence on what share of a core a node of each problem gets.
+        problems: What the jobs computed.
+        site: Where.
     """
     paper_size = (plan.nodes, plan.jobs) == (32, 25)
     wrong = findings.faults(records)
     batches = {key: record for key, record in records.items() if key.kind == "batch"}
-    where = f"{plan.nodes} nodes emulated on one machine of {os.cpu_count()} cores"
-    note = f"{where}; one second of the paper lasts {plan.time:g} s"
+    where = site.spoken(plan.nodes, os.cpu_count())
+    note = f"{where}; one second of the paper lasts {plan.time:g} s" if plan.paced else f"{where}, the paper's problems"
     costs = fidelity.fitted(records, plan.time)
     shown = Shown(
         plan,
@@ -118,11 +139,10 @@ def conclude(plan: Plan, records: Mapping[RunKey, RunRecord], reference: Referen
     jobs = sum(len(record.jobs) for record in records.values())
     missing = len(plan.runs()) - len(records)
     remarks = [
-        f"Emulated: {note}. Processes, messages, steals, resizes and decisions are real and not scaled.",
-        shares,
+        *_emulation(plan, problems, note),
         "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
         *([f"{missing} of {len(plan.runs())} runs are not there yet."] if missing else []),
-        *_lags(records),
+        *(_lags(records) if site.hosts is None else []),
         *([f"The paper's claims: {counted(words)}."] if words else []),
         f"Simulated with what was measured: {costs.spoken}. {within}",
         *wrong,

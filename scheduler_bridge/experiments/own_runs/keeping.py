@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.experiments.own_runs.site import HERE, Site
+from scheduler_bridge.live import DaemonConfig, DaemonError
 from scheduler_bridge.live.config import numbered_nodes
 
 _LOCK: Final = "lock"
@@ -20,7 +21,7 @@ _RUNNING: Final = "running.json"
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path, site: Site = HERE) -> Iterator[None]:
     """Keep other experiments out of ``folder``; end first what a killed one has left running, and remove its files.
 
     Raises:
@@ -33,15 +34,15 @@ def alone_in(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             hint = "wait for its end, or give another --out"
             raise DaemonError(f"another experiment runs in {folder}", hint) from None
-        _end_remains(folder)
+        _end_remains(folder, site)
         yield
 
 
 @contextmanager
-def scratch_in(folder: Path, nodes: int) -> Iterator[Path]:
+def scratch_in(folder: Path, nodes: int, site: Site = HERE) -> Iterator[Path]:
     """Make a folder for the run of a batch on so many nodes; it is removed afterwards."""
     note = folder / _RUNNING
-    with tempfile.TemporaryDirectory(prefix="malleable-runs-") as name:
+    with tempfile.TemporaryDirectory(prefix="malleable-runs-", dir=site.scratch_parent(folder)) as name:
         note.write_text(json.dumps({"scratch": name, "nodes": nodes}), encoding="utf-8")
         try:
             yield Path(name)
@@ -54,7 +55,7 @@ def state_of(scratch: Path) -> Path:
     return scratch / "state"
 
 
-def _end_remains(folder: Path) -> None:
+def _end_remains(folder: Path, site: Site) -> None:
     note = folder / _RUNNING
     try:
         left: dict[str, Any] = json.loads(note.read_bytes())
@@ -66,7 +67,7 @@ def _end_remains(folder: Path) -> None:
         # A scheduler that takes the killed one's state up finds its jobs, and ends them when it is stopped.
         with (
             suppress(DaemonError),  # as far as one can start there
-            Daemon.start_in_thread(DaemonConfig(nodes=numbered_nodes(nodes), state_dir=state_of(scratch))),
+            site.serving(nodes, DaemonConfig(numbered_nodes(nodes), state_of(scratch))),
         ):
             pass
     shutil.rmtree(scratch, ignore_errors=True)

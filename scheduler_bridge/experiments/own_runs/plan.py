@@ -9,6 +9,7 @@ from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from scheduler_bridge.experiments.own_runs.problems import NODE_S
+from scheduler_bridge.experiments.own_runs.site import Site
 from scheduler_bridge.experiments.real_runs import Costs
 from scheduler_bridge.workloads.generate import batches
 from scheduler_bridge.workloads.record import TraceJob
@@ -73,6 +74,7 @@ class Plan:
         injected: Shares at which the batches are run again with slower resizes.
         sizes: On how many nodes the programs' strong scaling is measured; none: it is not.
         longest_node_s: It is measured for programs that take no longer on one node of the paper.
+        paced: Whether nodes are held to a rate of work, so that they take the paper's time, scaled.
     """
 
     policies: tuple[str, ...]
@@ -85,6 +87,17 @@ class Plan:
     injected: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     longest_node_s: float = math.inf
+    paced: bool = True
+
+    def at(self, site: Site) -> Plan:
+        """Return the same on the nodes of ``site``; if they are not paced, at the paper's size and in its time.
+
+        Raises:
+            DaemonError: The site's file of hosts is wrong.
+        """
+        nodes = site.size() or self.nodes
+        fitted = replace(self, nodes=nodes, sizes=tuple(size for size in self.sizes if size <= nodes))
+        return fitted if site.paced else replace(fitted, cores=site.cores() or 1, time=1.0, paced=False)
 
     def runs(self) -> list[RunKey]:
         """All runs; one batch under all policies after another, so that an interrupted plan can be compared.

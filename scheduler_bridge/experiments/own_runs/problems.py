@@ -31,7 +31,13 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "Pi_6e11": ("pi", "--samples", "9e6"),
     "Pi_1.2e12": ("pi", "--samples", "1.8e7"),
 }
-"""By configuration: the benchmark and its problem."""
+"""By configuration: the benchmark and its problem, where nodes are held to a small rate."""
+_OF_PAPER_SIZE: Final[Mapping[str, tuple[str, str]]] = {
+    "BC": ("bc", "--scale"),
+    "NQueens": ("nqueens", "-n"),
+    "UTS": ("uts", "--depth"),
+    "Pi": ("pi", "--samples"),
+}
 NODE_S: Final[Mapping[str, float]] = {item.name: item.node_s for item in CONFIGURATIONS}
 """The paper's node-seconds."""
 
@@ -69,6 +75,23 @@ class Problem:
     def agrees(self, document: Mapping[str, Any]) -> bool:
         """Whether a job's result is that of the sequential run, for the same problem."""
         return bool(document.get("parameters") == self.parameters and document.get("result") == self.result)
+
+
+def arguments(name: str, *, paced: bool = True) -> tuple[str, ...]:
+    """The benchmark and the problem of a configuration: a small one for nodes that are ``paced``, else the paper's."""
+    if paced:
+        return ARGUMENTS[name]
+    program, _, size = name.partition("_")
+    return (*_OF_PAPER_SIZE[program], size)
+
+
+def of_paper_size(names: Iterable[str]) -> dict[str, Problem]:
+    """The problems of these configurations on real nodes: they take what they take, so nothing is measured before."""
+    problems = {}
+    for name in names:
+        benchmark, *rest = arguments(name, paced=False)
+        problems[name] = Problem(name, benchmark, tuple(rest), 0, 0.0, None, None)
+    return problems
 
 
 def calibrate(

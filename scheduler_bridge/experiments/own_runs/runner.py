@@ -14,8 +14,9 @@ import msgspec
 from scheduler_bridge.experiments.own_runs.keeping import scratch_in, state_of
 from scheduler_bridge.experiments.own_runs.machine import Usage, used
 from scheduler_bridge.experiments.own_runs.plan import Plan, RunKey
-from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS, PLAIN, Problem
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest, Snapshot
+from scheduler_bridge.experiments.own_runs.problems import PLAIN, Problem, arguments
+from scheduler_bridge.experiments.own_runs.site import HERE, Site
+from scheduler_bridge.live import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.live.config import numbered_nodes
 from scheduler_bridge.live.driving import ENDED, drive
 from scheduler_bridge.record import RunRecord, decode_record, encode_record
@@ -89,12 +90,14 @@ class Runner:
         problems: What the jobs compute.
         folder: Keeps a record for each run; those that are there are not run again.
         environment: Given to every job, in addition to what keeps its kernel plain.
+        site: Where the nodes are.
     """
 
     plan: Plan
     problems: Mapping[str, Problem]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    site: Site = HERE
 
     def kept(self, key: RunKey) -> RunRecord | None:
         """The record of a run that ended; None if it has to be run, or was another plan's."""
@@ -113,7 +116,7 @@ class Runner:
         """
         batch = self.plan.batch(key)
         before = Usage.now()
-        with scratch_in(self.folder, self.plan.nodes) as scratch:
+        with scratch_in(self.folder, self.plan.nodes, self.site) as scratch:
             config = DaemonConfig(
                 nodes=numbered_nodes(self.plan.nodes),
                 policy=key.policy,
@@ -121,7 +124,7 @@ class Runner:
                 state_dir=state_of(scratch),
             )
             due = [(job.submit_s * self.plan.time, self._request(key, job, scratch)) for job in batch]
-            with Daemon.start_in_thread(config) as daemon:
+            with self.site.serving(self.plan.nodes, config) as daemon:
 
                 def look(snapshot: Snapshot, _: RunRecord) -> None:
                     if watcher is not None:
@@ -147,10 +150,12 @@ class Runner:
 
     def _request(self, key: RunKey, job: TraceJob, scratch: Path) -> JobRequest:
         problem = self.problems[job.name]
-        rate = problem.tasks / (self.plan.node_s(job) * self.plan.cores)
+        pace: tuple[str, ...] = ()
+        if self.plan.paced:
+            pace = ("--rate", f"{problem.tasks / (self.plan.node_s(job) * self.plan.cores):.6g}")
         command = (sys.executable, "-m", f"benchmarks.{problem.benchmark}", *problem.arguments)
         result = str(scratch / f"{job.job_id}.json")
-        options = ("--workers", "{cores}", "--rate", f"{rate:.6g}", "--quiet", "--json", result)
+        options = ("--workers", "{cores}", *pace, "--quiet", "--json", result)
         slow = self.plan.slow_resizes(key) if job.job_class == "malleable" else None
         slowly = () if slow is None else ("--slow-resizes", f"{slow[0]:.6g},{slow[1]:.6g}")
         return JobRequest(
@@ -162,28 +167,45 @@ class Runner:
             max_nodes=job.max_nodes,
             walltime_s=self.plan.walltime_s(job),
             user="experiment",
-            environment={**self.environment, **PLAIN},
+            environment={**self.environment, **(PLAIN if self.plan.paced else {})},
             cwd=str(scratch),  # python -m looks into the current folder first, whatever may be there
         )
 
     def _checked(self, job: TraceJob, document: dict[str, Any]) -> dict[str, Any]:
         """What the job computed, compared with the verified run of the calibration."""
         kept: dict[str, Any] = {name: document[name] for name in _KEPT if name in document}
-        return {**kept, "verified": "error" not in document and self.problems[job.name].agrees(document)}
+        if "error" in document:
+            return {**kept, "verified": False}
+        right = self.problems[job.name].agrees(document) if self.plan.paced else self._agreed(job.name, document)
+        return {**kept, "verified": right}
+
+    def _agreed(self, name: str, document: Mapping[str, Any]) -> bool:
+        """Whether a result of the paper's size is the known value, or where none is known, what the first job found."""
+        if document.get("verified") is not None:
+            return bool(document["verified"])
+        found = {field: document.get(field) for field in ("parameters", "result")}
+        path = self.folder / f"result-{name}.json"
+        first = _result(path)
+        if "error" in first:
+            path.write_text(json.dumps(found), encoding="utf-8")
+            return True
+        return first == found
 
     def _described(self, key: RunKey) -> dict[str, Any]:
         """What a record must have been made with to be used: all that decides what the run does."""
         batch = self.plan.batch(key)
         slow = self.plan.slow_resizes(key)
+        names = sorted({job.name for job in batch})
         # records of nodes of one core say nothing of it
         cores = {"cores": self.plan.cores, "node_s": [self.plan.node_s(job) for job in batch]}
         return {
             **(cores if self.plan.cores > 1 else {}),
+            **({} if self.plan.paced else {"paced": False}),
             "kind": key.kind,
             "nodes": self.plan.nodes,
             "time": self.plan.time,
             "slow_resizes_s": None if slow is None else list(slow),
-            "problems": {name: list(ARGUMENTS[name]) for name in sorted({job.name for job in batch})},
+            "problems": {name: list(arguments(name, paced=self.plan.paced)) for name in names},
             "batch": [
                 {
                     "name": job.name,

@@ -55,10 +55,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder with the papers' reference data and workload traces; tests that need it are skipped without it."""
+    """The folder with the papers' reference data and workload traces.
+
+    Tests that need it are skipped without it, unless MALLEABLE_REQUIRE_DATA is set.
+    """
     folder = Path(os.environ.get("MALLEABLE_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
-        pytest.skip(f"no reference data at {folder}; set MALLEABLE_DATA to its folder")
+        why = f"no reference data at {folder}; set MALLEABLE_DATA to its folder"
+        if os.environ.get("MALLEABLE_REQUIRE_DATA"):
+            pytest.fail(why)
+        pytest.skip(why)
     return folder
 
 

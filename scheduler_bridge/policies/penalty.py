@@ -9,8 +9,8 @@ from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.compose import ComposedPolicy
-from scheduler_bridge.policies.registry import InvalidParameterError, get, register
+from scheduler_bridge.policies.compose import ComposedPolicy, by_submission
+from scheduler_bridge.policies.registry import InvalidParameterError, get, parse, register
 
 _LIMITS: Final = (0.2, 0.4, 0.6, 0.8)
 """Where the next better priority begins [2016 paper, table 1]."""
@@ -40,14 +40,16 @@ def penalty(over: str = "easy") -> Policy:
     computed anew in every pass, so at least at every submission and end.
 
     Parameters: ``over``, the policy whose backfilling, start sizes and redistribution are used (``easy``, as in the
-    paper's scheduler, or any other that takes the order of submission).
+    paper's scheduler, or any other that takes the order of submission); its parameters may follow, as in
+    ``mebf:expand=intensive,theta=0.5``.
 
     Source: Rocchetti, Iturriaga, Nesmachnow, "Including accurate user estimates in HPC schedulers: an empirical
     analysis", 2016, section 4 and table 1.
     [D] Users without a history are in the middle priority. [D] Jobs that ended by themselves or at their walltime
     count; failed, cancelled and lost ones do not. [D] A resized job counts like any other.
     """
-    base = get(over)
-    if not isinstance(base, ComposedPolicy):
-        raise InvalidParameterError(f"penalty needs a policy that is composed of parts, {over!r} is not")
+    name, _, rest = over.partition(":")
+    base = get(name, **parse(name, rest.split(",") if rest else ()))
+    if not isinstance(base, ComposedPolicy) or base.order is not by_submission:
+        raise InvalidParameterError(f"penalty needs a policy that takes the order of submission, {over!r} has another")
     return replace(base, name="penalty", order=by_accuracy)

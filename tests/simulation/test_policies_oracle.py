@@ -186,22 +186,14 @@ def _lumos(path: Path) -> Iterator[tuple[float, float, int, float]]:
             )
 
 
-THETA = Trace("theta_2023_feb_dec_dras.swf.gz", 4360)
 TRACES = [
-    THETA,
+    Trace("theta_2023_feb_dec_dras.swf.gz", 4360),
     Trace("lumos_data_theta.csv.gz", 4360),
     Trace("LLNL-Atlas-2006-2.1-cln.swf.gz", 1152, cores=8),
     Trace("CEA-Curie-sample-unfiltered.swf.gz", 5832, cores=16),
 ]
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "easy"])
-def test_same_starts_as_the_naive_scheduler_on_a_real_trace(policy: str, data_folder: Path) -> None:
-    jobs = THETA.jobs(data_folder, 1000)
-    assert core_starts(jobs, THETA.nodes, policy) == naive_starts(jobs, THETA.nodes, easy=policy == "easy")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
 @pytest.mark.parametrize("trace", TRACES, ids=lambda trace: trace.file.split(".")[0])
 def test_same_starts_as_the_naive_scheduler_on_10000_jobs_of_each_trace(

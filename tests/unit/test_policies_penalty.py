@@ -9,6 +9,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob
 from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies import Reserve, Start
+from scheduler_bridge.policies.compose import ComposedPolicy
 from scheduler_bridge.policies.penalty import priority
 from scheduler_bridge.sim import SimJob, SimResult, simulate
 
@@ -37,6 +38,21 @@ def test_the_reservation_is_the_best_estimators() -> None:
     view = ClusterView(2, 0, queue, (), accuracy={"good": 0.9, "bad": 0.1})
     (reserve,) = (d for d in policies.get("penalty", over="fcfs").decide(view, 0.0) if isinstance(d, Reserve))
     assert reserve.reservation.job_id == 1
+
+
+def test_the_policy_below_has_its_parameters() -> None:
+    above = policies.get("penalty", over="mebf:expand=intensive,theta=0.25")
+    below = policies.get("mebf", expand="intensive", theta=0.25)
+    assert isinstance(above, ComposedPolicy)
+    assert isinstance(below, ComposedPolicy)
+    assert repr(above.redistribution) == repr(below.redistribution)
+    assert repr(above.redistribution) != repr(policies.get("mebf").redistribution)  # type: ignore[attr-defined]  # composed
+
+
+@pytest.mark.parametrize("over", ["penalty", "best-use", "easy:x=1", "mebf:theta=x", "nonsense"])
+def test_a_policy_below_takes_the_order_of_submission(over: str) -> None:
+    with pytest.raises(policies.UnknownPolicyError):
+        policies.get("penalty", over=over)
 
 
 def test_timeline() -> None:

@@ -14,6 +14,7 @@ from support.daemons import PATIENCE_S, assert_nothing_left, until
 from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, on_hosts
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest
+from scheduler_bridge.live.requests import ChangeNode
 
 
 @pytest.fixture
@@ -101,9 +102,12 @@ def test_a_host_that_is_added_is_looked_up_in_the_file(config: DaemonConfig, up:
     hosts = settings(up, Rules(every_s=0.1, again_s=0.1))
 
     async def play(daemon: Daemon, _: HostsBackend) -> None:
+        with pytest.raises(ValueError, match="does not name it"):
+            daemon.manage(ChangeNode(node="gamma", to="add"))
         with hosts.file.open("a", encoding="utf-8") as file:
             file.write("gamma address=alpha\ndelta\n")
-        daemon.add_nodes(("gamma", "delta"))
+        assert daemon.manage(ChangeNode(node="gamma", to="add")) == "node gamma: add"
+        daemon.add_nodes(("delta",))
         await until(daemon, lambda: bool(daemon.snapshot().nodes[3].reason))
         request = JobRequest(name="three", command=("sh", "-c", "exit 0"), nodes=3, walltime_s=100.0)
         assert (await daemon.ended(daemon.submit(request))).jobs[0].state == "completed"

@@ -38,9 +38,8 @@ class NodesBackend(ABC):
         """Make what runs the jobs' processes, now that the state folder is the daemon's own."""
         self._written = True
         self._files.write()
-        executor = self._run_by(setup)
-        executor.gone = self._gone
-        return executor
+        self._introduce()
+        return HostsExecutor(setup, self._gone, self._lacks)
 
     def watch(self, daemon: Daemon) -> Watch:
         """Return what looks at the daemon's nodes."""
@@ -53,8 +52,12 @@ class NodesBackend(ABC):
             self._files.forget()
 
     @abstractmethod
-    def _run_by(self, setup: Setup) -> HostsExecutor:
-        """Make what runs the jobs' processes; what mpiexec needs is written."""
+    def _introduce(self) -> None:
+        """Tell what mpiexec needs of the nodes; its files are there."""
+
+    @abstractmethod
+    def _lacks(self, node: str) -> str:
+        """Say why there can be no node of this name; empty if there can."""
 
     @abstractmethod
     def _watched(self, daemon: Daemon) -> Watch:

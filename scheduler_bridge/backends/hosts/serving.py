@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.backends.hosts.backend import NodesBackend
-from scheduler_bridge.backends.hosts.executor import HostsExecutor
 from scheduler_bridge.backends.hosts.health import Rules
 from scheduler_bridge.backends.hosts.hostfile import Host, fewest_cores, read_hosts
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
@@ -20,7 +19,6 @@ from scheduler_bridge.backends.hosts.reach import Reach
 from scheduler_bridge.backends.hosts.watch import Watch
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
-from scheduler_bridge.live.executor import Setup
 from scheduler_bridge.live.state import ENDPOINT
 
 _logger = logging.getLogger(__name__)
@@ -70,9 +68,15 @@ class HostsBackend(NodesBackend):
         rules = settings.rules
         self._looker = Looker(settings.launcher, rules.deadline_s, rules.at_once, reach.needed)
 
-    def _run_by(self, setup: Setup) -> HostsExecutor:
+    def _introduce(self) -> None:
         self._reach.know(self._hosts.values())
-        return HostsExecutor(setup)
+
+    def _lacks(self, node: str) -> str:
+        try:
+            names = self._settings.names()
+        except DaemonError as error:
+            return str(error)
+        return "" if node in names else f"{self._settings.file} does not name it"
 
     def _watched(self, daemon: Daemon) -> Watch:
         return Watch(daemon, self._known, self._looker, self._settings.rules, self._ailing, self._forget)

@@ -11,16 +11,13 @@ from typing import Final
 
 from scheduler_bridge.backends.hosts import Host, Rules
 from scheduler_bridge.backends.hosts.backend import NodesBackend
-from scheduler_bridge.backends.hosts.executor import HostsExecutor
 from scheduler_bridge.backends.hosts.watch import Watch
 from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
-from scheduler_bridge.backends.slurm.holdings import Holdings
 from scheduler_bridge.backends.slurm.looking import Looker
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.live import Daemon, DaemonConfig
-from scheduler_bridge.live.executor import Setup
 
 ENV_JOB: Final = "SLURM_JOB_ID"
 FAREWELL_S: Final = 2.0
@@ -48,18 +45,6 @@ def allocated_nodes() -> tuple[str, ...]:
     return Allocation(Slurm(), this_job()).holdings.nodes
 
 
-class _Executor(HostsExecutor):
-    """The running jobs' processes, on the nodes of an allocation, which is to be set."""
-
-    allotted: Holdings
-
-    def lacks(self, node: str) -> str:
-        """The allocation keeps its size: it has no other nodes than those that it had."""
-        if node in self.allotted.nodes:
-            return ""
-        return f"it is none of Slurm job {self.allotted.job}, which has {', '.join(self.allotted.nodes)}"
-
-
 class SlurmBackend(NodesBackend):
     """What a daemon needs to drive the nodes of an allocation; made by ``inside``.
 
@@ -78,11 +63,14 @@ class SlurmBackend(NodesBackend):
         self._rules = Rules(every_s=every_s, failures=1, together=True)
         self._looker = Looker(slurm, allocation.holdings.job, self._names)
 
-    def _run_by(self, setup: Setup) -> HostsExecutor:
+    def _introduce(self) -> None:
         self._reach.know_owners(self._allocation.holdings)
-        executor = _Executor(setup)
-        executor.allotted = self._allocation.holdings
-        return executor
+
+    def _lacks(self, node: str) -> str:
+        allotted = self._allocation.holdings
+        if node in allotted.nodes:  # the allocation keeps its size
+            return ""
+        return f"it is none of Slurm job {allotted.job}, which has {', '.join(allotted.nodes)}"
 
     def _watched(self, daemon: Daemon) -> Watch:
         return Watch(daemon, lambda node: Host(node, node), self._looker, self._rules)

@@ -193,7 +193,8 @@ async def _serve(
     config: DaemonConfig, web: Web | None, lines: AdminConfig | None, place: HostsBackend | SlurmBackend | None
 ) -> None:
     daemon = Daemon(config, executor=place.executor) if place is not None else Daemon(config)
-    daemon.allow_leaving(lambda: os._exit(0))
+    if not isinstance(place, SlurmBackend):  # its allocation ends with us, and the jobs with it
+        daemon.allow_leaving(lambda: os._exit(0))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.request_stop)

@@ -354,7 +354,7 @@ class Daemon:
             ValueError: This process is not the daemon's alone.
         """
         if self._leave is None:
-            raise ValueError("this scheduler is part of another program, and ends with its jobs")
+            raise ValueError("this scheduler is part of another program, or of a Slurm job, and ends with its jobs")
         self._leaving = True
         self._stop_requested.set()
 

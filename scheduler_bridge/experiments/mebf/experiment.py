@@ -71,7 +71,7 @@ def _table(means: Means) -> DataTable:
         values = [means.get(variant, policy, name, share) for name in COLUMNS[:5]]
         gains = [means.gain(variant, policy, name, share) for name in ("turnaround_s", "slowdown")]
         rows.append((variant, policy, share, *values, *gains))
-    columns = ("workload", "policy", "malleable %", *COLUMNS[:5], "turnaround, change %", "slowdown, change %")
+    columns = ("workload (synthetic)", "policy", "malleable %", *COLUMNS[:5], "turnaround, change %", "slowdown, change %")
     return DataTable(
         "means", "Means over twins (synthetic), and the change against EASY with rigid jobs", columns, tuple(rows)
     )
@@ -86,7 +86,7 @@ def _events(means: Means) -> DataTable:
         sizes = [means.get(variant, policy, name, share) or 0.0 for name in names]
         rows.append((variant, policy, share, *_percent(events), *_percent(sizes)))
     groups = (f"expands of {low}-{high} nodes %" for low, high in GROUPS)
-    columns = ("workload", "policy", "malleable %", "shrinks %", "expands %", "backfills %", *groups)
+    columns = ("workload (synthetic)", "policy", "malleable %", "shrinks %", "expands %", "backfills %", *groups)
     return DataTable(
         "events", "Events, and expands by the size of the jobs, in percent (twins, synthetic)", columns, tuple(rows)
     )

@@ -91,7 +91,7 @@ def _claims(verdicts: Sequence[Beside]) -> DataTable:
 
 
 def _every(rows: Sequence[Row]) -> DataTable:
-    columns = ("scenario", "policy", "workload", *COLUMNS)
+    columns = ("scenario", "policy", "workload (synthetic)", *COLUMNS)
     found = tuple(
         (row.cell.trace, row.cell.policy, row.cell.seed, *(row.figures[name] for name in COLUMNS)) for row in rows
     )

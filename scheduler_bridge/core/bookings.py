@@ -141,7 +141,7 @@ def _impossible(state: SchedulerState, spec: AdvanceReservation, now: float) -> 
     if spec.name in state.bookings:
         return f"there is a reservation {spec.name} already"
     if spec.end_s <= now:
-        return f"it would have ended at {spec.end_s:g} s, now it is {now:g} s"
+        return f"it would have ended at {wording.seconds(spec.end_s)}, now it is {wording.seconds(now)}"
     if spec.nodes > len(state.pool):
         return f"it asks for {wording.nodes(spec.nodes)}, the cluster has {len(state.pool)}"
     if unknown := [node for node in spec.named if node not in state.pool]:
@@ -197,7 +197,7 @@ def _why_taken(state: SchedulerState, spec: AdvanceReservation, ranks: int, now:
     """Who has those nodes then."""
     by_s = max(now, spec.start_s)
     jobs = [job for job in state.active.values() if job.allotment.ranks & ranks and not _is_gone(state, job, by_s)]
-    told = [f"job {job.spec.job_id} may run until {job.expected_end_s:g} s" for job in jobs]
+    told = [f"job {job.spec.job_id} may run until {wording.seconds(job.expected_end_s)}" for job in jobs]
     others = [other.spec.name for other in state.bookings.values() if other.ranks & ranks and other.spec.meets(spec)]
     told += [f"reservation {name} has some" for name in others]
     if down := (ranks & state.pool.down_ranks).bit_count():

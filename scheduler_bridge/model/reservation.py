@@ -32,4 +32,4 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
         if math.isinf(self.start_s):
             return f"job {self.job_id} needs {wording.nodes(self.nodes)}, more than are in service"
         verb = "is" if self.nodes == 1 else "are"
-        return f"{wording.nodes(self.nodes)} {verb} reserved for job {self.job_id} at {self.start_s:g} s"
+        return f"{wording.nodes(self.nodes)} {verb} reserved for job {self.job_id} at {wording.seconds(self.start_s)}"

@@ -1,4 +1,4 @@
-"""Numbers of nodes in the sentences that people read."""
+"""Numbers of nodes and times in the sentences that people read."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def nodes(count: int) -> str:
 def are(count: int) -> str:
     """Word that so many (nodes) are: ``1 is``, ``2 are``."""
     return f"{count} {'is' if count == 1 else 'are'}"
+
+
+def seconds(value_s: float) -> str:
+    """Word a time to a tenth of a second, however long it is: ``100 s``, ``2419200.5 s``."""
+    return f"{value_s:.1f}".removesuffix(".0") + " s"

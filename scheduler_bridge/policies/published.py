@@ -49,7 +49,8 @@ class PublishedEasy:
                 if spec.job_id not in known:
                     return
             elif fits and plan.now + spec.walltime_s < head.start_s:
-                plan.start(spec, size.pick(spec, plan.usable), f"backfilled: it ends before {head.start_s:g} s; {head}")
+                why = f"backfilled: it ends before {wording.seconds(head.start_s)}; {head}"
+                plan.start(spec, size.pick(spec, plan.usable), why)
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes, or it might delay the first job, or a job is releasing nodes."""

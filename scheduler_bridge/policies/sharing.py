@@ -115,8 +115,8 @@ class Sharing:
         if mates:
             end_s = plan.now + spec.walltime_s * all_cores / cores
             names = " and ".join(f"job {mate.job_id}" for mate in mates)
-            story = "{} of {} cores of each node of {}: it ends at {:g} s, not at {:g} s"
-            reason = Because(story, (cores, all_cores, names, end_s, static_end_s))
+            story = "{} of {} cores of each node of {}: it ends at {:.10g} s, not at {:.10g} s"
+            reason = Because(story, (cores, all_cores, names, round(end_s, 1), round(static_end_s, 1)))
             free = need - sum([mate.nodes for mate in mates])
             plan.share(spec, tuple(mate.job_id for mate in mates), need, free, cores, reason)
             profile.take(plan.now, end_s, free)

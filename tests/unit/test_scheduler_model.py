@@ -8,7 +8,7 @@ import random
 import pytest
 from msgspec import structs
 
-from scheduler_bridge.model import Allotment, InvalidJobError, JobSpec, Reservation
+from scheduler_bridge.model import Allotment, InvalidJobError, JobSpec, Reservation, wording
 from scheduler_bridge.model.allotment import lowest, members
 
 GOOD = JobSpec(7, "uts", "ann", "malleable", 4, 2, 8, 60.0, 0.0, ("python", "-m", "x"))
@@ -81,3 +81,9 @@ def test_a_reservation_admits_what_ends_in_time_or_is_spare() -> None:
     assert reservation.admits(5, 100.0)
     assert reservation.admits(2, 1e9)
     assert not reservation.admits(3, 100.1)
+
+
+@pytest.mark.parametrize(("value_s", "said"), [(100.0, "100 s"), (304.249, "304.2 s"), (2419200.5, "2419200.5 s")])
+def test_times_are_worded_to_a_tenth_of_a_second(value_s: float, said: str) -> None:
+    assert wording.seconds(value_s) == said
+    assert str(Reservation(2, value_s, 4, 0)) == f"4 nodes are reserved for job 2 at {said}"

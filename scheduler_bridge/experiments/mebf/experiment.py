@@ -71,7 +71,14 @@ def _table(means: Means) -> DataTable:
         values = [means.get(variant, policy, name, share) for name in COLUMNS[:5]]
         gains = [means.gain(variant, policy, name, share) for name in ("turnaround_s", "slowdown")]
         rows.append((variant, policy, share, *values, *gains))
-    columns = ("workload (synthetic)", "policy", "malleable %", *COLUMNS[:5], "turnaround, change %", "slowdown, change %")
+    columns = (
+        "workload (synthetic)",
+        "policy",
+        "malleable %",
+        *COLUMNS[:5],
+        "turnaround, change %",
+        "slowdown, change %",
+    )
     return DataTable(
         "means", "Means over twins (synthetic), and the change against EASY with rigid jobs", columns, tuple(rows)
     )

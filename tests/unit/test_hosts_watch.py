@@ -143,6 +143,9 @@ def test_nothing_follows_where_nobody_can_say_how_a_host_is() -> None:
         def __init__(self) -> None:
             self.looks = 0
 
+        def stop(self) -> None:
+            pass
+
         async def look(self, host: Host) -> str | None:
             self.looks += host.name == "b"
             return "dead" if host.name == "b" and self.looks > 5 else None
@@ -163,6 +166,9 @@ def test_hosts_that_are_looked_at_together_are_looked_at_at_once() -> None:
 
         def __init__(self) -> None:
             self.both = asyncio.Barrier(2)
+
+        def stop(self) -> None:
+            pass
 
         async def look(self, host: Host) -> str | None:
             await self.both.wait()

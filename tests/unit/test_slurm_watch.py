@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from scheduler_bridge.backends.hosts import Host
 from scheduler_bridge.backends.slurm import JobInfo, Slurm, SlurmError, reading
+from scheduler_bridge.backends.slurm.driver import CALL_S
 from scheduler_bridge.backends.slurm.looking import Looker
 from scheduler_bridge.backends.slurm.reading import NodeInfo, ReadingError
 from scheduler_bridge.backends.slurm.sight import FIT, Sign, judge
@@ -119,3 +123,22 @@ def test_nodes_of_a_job_that_failed_have_to_be_fit_beyond_doubt() -> None:
     slurm.go.set()
     complaints = asyncio.run(Looker(slurm, 7, tuple).complaints(["host1", "host3", "host4"]))
     assert sorted(complaints) == ["host3", "host4"]
+
+
+def test_whoever_ends_waits_for_no_answer_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("scontrol", "sinfo", "squeue", "sbatch"):
+        (tmp_path / command).write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexec sleep 1000\n")
+        (tmp_path / command).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    async def ending() -> dict[str, str]:
+        looker = Looker(Slurm(), 7, tuple)
+        asked = asyncio.create_task(looker.complaints(["host1"]))
+        while not (tmp_path / "called").exists():
+            await asyncio.sleep(0.01)
+        looker.stop()
+        return {**await asked, **await looker.complaints(["host1"])}
+
+    began_s = time.monotonic()
+    assert asyncio.run(ending()) == {}
+    assert time.monotonic() - began_s < CALL_S / 2

@@ -43,6 +43,9 @@ class Looker:
                  for path in needed)  # fmt: skip
         self._command = "; ".join((*tests, "exit 0"))
 
+    def stop(self) -> None:
+        """Do nothing: whoever looks is cancelled, and the launcher with it."""
+
     async def look(self, host: Host) -> str:
         """Return why a host is of no use now; empty if it answers."""
         async with self._room:

@@ -37,6 +37,9 @@ class Looks(Protocol):
     async def look(self, host: Host) -> str | None:
         """Return why a host is of no use now; empty if it answers, None if nobody can say."""
 
+    def stop(self) -> None:
+        """Wait for no answer any more: nobody looks again."""
+
 
 class Watched(Protocol):
     """Whose nodes are looked at."""
@@ -90,6 +93,7 @@ class Watch:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._looker.stop()
         if self._task is not None:
             self._task.cancel()
             (ended,) = await asyncio.gather(self._task, return_exceptions=True)

@@ -52,6 +52,13 @@ class Slurm:
     def __init__(self) -> None:
         self._limits: Limits | None = None
         self._asking: subprocess.Popen[str] | None = None
+        self._running: set[subprocess.Popen[str]] = set()
+
+    def give_up(self) -> None:
+        """Wait no longer for any command that runs now: they are killed, and whoever called them hears of it."""
+        for process in tuple(self._running):
+            if process.poll() is None:
+                signal_group(process.pid, signal.SIGKILL)
 
     def interrupt(self) -> None:
         """Wait no longer for a job that was asked for: ``allocate`` fails, and nothing is left of it."""
@@ -140,6 +147,7 @@ class Slurm:
             except FileNotFoundError:
                 raise SlurmError(f"there is no {words[0]} in PATH", "load Slurm's commands into PATH") from None
             self._asking = process if waits else self._asking
+            self._running.add(process)
             with process:
                 try:
                     out, err = process.communicate(timeout=deadline_s)
@@ -148,4 +156,6 @@ class Slurm:
                     out, err = process.communicate()
                     late = f"{words[0]} has not answered within {deadline_s:g} s: {out}{err}"
                     raise SlurmError(late.strip()) from None
+                finally:
+                    self._running.discard(process)
         return Said(process.returncode, out, err)

@@ -34,6 +34,12 @@ class Looker:
         self._asking: asyncio.Task[Mapping[str, Sight]] | None = None
         self._at_s = 0.0
         self._silent = False
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ask nothing more, and wait for no answer: the scheduler ends."""
+        self._stopped.set()
+        self._slurm.give_up()
 
     async def look(self, host: Host) -> str | None:
         """Return why a node is dead; empty if it is fit, None if Slurm has not decided on that."""
@@ -50,10 +56,14 @@ class Looker:
         return {name: sight.complaint for name, sight in sights.items() if sight is not FIT}
 
     async def _look(self, names: tuple[str, ...]) -> Mapping[str, Sight]:
+        if self._stopped.is_set():
+            return dict.fromkeys(names, FIT)
         try:
             job = await asyncio.to_thread(self._slurm.job, self._job)
             told = await asyncio.to_thread(self._slurm.nodes, tuple(dict.fromkeys(names)))
         except (SlurmError, ReadingError) as error:
+            if self._stopped.is_set():  # that is why
+                return dict.fromkeys(names, FIT)
             if not self._silent:
                 _logger.warning("Slurm does not tell how the nodes are: %s", error)
             self._silent = True

@@ -1,0 +1,45 @@
+"""The real runs whose records come with the documentation: every result right, and the simulator near them."""
+
+from __future__ import annotations
+
+import statistics
+import tarfile
+
+import pytest
+from support import ROOT
+
+from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.own_runs.experiment import report
+
+RECORDS = ROOT / "docs" / "data" / "real-runs-small.tar.xz"
+WITHIN_PERCENT = 10.0
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    folder = tmp_path_factory.mktemp("runs")
+    with tarfile.open(RECORDS) as archive:
+        archive.extractall(folder, filter="data")
+    return report(folder, "small")
+
+
+def test_every_job_of_the_real_runs_computed_what_it_should(outcome: Outcome) -> None:
+    assert outcome.passed, outcome.verdict
+    assert "every result is right" in outcome.verdict
+
+
+def test_the_simulator_is_near_the_real_runs(outcome: Outcome) -> None:
+    """The means over all runs of a policy; single runs are chaotic."""
+    (table,) = (table for table in outcome.tables if table.name == "fidelity")
+    columns = list(table.columns)
+    makespans = columns.index("makespan s")
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in table.rows:
+        measured, simulated = row[makespans], row[makespans + 1]
+        assert isinstance(measured, float)
+        assert isinstance(simulated, float)
+        found.setdefault(str(row[0]), []).append((measured, simulated))
+    assert set(found) >= {"fcfs", "backfilling", "easy", "malleable"}
+    for policy, pairs in found.items():
+        measured_s, simulated_s = (statistics.fmean(values) for values in zip(*pairs, strict=True))
+        assert abs(simulated_s / measured_s - 1) * 100 < WITHIN_PERCENT, policy

@@ -119,7 +119,7 @@ class ControlServer:
         self.doors: list[Door] = []
 
     async def start(self, folder: Path) -> None:
-        """Listen in ``folder``, and at the doors.
+        """Have a socket in ``folder``, and the doors; nobody is let in before ``serve``.
 
         Raises:
             DaemonError: A door cannot be opened.
@@ -134,6 +134,11 @@ class ControlServer:
             raise
         for door in self._wanted:
             self.doors.append(await door.open(self._listener(keeper.at(door)), MAX_REQUEST_BYTES))
+
+    async def serve(self) -> None:
+        """Let callers in."""
+        for listener in self._listeners:
+            await listener.serve()
 
     def _listener(self, know: Know) -> Listener:
         self._listeners.append(Listener(partial(self._serve, know), _CONNECTIONS))

@@ -102,6 +102,8 @@ class Daemon:
             await self._start(self._folder, self._store)
         except BaseException:
             await self._stop_servers()
+            if self._driver is not None:
+                await self._driver.abandon()
             if self._store is not None:
                 self._store.close()
             self._folder.close()
@@ -119,21 +121,16 @@ class Daemon:
         self._restored = restored = restore(store, self.config, folder.next_job_id())
         journal = Journal(store, restored.number, restored.next_seq, self._broke, self._timed)
         self._driver = Driver(
-            self.config,
-            restored.ledger,
-            journal,
-            folder,
-            restored.origin_s,
-            self._broke,
-            self._make_executor,
-            self._timed,
-        )
+            self.config, restored.ledger, journal, folder, restored.origin_s,
+            self._broke, self._make_executor, self._timed,
+        )  # fmt: skip
         await self._driver.dialogue.server.start(self.config.host, folder.last_port())
+        await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet
         if restored.rows is None:
             self._driver.begin(self.config)
         else:
             self._driver.resume(self.config, restored.rows)
-        await self._control.start(folder.path)
+        await self._control.serve()
         folder.publish(
             jobs=self.endpoint, control=str(folder.control_socket), pid=os.getpid(), policy=self.config.policy,
             nodes=self.config.nodes, started_at=restored.ledger.recorder.record().started_at,

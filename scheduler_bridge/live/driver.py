@@ -212,6 +212,14 @@ class Driver:
         if self._journal.complete:
             self.executor.close()
 
+    async def abandon(self) -> None:
+        """Stop before it has served; what is decided is written first."""
+        self._closing = True
+        for timer in self._timers:
+            timer.cancel()
+        self.dialogue.close()
+        await self._journal.close()
+
     def begin(self, config: DaemonConfig) -> None:
         """Begin with no jobs."""
         self.end_strangers(())

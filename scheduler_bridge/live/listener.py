@@ -28,8 +28,10 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, host: str, port: int, limit: int = 64 * 1024) -> int:
+    async def start(self, host: str, port: int, limit: int = 64 * 1024, *, serving: bool = True) -> int:
         """Listen on ``port`` of ``host`` (0: a free one), for lines of at most ``limit`` bytes.
+
+        Without ``serving`` whoever calls waits for ``serve``.
 
         Returns:
             The port.
@@ -37,12 +39,17 @@ class Listener:
         Raises:
             OSError: The address is not to be had.
         """
-        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit)
+        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit, start_serving=serving)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def start_near(self, bound: socket.socket, limit: int) -> None:
-        """Listen on a Unix socket that is bound already."""
-        self._server = await asyncio.start_unix_server(self._accepted, sock=bound, limit=limit)
+        """Take a Unix socket that is bound already; whoever calls waits for ``serve``."""
+        self._server = await asyncio.start_unix_server(self._accepted, sock=bound, limit=limit, start_serving=False)
+
+    async def serve(self) -> None:
+        """Let callers in."""
+        assert self._server is not None
+        await self._server.start_serving()
 
     async def stop(self) -> None:
         """Close every connection and the listening socket. Idempotent."""

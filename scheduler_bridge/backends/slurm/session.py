@@ -88,6 +88,7 @@ class Session:
                 self._check_size()
                 await self._orders.server.start(address(self._now.nodes))
                 await self._control.start(folder.path)
+                await self._control.serve()
                 code = await self._execute(reach, mpiexec)
             finally:
                 await self._stop()

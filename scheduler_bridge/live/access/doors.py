@@ -69,14 +69,14 @@ class Door:
         return f"tcp:{host}:{self.port}" if self.kind == "tcp" else f"unix:{self.where}"
 
     async def open(self, listener: Listener, limit_bytes: int) -> Door:
-        """Listen; return the door with its port.
+        """Have a door that callers can be let in by; return it with its port.
 
         Raises:
             DaemonError: It cannot be had.
         """
         try:
             if self.kind == "tcp":
-                return replace(self, port=await listener.start(self.where, self.port, limit_bytes))
+                return replace(self, port=await listener.start(self.where, self.port, limit_bytes, serving=False))
             await _listen_in_file(Path(self.where), listener, limit_bytes)
         except OSError as error:
             raise DaemonError(f"cannot listen at {self}: {error.strerror or error}", "choose another --door") from None

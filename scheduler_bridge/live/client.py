@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.access import Door
-from scheduler_bridge.live.access.calling import CallError, call, family, token_file
+from scheduler_bridge.live.access.calling import CallError, call, token_file
 from scheduler_bridge.live.requests import (
     REPLIES,
     AnyReply,
@@ -188,9 +188,7 @@ class ControlClient:
         except UnicodeEncodeError as error:  # The bytes of a file name or an argument may be anything.
             raise SubmitError(f"{error.object!r} is not UTF-8 text", why="a job is described in UTF-8") from None
         try:
-            with socket.socket(self._family()) as connection:
-                connection.settimeout(self._timeout_s)
-                self._connect(connection)
+            with self._connected() as connection:
                 connection.sendall(words)
                 with connection.makefile("rb") as lines:
                     line = lines.readline()
@@ -214,14 +212,17 @@ class ControlClient:
             ) from None
         return reply
 
-    def _family(self) -> socket.AddressFamily:
-        return family(self._where) if isinstance(self._where, Door) else socket.AF_UNIX
-
-    def _connect(self, connection: socket.socket) -> None:
+    def _connected(self) -> socket.socket:
         if isinstance(self._where, Door):
-            call(self._where, connection, token_file())
-        else:
+            return call(self._where, self._timeout_s, token_file())
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(self._timeout_s)
+        try:
             connect_in(self._where, connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 def connect_in(folder: Path, connection: socket.socket) -> None:

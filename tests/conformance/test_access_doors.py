@@ -183,6 +183,13 @@ def test_a_socket_that_a_killed_scheduler_left_is_replaced(folder: Path) -> None
         assert at(daemon.doors[0]).snapshot().jobs == ()
 
 
+def test_a_door_may_be_named_by_a_host(folder: Path, keep: Path) -> None:
+    config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=("tcp:localhost:0",))
+    with Daemon.start_in_thread(config) as daemon:
+        hold(keep, Tokens(config.state_dir).add("anna"))
+        assert at(daemon.doors[0]).snapshot().jobs == ()
+
+
 def test_doors_read_as_they_are_written() -> None:
     for text in ("unix:/run/malleable.sock", "tcp:10.0.0.1:7077", "tcp:[::1]:0"):
         assert str(Door.parse(text)) == text

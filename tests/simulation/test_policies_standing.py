@@ -46,7 +46,7 @@ def workload(rng: random.Random, share: float) -> list[SimJob]:
         low, high = (max(1, nodes - 2), min(10, nodes + 3)) if rng.random() < share else (nodes, nodes)
         walltime_s = float(rng.randint(5, 60))
         job_class = "rigid" if low == high else "malleable"
-        spec = JobSpec(job_id, "j", "u", job_class, nodes, low, high, walltime_s, now, rho=0.3)  # type: ignore[arg-type]
+        spec = JobSpec(job_id, "j", "u", job_class, nodes, low, high, walltime_s, now, rho=0.3)  # type: ignore[arg-type]  # one of two words
         jobs.append(
             SimJob(spec, walltime_s * rng.choice([0.3, 1.0, 1.5]), start_delay_s=rng.choice([0.0, share * 2.0]))
         )
@@ -69,7 +69,7 @@ def test_a_reservation_stands_only_where_it_would_be_made_again(name: str, wallt
     for seed in range(3):
         rng = random.Random(seed)
         policy = Twice(policies.get(name))
-        settings = Settings(walltime=walltime)  # type: ignore[arg-type]
+        settings = Settings(walltime=walltime)  # type: ignore[arg-type]  # likewise
         Engine(10, policy, settings).run(workload(rng, seed / 2), troubles(rng))
         standing, started = standing + policy.standing, started + policy.started
     if name in ("easy", "fcfs"):

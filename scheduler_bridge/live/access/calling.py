@@ -6,6 +6,7 @@ import hmac
 import os
 import socket
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -58,18 +59,36 @@ def read_token(path: Path) -> tuple[str, str]:
     return user, token
 
 
-def call(door: Door, connection: socket.socket, tokens: Path) -> None:
-    """Connect to ``door``, and prove there who this is.
+def call(door: Door, timeout_s: float, tokens: Path) -> socket.socket:
+    """Return a connection through ``door``, on which both sides have proven who they are.
+
+    Args:
+        door: Where the scheduler is.
+        timeout_s: Time for each of its words.
+        tokens: The file with the user's token, for a door that asks for one.
 
     Raises:
         CallError: One of both sides is not who the other one looked for.
         OSError: Nobody is there.
     """
-    if door.kind == "unix":
-        connection.connect(door.where)
-        return
-    user, token = read_token(tokens)
-    connection.connect((door.where, door.port))
+    if door.kind == "tcp":
+        user, token = read_token(tokens)
+        connection = socket.create_connection((door.where, door.port), timeout_s)
+        prove_it = partial(_prove, door, connection, user, token)
+    else:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(timeout_s)
+        prove_it = partial(connection.connect, door.where)  # the kernel proves it
+    try:
+        prove_it()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prove(door: Door, connection: socket.socket, user: str, token: str) -> None:
+    """Say who this is, and hear that it is the scheduler."""
     with connection.makefile("rb") as lines:
         challenge = _hear(lines)
         if not isinstance(challenge, Challenge):
@@ -83,13 +102,6 @@ def call(door: Door, connection: socket.socket, tokens: Path) -> None:
     right = prove("scheduler", key, user, challenge.nonce, ours)
     if not isinstance(answer, Welcome) or not hmac.compare_digest(answer.proof, right):
         raise CallError(f"{door} cannot prove that it is the scheduler", "tell an operator")
-
-
-def family(door: Door) -> socket.AddressFamily:
-    """Return the kind of socket that reaches ``door``."""
-    if door.kind == "unix":
-        return socket.AF_UNIX
-    return socket.AF_INET6 if ":" in door.where else socket.AF_INET
 
 
 def _hear(lines: IO[bytes]) -> Challenge | Welcome | Failure | None:

@@ -90,8 +90,8 @@ class Limited:
             shown = self._shown(view, rooms, caps)
             decisions = self.policy.decide(shown, now)
             found = self._judged(shown, decisions, rooms, now)
-            if not found:
-                return decisions
+            if all(caps.get(job_id, math.inf) <= most for job_id, most in found.items()):
+                return decisions  # nothing is too much; or the policy does not heed what it is shown, and is refused
             caps.update(found)
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
@@ -136,6 +136,8 @@ class Limited:
         running = {job.spec.job_id: job for job in view.running}
         for decision in decisions:
             if isinstance(decision, Start | Share):
+                if decision.job_id not in specs:
+                    continue  # which is refused
                 place, spec = specs[decision.job_id]
                 end_s = now + view.walltime_s(spec, decision.nodes)
                 claim = _Claim(place, decision.job_id, decision.nodes, end_s=end_s)

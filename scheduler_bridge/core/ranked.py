@@ -22,12 +22,11 @@ class RankedQueue(Sequence[JobSpec]):
     def __init__(self, key: QueueKey, jobs: Mapping[int, TrackedJob]) -> None:
         self._key = key
         self._jobs = jobs
-        self._rank_of: dict[int, tuple[Any, int]] = {}
         self._lines: dict[Need, WaitingIndex] = {}
         ranked = sorted([((key(job.spec), job.place), job.spec) for job in jobs.values()], key=lambda pair: pair[0])
         self._ranks = [rank for rank, _ in ranked]
         self._specs = [spec for _, spec in ranked]
-        self._rank_of = {spec.job_id: rank for rank, spec in ranked}
+        self._rank_of: dict[int, tuple[Any, int]] = {spec.job_id: rank for rank, spec in ranked}
 
     def __len__(self) -> int:
         return len(self._specs)

@@ -125,16 +125,17 @@ def test_it_holds_beside_reservations_and_under_another_policy() -> None:
     assert core.held_nodes == 4
 
 
+class Careless:
+    name = "careless"
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        return [Start(1, 5, "so be it")]
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        return "?"
+
+
 def test_what_a_policy_could_not_know_is_checked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Careless:
-        name = "careless"
-
-        def decide(self, view: ClusterView, now: float) -> list[Decision]:
-            return [Start(1, 5, "so be it")]
-
-        def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
-            return "?"
-
     core = SchedulerCore(NODES, Careless(), Settings(user_nodes=4))
     monkeypatch.setattr("scheduler_bridge.core.limits.under", lambda state, policy: policy)
     with pytest.raises(InfeasibleDecisionError, match="may have 4 nodes more"):
@@ -145,3 +146,11 @@ def test_what_a_policy_could_not_know_is_checked_all_the_same(monkeypatch: pytes
 def test_a_limit_is_a_number_of_nodes(nodes: int) -> None:
     with pytest.raises(ValueError, match="user_nodes is"):
         Settings(user_nodes=nodes)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("job", [malleable(1, 1, 8), malleable(2, 1, 8)], ids=["too large", "not waiting"])
+def test_a_policy_that_does_not_heed_what_it_is_shown_is_refused(job: JobSpec) -> None:
+    core = SchedulerCore(NODES, Careless(), Settings(user_nodes=4))
+    with pytest.raises(InfeasibleDecisionError):
+        core.handle(JobSubmitted(job), 0.0)

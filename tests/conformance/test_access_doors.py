@@ -183,6 +183,28 @@ def test_a_socket_that_a_killed_scheduler_left_is_replaced(folder: Path) -> None
         assert at(daemon.doors[0]).snapshot().jobs == ()
 
 
+def test_a_socket_whose_owner_is_busy_is_left_alone(folder: Path) -> None:
+    config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=(f"unix:{folder}/door",))
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as caller:
+        busy.bind(str(folder / "door"))
+        busy.listen(0)
+        caller.connect(str(folder / "door"))  # the queue of callers is full: another one would wait
+        with pytest.raises(DaemonError, match="it is there already"), Daemon.start_in_thread(config):
+            pass
+    assert (folder / "door").exists()
+
+
+def test_a_door_that_fails_leaves_no_socket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: int) -> None:
+        raise PermissionError(1, "not permitted")
+
+    config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=(f"unix:{folder}/door",))
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with pytest.raises(DaemonError, match="not permitted"), Daemon.start_in_thread(config):
+        pass
+    assert not (folder / "door").exists()
+
+
 def test_a_door_may_be_named_by_a_host(folder: Path, keep: Path) -> None:
     config = DaemonConfig(nodes=("n1",), state_dir=folder / "state", doors=("tcp:localhost:0",))
     with Daemon.start_in_thread(config) as daemon:

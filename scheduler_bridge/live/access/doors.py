@@ -90,26 +90,35 @@ class Door:
 
 async def _listen_in_file(path: Path, listener: Listener, limit_bytes: int) -> None:
     if path.exists():
-        if not stat.S_ISSOCK(path.stat().st_mode) or _answers(path):
+        if not stat.S_ISSOCK(path.stat().st_mode) or not _is_left(path):
             raise OSError(0, "it is there already")
-        path.unlink()  # a killed scheduler left it
+        path.unlink()
     bound = socket.socket(socket.AF_UNIX)
     try:
         bound.bind(str(path))
+    except BaseException:
+        bound.close()
+        raise
+    try:
         path.chmod(0o666)  # everybody may call, the kernel says who it is
         await listener.start_near(bound, limit_bytes)
     except BaseException:
         bound.close()
+        path.unlink(missing_ok=True)
         raise
 
 
-def _answers(path: Path) -> bool:
+def _is_left(path: Path) -> bool:
+    """Whether nobody listens at a socket: a killed scheduler left it."""
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)  # a full queue of callers is somebody's
         try:
             probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
         except OSError:
             return False
-        return True
+        return False
 
 
 class Keeper:

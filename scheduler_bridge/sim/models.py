@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -85,8 +84,7 @@ class SimJob(msgspec.Struct, frozen=True):
         return 1.0 if nodes == wanted else self.speedup(nodes) / self.speedup(wanted)
 
 
-@dataclass(slots=True)
-class JobRecord:
+class JobRecord(msgspec.Struct):
     """What became of a job. Times in seconds.
 
     Attributes:
@@ -107,8 +105,8 @@ class JobRecord:
     end_s: float | None = None
     outcome: Outcome | None = None
     refused: bool = False
-    sizes: list[tuple[float, int]] = field(default_factory=list)
-    shares: list[tuple[float, float]] = field(default_factory=list)
+    sizes: list[tuple[float, int]] = []
+    shares: list[tuple[float, float]] = []
     grows: int = 0
     shrinks: int = 0
     reserved: tuple[tuple[float, float, int], ...] = ()

@@ -11,6 +11,7 @@ from scheduler_bridge.core.events import Event
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
+from scheduler_bridge.sim.garbage import rare_searches
 from scheduler_bridge.sim.measures import Measures, Power, measure
 from scheduler_bridge.sim.result import Observer, Progress, SimResult
 from scheduler_bridge.sim.running import SharingModel
@@ -87,7 +88,8 @@ def replay(
     )
     jobs = iter(sim_jobs(workload, options.behaviour))  # who takes them may let go of them
     began = time.perf_counter()
-    result = engine.run(jobs, disturbances)
+    with rare_searches():
+        result = engine.run(jobs, disturbances)
     seconds = time.perf_counter() - began
     measures = measure(result.records.values(), size, warmup_s=options.warmup_s, power=options.power)
     return Replay(result, measures, seconds)

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from scheduler_bridge.sim.models import SimJob
 
 _ROUNDING: Final = 1e-9
@@ -14,8 +16,7 @@ _ROUNDING: Final = 1e-9
 SharingModel: TypeAlias = Literal["ideal", "worst"]
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct):
     """A job that was told to start. ``version`` outdates what was predicted before a change of speed."""
 
     sim: SimJob

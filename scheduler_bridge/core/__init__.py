@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from scheduler_bridge.core.errors import InfeasibleDecisionError, InvariantError
 from scheduler_bridge.core.history import Claim, Explanation, Moment, Remembered
-from scheduler_bridge.core.invariants import InvariantError
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
-from scheduler_bridge.core.orders import InfeasibleDecisionError
 from scheduler_bridge.core.presets import settings_for
 from scheduler_bridge.core.scheduler import SchedulerCore
+from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import JobRow, NodeRow, ReservationRow, Snapshot
-from scheduler_bridge.core.state import Settings
 
 __all__ = [
     "Claim",

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from scheduler_bridge.core.effects import Effect, KeepNodes, RefuseReservation
 from scheduler_bridge.core.lifecycle import LIVE, JobState
 from scheduler_bridge.model import AdvanceReservation, Allotment, JobSpec, wording
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler_bridge.core.tracked import TrackedJob
 
 
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class Booking:
     """A reservation that is not over.

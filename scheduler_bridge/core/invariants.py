@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler_bridge.core.errors import InvariantError
 from scheduler_bridge.core.lifecycle import HOLDING, JobState
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 
 _ORDER_OF: Final = {JobState.GROWING: "grow", JobState.SHRINKING: "shrink", JobState.ADJUSTING: "workers"}
-
-
-class InvariantError(RuntimeError):
-    """The state contradicts itself; the text says where."""
 
 
 def check_touched(state: SchedulerState) -> None:

@@ -47,10 +47,6 @@ class Step(StrEnum):
     END = "end"
 
 
-class InvalidTransitionError(RuntimeError):
-    """The scheduler itself tried a step that the table does not have: a defect, never a job's fault."""
-
-
 TRANSITIONS: Final[Mapping[tuple[JobState, Step], JobState]] = {
     (JobState.QUEUED, Step.START): JobState.STARTING,
     (JobState.QUEUED, Step.END): JobState.ENDED,  # cancelled while it waited

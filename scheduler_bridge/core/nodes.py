@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
+from mypy_extensions import mypyc_attr
+
 from scheduler_bridge.model import Allotment
 from scheduler_bridge.model.allotment import lowest, members, runs
 
@@ -18,6 +20,7 @@ class NodeState(StrEnum):
     LOST = "lost"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 class NodePool:
     """The nodes of the cluster. Always hands out the free nodes that were named first.
 

@@ -16,11 +16,12 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WorkersChanged,
 )
+from scheduler_bridge.core.job_parts import PendingOrder
 from scheduler_bridge.core.lifecycle import JobState, Step
 from scheduler_bridge.core.on_jobs import PAST
 from scheduler_bridge.core.orders import send_shrink
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
+from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import Because, wording
 
 Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed | ResizeDeferred

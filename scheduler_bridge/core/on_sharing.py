@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
+from scheduler_bridge.core.job_parts import PendingOrder
 from scheduler_bridge.core.lifecycle import LIVE, JobState, Step
 from scheduler_bridge.core.sharing import Claim
-from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
+from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import Allotment, Because, Reason, wording
 from scheduler_bridge.model.allotment import members
 from scheduler_bridge.policies import Share

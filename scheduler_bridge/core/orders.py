@@ -7,15 +7,13 @@ from typing import assert_never
 
 from scheduler_bridge.core import bookings, limits, on_sharing
 from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
+from scheduler_bridge.core.errors import InfeasibleDecisionError
+from scheduler_bridge.core.job_parts import PendingOrder
 from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import PendingOrder, TrackedJob
+from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import Allotment, Because, Reason, wording
 from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Start
-
-
-class InfeasibleDecisionError(RuntimeError):
-    """A policy decided what cannot be done; the text names the decision and the reason. Nothing of it was done."""
 
 
 def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) -> list[Effect]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler_bridge.core.state import Settings
+from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.policies import describe
 
 

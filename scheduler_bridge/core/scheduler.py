@@ -52,8 +52,9 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.core.history import Explanation, Histories, Remembered
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodePool, NodeState
+from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
-from scheduler_bridge.core.state import SchedulerState, Settings
+from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.policies import Policy
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mypy_extensions import mypyc_attr
+
 from scheduler_bridge.core.stacks import Stack, Stacks
 from scheduler_bridge.model import Reason
 
 
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class Claim:
     """A newcomer that waits for its mates.
@@ -25,6 +28,7 @@ class Claim:
     reason: Reason
 
 
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class Sharing:
     """All that the core knows about shared nodes.

@@ -7,10 +7,10 @@ from itertools import islice
 
 from scheduler_bridge.core import bookings, partitions
 from scheduler_bridge.core.events import Outcome
+from scheduler_bridge.core.job_parts import PendingOrder
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import PendingOrder
 from scheduler_bridge.model import AdvanceReservation, Allotment, JobSpec, Reservation
 from scheduler_bridge.policies import Policy
 

@@ -11,12 +11,16 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler_bridge.core.tracked import Shares, TrackedJob
+from mypy_extensions import mypyc_attr
+
+from scheduler_bridge.core.job_parts import Shares
+from scheduler_bridge.core.tracked import TrackedJob
 
 _TICKS_PER_S: Final = 1e6
 """Predicted ends are rounded up to such ticks, so that no job is over its time by an error of rounding."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True, eq=False)
 class Stack:
     """Nodes that the same jobs share.
@@ -36,6 +40,7 @@ class Stack:
         return next(iter(self.cores))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class _Progress:
     """Seconds of the time that it is to take that are left at ``since_s``, and how many pass in a second."""
@@ -49,6 +54,7 @@ class _Progress:
     """From when on it is expected to be how fast, once it has taken the cores that it is told to."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class Stacks:
     """The book of all shared nodes.

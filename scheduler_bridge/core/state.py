@@ -5,7 +5,9 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 from scheduler_bridge.core import on_sharing
 from scheduler_bridge.core.bookings import Booking
@@ -13,6 +15,7 @@ from scheduler_bridge.core.effects import Effect, KillJob
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.lifecycle import JobState, Step
 from scheduler_bridge.core.nodes import NodePool
+from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.sharing import Sharing
 from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
@@ -24,48 +27,7 @@ _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Parameters of the core; times in seconds.
-
-    Attributes:
-        pass_interval_s: Decide at least this often while jobs wait or run; None: at events only.
-        cooldown_s: A job takes no order for this long after a completed resize.
-        failure_backoff_s: A job takes no order for this long after a failed one, so that orders to a job that refuses
-            them all do not chase each other.
-        walltime_grace_s: A job is killed this long after its walltime.
-        cores_per_node: Cores of each node, where a policy lets jobs share nodes. With 1 there is nothing to share.
-        walltime: ``fixed``: as submitted, whatever the size. ``scaled``: at another size than that asked for, a job is
-            expected to take as much longer or shorter as its ``rho`` says, for what is left of its walltime when its
-            size changes. [D] That is a prediction, so a job that has had another size is not killed for it.
-        user_nodes: The jobs of one user hold so many nodes together at most; None: any number.
-
-    Raises:
-        ValueError: One of them is out of range.
-    """
-
-    pass_interval_s: float | None = None
-    cooldown_s: float = 0.0
-    failure_backoff_s: float = 30.0
-    walltime_grace_s: float = 0.0
-    cores_per_node: int = 1
-    walltime: Literal["fixed", "scaled"] = "fixed"
-    user_nodes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.cores_per_node < 1:
-            raise ValueError(f"cores_per_node is {self.cores_per_node}, must be at least 1")
-        if self.user_nodes is not None and self.user_nodes < 1:
-            raise ValueError(f"user_nodes is {self.user_nodes}, must be at least 1")
-        if self.pass_interval_s is not None and self.pass_interval_s <= 0:
-            raise ValueError(f"pass_interval_s is {self.pass_interval_s}, must be positive")
-        if self.walltime not in ("fixed", "scaled"):
-            raise ValueError(f"walltime is {self.walltime!r}, must be fixed or scaled")
-        for name in ("cooldown_s", "failure_backoff_s", "walltime_grace_s"):
-            if (value := getattr(self, name)) < 0:
-                raise ValueError(f"{name} is {value}, must not be negative")
-
-
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class SchedulerState:
     """Everything that decides what the core does next.
@@ -133,22 +95,22 @@ class SchedulerState:
         """Go on with these parameters; nodes are shared as before."""
         self.settings = settings
         cores, scaled = settings.cores_per_node, settings.walltime == "scaled"
-        self._view = LiveView(self.pool, self.queue, self.active, cores, scaled)
+        self.stale.clear()  # the indices of the new view do not know them yet
+        self._view = LiveView(self.pool, self.queue, self.active, self.stale, cores, scaled)
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
-        self._view.refresh(self.stale, tuple(self.reservations.values()), self.accuracy)
-        self.stale.clear()
+        self._view.refresh(tuple(self.reservations.values()), self.accuracy)
         return self._view
 
     def view_of_pass(self) -> LiveView:
         """The state as the policy sees it in the pass that begins."""
-        view = self.view()
         quiet = self.calm and not self.changed and self.settings.user_nodes is None  # else policies see another view
-        view.arrived = tuple(self.arrived) if quiet else None
+        arrived = tuple(self.arrived) if quiet else None
+        self._view.refresh(tuple(self.reservations.values()), self.accuracy, arrived)
         self.arrived.clear()
         self.changed, self.calm = False, True
-        return view
+        return self._view
 
     def reservation_of(self, job_id: int) -> Reservation | None:
         """The job's own reservation; else the first one, which is what it waits for."""

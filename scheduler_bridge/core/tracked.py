@@ -6,48 +6,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import structs
+from mypy_extensions import mypyc_attr
 
+from scheduler_bridge.core.errors import InvalidTransitionError
 from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, InvalidTransitionError, JobState, Step
+from scheduler_bridge.core.job_parts import PendingOrder, Shares
+from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, JobState, Step
 from scheduler_bridge.model import Allotment, JobSpec, Reason, RunningJob
 from scheduler_bridge.model.allotment import NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class PendingOrder:
-    """An order that the job has not answered yet.
-
-    ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs; ``count``: their number, or (workers) the fewest
-    cores of a node that it is to use.
-    """
-
-    order: int
-    kind: Literal["grow", "shrink", "workers"]
-    nodes: tuple[str, ...]
-    ranks: int
-    count: int
-    deferred: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """What sharing nodes makes of a job, or has made of it.
-
-    Attributes:
-        extension_s: How much longer than it asked for it may run, since sharing slows it down.
-        cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
-        neighbours: The most other jobs on one of its nodes.
-        is_host: Whether it came first on all its nodes.
-        kept_nodes: Those of its nodes that others still hold when it ends, as it is predicted.
-    """
-
-    extension_s: float = 0.0
-    cores: int | None = None
-    neighbours: int = 0
-    is_host: bool = True
-    kept_nodes: int = 0
-
-
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class TrackedJob:
     """All that the core knows about a job. Nodes on order to arrive are part of the allotment already."""

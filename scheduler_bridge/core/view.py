@@ -38,6 +38,7 @@ class LiveView(ClusterView):
         pool: The nodes.
         queue: The waiting jobs, in the order of their submission.
         active: The jobs that hold nodes, in the order of their starts.
+        stale: The jobs that have changed and that indices still show as they were, by id; others add to it.
         cores_per_node: Cores of each node.
         scaled: Walltimes are predicted for the size at which a job runs.
     """
@@ -50,11 +51,13 @@ class LiveView(ClusterView):
         pool: NodePool,
         queue: Mapping[int, TrackedJob],
         active: Mapping[int, TrackedJob],
+        stale: dict[int, TrackedJob],
         cores_per_node: int,
         scaled: bool,
     ) -> None:
         self._pool = pool
         self._active = active
+        self._stale = stale
         self._queue = _Waiting(queue)
         self._running: tuple[RunningJob, ...] | None = None
         vars(self).update(queue=self._queue, cores_per_node=cores_per_node, scaled=scaled)
@@ -75,16 +78,29 @@ class LiveView(ClusterView):
         return {**state, "_kept": {}, "_lines": {}, "_ranked": {}, "_by_user": {}, "_queues": []}
 
     def refresh(
-        self, stale: Mapping[int, TrackedJob], reservations: tuple[Reservation, ...], accuracy: Mapping[str, float]
+        self,
+        reservations: tuple[Reservation, ...],
+        accuracy: Mapping[str, float],
+        arrived: tuple[JobSpec, ...] | None = None,
     ) -> None:
-        """Take in what has become of the ``stale`` jobs."""
+        """Take in how things are; where all that is new has ``arrived``, indices follow only when they are used."""
         pool = self._pool
-        self._running = None
         vars(self).update(  # what policies ask for most often
-            total_nodes=pool.in_service, free_nodes=pool.free, reservations=reservations, accuracy=accuracy
+            total_nodes=pool.in_service,
+            free_nodes=pool.free,
+            reservations=reservations,
+            accuracy=accuracy,
+            arrived=arrived,
         )
+        if arrived is None:
+            self._running = None
+            self._follow()
+
+    def _follow(self) -> None:
+        """Show the stale jobs in the indices as they are now."""
         queue, active, releasing = self._queue.jobs, self._active, self._releasing
         queues, indices = self._queues, self._indices
+        stale = self._stale
         for job_id, job in stale.items():
             if job_id in queue:
                 for waiting in queues:
@@ -105,6 +121,7 @@ class LiveView(ClusterView):
             for job in stale.values():
                 if job.outcome is not None:
                     by_user.learn(job.spec.user)
+        stale.clear()
 
     @property
     def releasing_nodes(self) -> int:
@@ -144,6 +161,8 @@ class LiveView(ClusterView):
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """The jobs of ``queue``; only what the view itself has handed out is indexed."""
+        if self._stale:
+            self._follow()
         if isinstance(queue, RankedQueue):
             return queue.line(need, self.total_nodes, self.walltime_s)
         if queue is not self._queue:
@@ -155,6 +174,8 @@ class LiveView(ClusterView):
 
     def queue_by(self, key: QueueKey) -> Sequence[JobSpec]:
         """The waiting jobs in the order of ``key``."""
+        if self._stale:
+            self._follow()
         if (queue := self._ranked.get(key)) is None:
             if len(self._ranked) == _MOST_ORDERS:  # as where the key follows the nodes in service
                 self._queues.remove(self._ranked.pop(next(iter(self._ranked))))
@@ -164,6 +185,8 @@ class LiveView(ClusterView):
 
     def queue_by_user(self, key: UserKey) -> Sequence[JobSpec]:
         """The waiting jobs in the order of a key of their users."""
+        if self._stale:
+            self._follow()
         if (queue := self._by_user.get(key)) is None:
             queue = self._by_user[key] = QueueByUser(key, self._queue.jobs, self.accuracy)
             self._queues.append(queue)
@@ -191,10 +214,10 @@ class LiveView(ClusterView):
         """What ``make`` makes, with all running jobs entered; it follows from then on."""
         found = self._kept.get(make)
         if found is None:
-            found = self._kept[make] = self._follow(make())
+            found = self._kept[make] = self._entered(make())
         return found
 
-    def _follow(self, index: AnyIndex) -> AnyIndex:
+    def _entered(self, index: AnyIndex) -> AnyIndex:
         for job in self.running:
             index.put(job.spec.job_id, job)
         self._indices.append(index)

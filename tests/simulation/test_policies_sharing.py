@@ -10,11 +10,12 @@ import pytest
 from scheduler_bridge import policies
 from scheduler_bridge.core import InvariantError, Settings, on_sharing
 from scheduler_bridge.core.effects import Effect
+from scheduler_bridge.core.job_parts import Shares
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.sharing import Claim, Sharing
 from scheduler_bridge.core.stacks import Stack, Stacks
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import Shares, TrackedJob
+from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import JobClass, JobSpec
 from scheduler_bridge.sim import AuditError, Engine, JobRecord, Scenario, SharingModel, SimJob, check_policy
 

@@ -18,6 +18,7 @@ from support.scheduling import (
 from scheduler_bridge import policies
 from scheduler_bridge.core import InfeasibleDecisionError, JobState, SchedulerCore, Settings
 from scheduler_bridge.core.effects import KillJob, Refuse, StartJob, WakeAt
+from scheduler_bridge.core.errors import InvalidTransitionError
 from scheduler_bridge.core.events import (
     CancelJob,
     Event,
@@ -32,7 +33,7 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WakeUp,
 )
-from scheduler_bridge.core.lifecycle import TRANSITIONS, InvalidTransitionError, Step
+from scheduler_bridge.core.lifecycle import TRANSITIONS, Step
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Shrink, Start

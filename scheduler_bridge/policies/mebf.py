@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -12,8 +13,9 @@ from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import ComposedPolicy, Preferred, StartSize, by_submission
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.registry import InvalidParameterError, register
-from scheduler_bridge.policies.scalability import ResizeModel
+from scheduler_bridge.policies.scalability import MIDDLE, ResizeModel
 
+OWN: Final = "own"
 EXPAND: Final = ("handoff", "spare", "intensive")
 PLUS: Final = ("none", "shrink", "expand")
 
@@ -102,9 +104,9 @@ def mebf(
     ratio: float = 0.5,
     theta: float = 0.5,
     gamma: float = 2.0,
-    alpha: float = 0.0275,
-    beta: float = 0.0275,
-    b: float = 0.0275,
+    alpha: str = OWN,
+    beta: str = OWN,
+    b: float = MIDDLE,
     scale_s: float = 10.0,
 ) -> Policy:
     """MEBF: EASY at preferred sizes or fewer; shrink the least scalable when nothing is free, grow when nobody waits.
@@ -119,22 +121,34 @@ def mebf(
     Parameters: ``expand``: handoff grows a job only by more than its nodes, spare by more than ratio x its nodes,
     intensive by any number. ``plus``, where nodes are free but too few for any waiting job: shrink (shrink+), expand
     (expand+), or none. ``alpha``, ``beta``, ``b``: overhead scale_s x ((alpha + b) x change + beta / (nodes before +
-    after)); half of ``scale_s`` is half overhead. A job's ``rho`` says how scalable it is.
+    after)); ``own`` takes alpha and beta of the job's ``overhead``, a number holds for all jobs; half of ``scale_s`` is
+    half overhead. A job's ``rho`` says how scalable it is.
 
     Source: Almaaitah, Singh, Özden, Carretero, "Performance-driven scheduling for malleable workloads", The Journal of
     Supercomputing, 2024, sections 2.2 and 3.
     [D] The static time is that at the present size, the estimates are walltimes. [D] A job that was shrunk is passed
     over until it has grown. [D] No further job shrinks once the first waiting one fits. [D] A job that starts while
     nobody waits starts larger, without an order. [D] expand+ gives only what does not delay the reservation, and
-    nothing to jobs that were shrunk, or the two would take turns for ever. [D] alpha and beta are the middle of the
-    paper's interval, b is the same, and scale_s makes a change by 8 nodes cost 4.4 s. [D] Ties go to the smaller job
-    id.
+    nothing to jobs that were shrunk, or the two would take turns for ever. [D] alpha and beta are constants of a
+    job, not of a resize; where a job has none they are 0.0275, the middle of the paper's interval; b is the same, and
+    scale_s makes a change by 8 nodes cost 4.4 s. [D] Ties go to the smaller job id.
     """
     for name, value, known in (("expand", expand, EXPAND), ("plus", plus, PLUS)):
         if value not in known:
             raise InvalidParameterError(f"mebf: {name} is {value!r}, must be one of {', '.join(known)}")
     least_growth = {"handoff": 1.0, "spare": ratio, "intensive": 0.0}[expand]
-    model = ResizeModel(alpha, beta, b, scale_s, theta, gamma)
+    model = ResizeModel(_known("alpha", alpha), _known("beta", beta), b, scale_s, theta, gamma)
     return ComposedPolicy(
         "mebf", by_submission, Easy(), Preferred(), ByScalability(model, share_factor, least_growth, plus)
     )
+
+
+def _known(name: str, value: str) -> float | None:
+    """A number that holds for all jobs; None: each job's own."""
+    try:
+        number = None if value == OWN else float(value)
+    except ValueError:
+        number = math.nan
+    if number is not None and not 0 <= number < math.inf:
+        raise InvalidParameterError(f"mebf: {name} is {value!r}, must be {OWN}, or a number that is not negative")
+    return number

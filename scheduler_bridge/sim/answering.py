@@ -42,7 +42,7 @@ def _resize(
     if grows:
         run.growing = (now, order.count)
     if sim.cost is not None:
-        done_s += sim.cost(before, after)
+        done_s += sim.cost(before, after, sim.spec.overhead)
         if sim.cost.stops and done_s > begin_s:
             yield begin_s, Change(order.job_id, 0)
     if fails:

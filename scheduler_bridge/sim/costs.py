@@ -5,10 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, TypeAlias
 
-from scheduler_bridge.policies.scalability import ResizeModel
+from scheduler_bridge.policies.scalability import MIDDLE, ResizeModel
 from scheduler_bridge.sim.speedup import UnknownModelError
+
+Overhead: TypeAlias = tuple[float, float]
+"""alpha and beta of a job [MEBF, equation 1]."""
 
 
 class Cost(Protocol):
@@ -18,17 +21,18 @@ class Cost(Protocol):
     def stops(self) -> bool:
         """Whether the job stands still meanwhile; otherwise it goes on, at the smaller size."""
 
-    def __call__(self, before: int, after: int, /) -> float:
-        """Seconds that it takes from so many nodes to so many."""
+    def __call__(self, before: int, after: int, own: Overhead | None = None, /) -> float:
+        """Seconds that it takes from so many nodes to so many a job that has such an overhead of its ``own``."""
 
 
 KNOWN: Final = (
-    "none, constant:SECONDS, mebf[:SCALE_S], measured[:FACTOR], fitted:GROW_S:GROW_NODE_S:SHRINK_S:SHRINK_NODE_S"
+    "none, constant:SECONDS, mebf[:SCALE_S[:ALPHA:BETA]], measured[:FACTOR], "
+    "fitted:GROW_S:GROW_NODE_S:SHRINK_S:SHRINK_NODE_S"
 )
 
 
-_MEBF: Final = ResizeModel(alpha=0.0275, beta=0.0275, b=0.0275, scale_s=10.0, theta=0.5, gamma=2.0)
-"""As the policy ``mebf`` believes unless it is told otherwise."""
+_MEBF: Final = ResizeModel(alpha=None, beta=None, b=MIDDLE, scale_s=10.0, theta=0.5, gamma=2.0)
+"""With each job's own alpha and beta, as the policy ``mebf`` believes unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Constant:
         if not self.seconds >= 0:
             raise UnknownModelError(f"constant: {self.seconds} s, must not be negative")
 
-    def __call__(self, before: int, after: int) -> float:  # noqa: ARG002 - other models depend on the sizes
+    def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:  # noqa: ARG002 - others need it
         """Seconds, whatever the sizes."""
         return self.seconds
 
@@ -62,9 +66,9 @@ class MebfCost:
     stops: ClassVar[bool] = True
     model: ResizeModel = _MEBF
 
-    def __call__(self, before: int, after: int) -> float:
+    def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:
         """Seconds of both overheads."""
-        return self.model.cost_s(before, after)
+        return self.model.cost_s(before, after, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class Measured:
     shrink_node_s: float = 0.002
     factor: float = 1.0
 
-    def __call__(self, before: int, after: int) -> float:
+    def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:  # noqa: ARG002 - MEBF's needs it
         """Seconds from the order to its end."""
         if after >= before:
             return self.factor * (self.grow_s + self.grow_node_s * (after - before))
@@ -139,9 +143,12 @@ def parse_cost(text: str) -> Cost | None:
                 return None
             case "constant", seconds:
                 return Constant(float(seconds))
-            case "mebf", scale_s:
-                usual = MebfCost()
-                return MebfCost(replace(usual.model, scale_s=float(scale_s))) if rest else usual
+            case "mebf", "":
+                return MebfCost()
+            case "mebf", numbers:
+                scale_s, *known = (float(number) for number in numbers.split(":"))
+                model = replace(_MEBF, scale_s=scale_s)
+                return MebfCost(replace(model, **dict(zip(("alpha", "beta"), known, strict=True))) if known else model)
             case "measured", factor:
                 return Measured(factor=float(factor) if rest else 1.0)
             case "fitted", numbers:

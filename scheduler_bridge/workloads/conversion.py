@@ -16,6 +16,8 @@ MIN_EFFICIENCY: Final = 0.95
 MAX_EFFICIENCY: Final = 0.5
 SCALABILITY: Final = {"high": (0.0, 0.1), "medium": (0.1, 0.2), "low": (0.2, 0.3)}
 """Ranges of rho by class: above the first number, up to the second [MEBF, section 4]."""
+OVERHEADS: Final = (0.005, 0.05)
+"""From where to where alpha and beta of a resize's overhead are [MEBF, section 4.3]."""
 MAX_FACTOR: Final = 5
 """MEBF's largest size is so many times the trace's [MEBF, section 4]."""
 
@@ -37,11 +39,17 @@ def amdahl_rule(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJ
     return replace(job, job_class="malleable", min_nodes=low, max_nodes=high, speedup=f"amdahl:{share}")
 
 
-def mebf_rule(scalability: str = "high") -> Rule:
+def mebf_rule(scalability: str = "high", overheads: tuple[float, float] | None = OVERHEADS) -> Rule:
     """The rule of the MEBF paper, for a class of scalability.
 
     Preferred: the trace's size; fewest: half of it, rounded up; most: five times it, at most the machine; rho normal
-    around the middle of its class, within the class (three standard deviations) [D: the paper gives the ranges].
+    around the middle of its class, within the class (three standard deviations) [D: the paper gives the ranges]; alpha
+    and beta of the overhead of a resize evenly from their interval, once for each job [D: the paper calls them
+    constants of an application, and chosen randomly].
+
+    Args:
+        scalability: high, medium or low.
+        overheads: The interval of alpha and beta; None: the jobs have none of their own.
 
     Raises:
         KeyError: The class is none of high, medium, low.
@@ -53,7 +61,16 @@ def mebf_rule(scalability: str = "high") -> Rule:
         rho = min(max(rho, above + 1e-6), up_to)
         high = max(min(MAX_FACTOR * job.nodes, machine_nodes), job.nodes)
         low = -(-job.nodes // 2)
-        return replace(job, job_class="malleable", min_nodes=low, max_nodes=high, rho=rho, speedup=f"power:{rho!r}")
+        overhead = None if overheads is None else (rng.uniform(*overheads), rng.uniform(*overheads))
+        return replace(
+            job,
+            job_class="malleable",
+            min_nodes=low,
+            max_nodes=high,
+            rho=rho,
+            speedup=f"power:{rho!r}",
+            overhead=overhead,
+        )
 
     return rule
 

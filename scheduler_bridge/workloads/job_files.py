@@ -3,8 +3,8 @@
 A file is one job, or a workload with ``nodes`` of the machine and a table ``[[job]]`` for every job. Keys: those of a
 job file (``name``, ``class``, ``nodes``, ``min_nodes``, ``max_nodes``, ``walltime_s``, ``rho``; others are not needed
 and not read), and ``submit_s`` (0), ``runtime_s`` on ``nodes`` nodes (the walltime), ``speedup`` (linear), ``steps``
-(0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``user``, ``count`` (1: so many jobs alike) and
-``every_s`` (0: seconds between their submissions).
+(0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``overhead`` (none: alpha and beta of a resize),
+``user``, ``count`` (1: so many jobs alike) and ``every_s`` (0: seconds between their submissions).
 """
 
 from __future__ import annotations
@@ -88,4 +88,12 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
             speedup=str(entry.get("speedup", "linear")),
             steps=int(entry.get("steps", 0)),
             wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
+            overhead=_overhead(entry),
         )
+
+
+def _overhead(entry: dict[str, Any]) -> tuple[float, float] | None:
+    if "overhead" not in entry:
+        return None
+    alpha, beta = entry["overhead"]
+    return float(alpha), float(beta)

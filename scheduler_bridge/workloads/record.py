@@ -44,6 +44,7 @@ class TraceJob:
             kept its size, or it is not known.
         wishes: (share of its work from 0 to 1, nodes) at which it asks for nodes, or offers some (negative), by rising
             share: an evolving job, which has to be malleable.
+        overhead: alpha and beta of what a resize costs it [MEBF, equation 1]; None: not known.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -70,6 +71,7 @@ class TraceJob:
     processors: int = 0
     allotments: tuple[tuple[float, int], ...] = ()
     wishes: tuple[tuple[float, int], ...] = ()
+    overhead: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if not self.min_nodes:
@@ -99,6 +101,8 @@ class TraceJob:
             raise InvalidJobError(
                 f"job {self.job_id}: rho is {self.rho}, must be from 0 to 1; steps is {self.steps}, not negative"
             )
+        if self.overhead is not None and not 0 <= min(self.overhead) <= max(self.overhead) < math.inf:
+            raise InvalidJobError(f"job {self.job_id}: overhead is {self.overhead}, must be finite and not negative")
         shares = [share for share, _ in self.wishes]
         if shares and (not self.is_malleable or shares != sorted(shares) or not 0 <= shares[0] <= shares[-1] < 1):
             raise InvalidJobError(
@@ -129,6 +133,7 @@ class TraceJob:
             walltime_s=self.walltime_s,
             submit_s=self.submit_s,
             rho=self.rho,
+            overhead=self.overhead,
         )
 
 

@@ -223,6 +223,9 @@ def _with_comments(job: TraceJob, file: SwfFile, machine: _Machine) -> TraceJob:
             steps=int(steps),
             speedup=speedup,
         )
+    if overhead := file.comments["Overhead"].get(job.job_id):
+        alpha, beta = overhead.split()
+        job = replace(job, overhead=(float(alpha), float(beta)))
     return replace(
         job,
         allotments=_pairs(file.comments["Allotments"].get(job.job_id, "")),

@@ -13,7 +13,7 @@ from scheduler_bridge.workloads.source import read_lines
 FIELDS: Final = 18
 NAMED: Final = ("User", "Group", "Queue", "Partition", "Name")
 """Comments that give a number its name."""
-OURS: Final = ("Malleable", "Evolving", "Allotments")
+OURS: Final = ("Malleable", "Overhead", "Evolving", "Allotments")
 """Comments of ``swf_writer`` about a job."""
 _MAX_NUMBER: Final = 2.0**53
 _MAX_DIGITS: Final = 16

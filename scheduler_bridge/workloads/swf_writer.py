@@ -1,8 +1,8 @@
 """Writes the Standard Workload Format, with what it cannot say in comments that our reader understands.
 
-``; Malleable: ID MIN MAX RHO STEPS SPEEDUP`` gives the bounds of a malleable job, ``; Allotments: ID S=NODES ...`` the
-sizes that it had, ``; User: NUMBER NAME`` and the like the names behind numbers. Other programs skip comments. A
-processor is a node: ``MaxProcs`` equals ``MaxNodes``.
+``; Malleable: ID MIN MAX RHO STEPS SPEEDUP`` gives the bounds of a malleable job, ``; Overhead: ID ALPHA BETA`` what
+resizes cost it, ``; Allotments: ID S=NODES ...`` the sizes that it had, ``; User: NUMBER NAME`` and the like the names
+behind numbers. Other programs skip comments. A processor is a node: ``MaxProcs`` equals ``MaxNodes``.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ def swf_lines(workload: Workload) -> Iterator[str]:
             yield (
                 f"; Malleable: {job.job_id} {job.min_nodes} {job.max_nodes} {_plain(job.rho)} {job.steps} {job.speedup}"
             )
+        if job.overhead is not None:
+            yield f"; Overhead: {job.job_id} " + " ".join(_plain(value) for value in job.overhead)
         for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allotments)):
             if pairs:
                 yield f"; {label}: {job.job_id} " + " ".join(f"{_plain(at)}={nodes}" for at, nodes in pairs)

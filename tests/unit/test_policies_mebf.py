@@ -18,7 +18,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import ClusterView, InvalidJobError, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
-from scheduler_bridge.policies.scalability import ResizeModel, runtime_s
+from scheduler_bridge.policies.scalability import MIDDLE, ResizeModel, runtime_s
 from scheduler_bridge.sim import SimJob, simulate
 
 NOW = 100.0
@@ -104,8 +104,38 @@ def test_a_resize_that_makes_the_job_too_slow_is_not_feasible() -> None:
 
 def test_the_overhead_is_the_papers() -> None:
     model = ResizeModel(alpha=2.0, beta=30.0, b=1.0, scale_s=10.0, theta=0.5, gamma=2.0)
-    assert model.cost_s(5, 10) == 10 * (2 * 5 + 30 / 15 + 1 * 5)  # N is 5 + 10
-    assert model.cost_s(20, 5) == 10 * (2 * 15 + 30 / 25 + 1 * 15)
+    assert model.cost_s(5, 10, None) == 10 * (2 * 5 + 30 / 15 + 1 * 5)  # N is 5 + 10
+    assert model.cost_s(20, 5, None) == 10 * (2 * 15 + 30 / 25 + 1 * 15)
+
+
+def test_a_jobs_own_overhead_counts_unless_one_for_all_is_given() -> None:
+    own = ResizeModel(alpha=None, beta=None, b=1.0, scale_s=10.0, theta=0.5, gamma=2.0)
+    assert own.cost_s(5, 10, (2.0, 30.0)) == 10 * (2 * 5 + 30 / 15 + 1 * 5)
+    assert own.cost_s(5, 10, None) == 10 * (MIDDLE * 5 + MIDDLE / 15 + 1 * 5)
+    same = ResizeModel(alpha=3.0, beta=None, b=1.0, scale_s=10.0, theta=0.5, gamma=2.0)
+    assert same.cost_s(5, 10, (2.0, 30.0)) == 10 * (3 * 5 + 30 / 15 + 1 * 5)
+
+
+def test_feasible_is_what_is_feasible_with_the_jobs_own_overhead() -> None:
+    # Job 2 from 8 to 6 nodes takes 1223.1 s instead of 1000 s. With b = 0 and 100 s for every unit: its own alpha 0.03
+    # costs 100 x 0.03 x 2 = 6 s, which makes 1229.1 s; 0.04 costs 8 s, 1231.1 s, and job 3 is next.
+    def given(own: float, **parameters: object) -> list[tuple[type, int, int]]:
+        spec = JobSpec(2, "m", "u", "malleable", 8, 6, 40, 1000.0, 0.0, rho=0.3, overhead=(own, 0.0))
+        jobs = [HOLDERS[0], running(spec, 8), HOLDERS[2]]
+        return decide(20, [rigid(9, 1)], jobs, gamma=1.23, scale_s=100.0, b=0.0, **parameters)
+
+    assert given(0.03) == [(Shrink, 2, 2)]
+    assert given(0.04) == []
+    assert given(0.04, alpha="0.03", beta="0") == [(Shrink, 2, 2)]
+
+
+def test_a_wrong_overhead_is_refused() -> None:
+    with pytest.raises(policies.InvalidParameterError, match="alpha is 'mine', must be own, or a number"):
+        policies.get("mebf", alpha="mine")
+    with pytest.raises(policies.InvalidParameterError, match="beta is '-1', must be own"):
+        policies.get("mebf", beta="-1")
+    with pytest.raises(InvalidJobError, match="overhead is"):
+        JobSpec(2, "m", "u", "malleable", 8, 6, 40, 1000.0, 0.0, overhead=(0.1, -0.1))
 
 
 def test_the_runtime_follows_rho() -> None:

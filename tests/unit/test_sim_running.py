@@ -33,6 +33,14 @@ def test_a_resize_that_stops_the_job_costs_its_time() -> None:
     assert records[0].end_s == 35.0
 
 
+def test_a_resize_costs_a_job_its_own_overhead() -> None:
+    # As above, but 10 x ((0.05 + 0.0275) x 2 + 0.03 / 6) = 1.6 s of standstill.
+    spec = JobSpec(0, "m", "u", "malleable", 1, 1, 4, 1000.0, 0.0, overhead=(0.05, 0.03))
+    records = run(4, SimJob(spec, 100.0, cost=parse_cost("mebf")), SimJob(rigid(1, 2), 10.0))
+    assert records[0].sizes == [(0.0, 2), (pytest.approx(11.6), 4)]
+    assert records[0].end_s == pytest.approx(31.6)
+
+
 def test_nodes_that_wait_for_a_grow_are_reserved_time() -> None:
     jobs = (SimJob(malleable(0, 1, 4), 100.0, cost=parse_cost("constant:5")), SimJob(rigid(1, 2), 10.0))
     assert run(4, *jobs)[0].reserved == ((10.0, 15.0, 2),)

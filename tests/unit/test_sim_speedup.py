@@ -49,6 +49,7 @@ def test_more_nodes_are_never_slower(text: str) -> None:
         ("constant:4.5", 2, 9, 4.5, True),
         ("mebf", 5, 10, 10 * ((0.0275 + 0.0275) * 5 + 0.0275 / 15), True),
         ("mebf:2", 10, 5, 2 * ((0.0275 + 0.0275) * 5 + 0.0275 / 15), True),
+        ("mebf:2:0.5:0.75", 10, 5, 2 * ((0.5 + 0.0275) * 5 + 0.75 / 15), True),
     ],
 )
 def test_a_cost_model_gives_what_its_formula_gives(
@@ -58,6 +59,14 @@ def test_a_cost_model_gives_what_its_formula_gives(
     assert cost is not None
     assert cost(before, after) == pytest.approx(seconds)
     assert cost.stops is stops
+
+
+def test_the_cost_of_mebf_is_the_jobs_own_unless_one_for_all_is_given() -> None:
+    own, same = parse_cost("mebf"), parse_cost("mebf:10:0.0275:0.0275")
+    assert own is not None
+    assert same is not None
+    assert own(5, 10, (0.5, 0.75)) == pytest.approx(10 * ((0.5 + 0.0275) * 5 + 0.75 / 15))
+    assert same(5, 10, (0.5, 0.75)) == own(5, 10)
 
 
 def test_measured_costs_grow_with_the_nodes_that_move_and_let_the_job_go_on() -> None:
@@ -83,7 +92,9 @@ def test_a_wrong_speedup_names_what_there_is(text: str) -> None:
         parse_speedup(text)
 
 
-@pytest.mark.parametrize("text", ["", "free", "constant", "constant:x", "constant:-1", "mebf:x", "measured:x"])
+@pytest.mark.parametrize(
+    "text", ["", "free", "constant", "constant:x", "constant:-1", "mebf:x", "mebf:1:2", "measured:x"]
+)
 def test_a_wrong_cost_names_what_there_is(text: str) -> None:
     with pytest.raises(UnknownModelError, match="constant"):
         parse_cost(text)

@@ -260,6 +260,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     workload = convert(small(), 0.5, 3, mebf_rule("low"))
     first = replace(workload.jobs[0], allotments=((0.0, 1), (5.25, 2)), name="a job", wait_s=2.5, queue="long queue")
     workload = replace(workload, jobs=(first, *workload.jobs[1:]))
+    assert any(job.overhead for job in workload.jobs)
     for name in ("w.swf", "w.swf.gz"):
         write_swf(replace(workload, synthetic=True), tmp_path / name)
         again = read_swf(tmp_path / name)
@@ -298,6 +299,21 @@ def test_the_rule_of_mebf() -> None:
         assert (converted.min_nodes, converted.nodes, converted.max_nodes) == (4, 7, 30)
         assert above < converted.rho <= up_to
         assert converted.speedup == f"power:{converted.rho!r}"
+
+
+def test_the_rule_of_mebf_draws_an_overhead_for_each_job() -> None:
+    jobs = tuple(TraceJob(job, 0.0, 10.0, 20.0, 7) for job in range(300))
+    workload = Workload("many", 30, jobs)
+    drawn = [job.overhead for job in convert(workload, 1, 1, mebf_rule("low")).jobs]
+    assert drawn == [job.overhead for job in convert(workload, 1, 1, mebf_rule("low")).jobs]
+    assert drawn != [job.overhead for job in convert(workload, 1, 2, mebf_rule("low")).jobs]
+    for values in zip(*[pair for pair in drawn if pair is not None], strict=True):
+        assert len(set(values)) == 300
+        assert 0.005 <= min(values) < 0.007
+        assert 0.048 < max(values) <= 0.05
+    without = convert(workload, 1, 1, mebf_rule("low", overheads=None)).jobs
+    assert {job.overhead for job in without} == {None}
+    assert [job.rho for job in without] == [job.rho for job in convert(workload, 1, 1, mebf_rule("low")).jobs]
 
 
 def test_large_jobs_have_a_share_too() -> None:

@@ -25,8 +25,9 @@ _REMARKS: Final = (
     ),
     "EBF is EASY with rigid jobs. Slowdown is mean turnaround by the mean runtime without resizes, as in the paper.",
     (
-        "A resize costs 10 s x ((alpha + b) x change + beta / (before + after)), alpha, beta, b 0.0275, the middle of "
-        "the paper's interval; half overhead is half of that. The paper's scale in seconds is not printed."
+        "A resize costs 10 s x ((alpha + b) x change + beta / (before + after)), alpha and beta drawn for each job "
+        "from the paper's interval, and known to the scheduler, b its middle; half overhead is half of that. The "
+        "paper's scale in seconds is not printed."
     ),
     "Nobody is killed; requested times are scaled where a job has another size than it asked for.",
     "shrink+ and expand+ are with handoff; the paper does not name the policy below them.",

@@ -17,7 +17,7 @@ from scheduler_bridge.workloads.generate.cirne import cirne
 from scheduler_bridge.workloads.generate.lublin import lublin
 from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
 
-_MEBF_RULE: Final = mebf_rule("medium")
+_MEBF_RULE: Final = mebf_rule("medium", overheads=None)
 _FIRST_BATCH: Final = 41
 """The paper's batches have the seeds from 42 on."""
 

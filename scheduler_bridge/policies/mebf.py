@@ -126,12 +126,13 @@ def mebf(
 
     Source: Almaaitah, Singh, Özden, Carretero, "Performance-driven scheduling for malleable workloads", The Journal of
     Supercomputing, 2024, sections 2.2 and 3.
-    [D] The static time is that at the present size, the estimates are walltimes. [D] A job that was shrunk is passed
-    over until it has grown. [D] No further job shrinks once the first waiting one fits. [D] A job that starts while
-    nobody waits starts larger, without an order. [D] expand+ gives only what does not delay the reservation, and
-    nothing to jobs that were shrunk, or the two would take turns for ever. [D] alpha and beta are constants of a
-    job, not of a resize; where a job has none they are 0.0275, the middle of the paper's interval; b is the same, and
-    scale_s makes a change by 8 nodes cost 4.4 s. [D] Ties go to the smaller job id.
+    [D] The static time is that at the present size, the estimates are walltimes. [D] "Excludes the previously
+    configured ones": who was shrunk is not shrunk again until it has grown; who has grown may be shrunk. [D] No further
+    job shrinks once the first waiting one fits. [D] A job that starts while nobody waits starts larger, without an
+    order. [D] expand+ gives only what does not delay the reservation, and nothing to jobs that were shrunk, or the two
+    would take turns for ever. [D] alpha and beta are constants of a job, not of a resize; where a job has none they are
+    0.0275, the middle of the paper's interval; b is the same, and scale_s makes a change by 8 nodes cost 4.4 s. [D]
+    Ties go to the smaller job id.
     """
     for name, value, known in (("expand", expand, EXPAND), ("plus", plus, PLUS)):
         if value not in known:

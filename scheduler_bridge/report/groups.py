@@ -77,9 +77,10 @@ def draw_groups(
                 top = max(top, bar.printed)
             high = max(high, top, top / (1 - _share(axes, bar.name, size_pt)) if place == named else 0.0)
             if place == named:
+                lift_pt = 8 if bar.printed == top else 4
                 axes.annotate(
-                    bar.name, (at, top), (0, 4), textcoords="offset points", rotation=90, ha="center", va="bottom",
-                    fontsize=size_pt,
+                    bar.name, (at, top), (0, lift_pt), textcoords="offset points", rotation=90, ha="center",
+                    va="bottom", fontsize=size_pt,
                 )  # fmt: skip
     limit = _GAP * high or 1.0
     axes.set_ylim(0, limit)

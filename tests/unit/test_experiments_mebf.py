@@ -11,8 +11,10 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.mebf import cells, figure
 from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, simulated, variant
-from scheduler_bridge.experiments.mebf.claims import Means, judge, read_claims
+from scheduler_bridge.experiments.mebf.claims import judge, quantity, read_claims
 from scheduler_bridge.experiments.mebf.experiment import run
+from scheduler_bridge.experiments.mebf.means import Means
+from scheduler_bridge.experiments.mebf.over_time import column, utilizations
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
@@ -31,9 +33,15 @@ def test_every_claim_is_of_workloads_that_are_simulated() -> None:
     assert sum(len(of) for of in claims.values()) >= 20
     for claim in (*claims["gain"], *claims["best"]):
         assert (claim["variant"], claim["policy"], claim.get("share", 100)) in known
-    for claim in (*claims["same"], *claims["worse"]):
-        others = (claim["policy"], claim.get("as", claim.get("than")))
-        assert all((name, policy, 100) in known for name in claim["variants"] for policy in others)
+    for claim in claims["same"]:
+        assert all((name, claim[key], 100) in known for name in claim["variants"] for key in ("policy", "as"))
+    for claim in claims["more"]:
+        for policy in {*claim["policies"], *claim["than"]} - {"easy"}:
+            assert all((name, policy, claim.get("share", 100)) in known for name in claim["variants"])
+    for claim in claims["better"]:
+        for policy in claim.get("policies", cells.EXPANDS):
+            for share in claim.get("shares", (100,)):
+                assert all((name, policy, share) in known for name in claim["variants"])
 
 
 def test_who_starts_before_an_earlier_one_is_backfilled() -> None:
@@ -83,10 +91,65 @@ def test_claims_are_judged_by_gains_against_easy() -> None:
     assert verdicts["shrink+ gains as much as the basic policy"].reason.startswith("not known")
 
 
+def test_utilization_by_steps_of_four_hours() -> None:
+    # 4 nodes. Job 1: 2 nodes from hour 3 to 9, 4 from then to hour 12; job 2: 1 node, an hour, and its last instant is
+    # where the next step begins. Of 16 node-hours: 2 x 1 + 1 x 1; 2 x 4; 2 x 1 + 4 x 3; nothing.
+    def record(job_id: int, start_h: float, end_h: float, sizes: list[tuple[float, int]]) -> JobRecord:
+        spec = JobSpec(job_id, "job", "ann", "malleable", 2, 1, 4, 1e6, 0.0)
+        return JobRecord(spec, 3600 * start_h, 3600 * end_h, sizes=[(3600 * at, nodes) for at, nodes in sizes])
+
+    found = utilizations([record(1, 3, 12, [(3, 2), (9, 4)]), record(2, 3, 4, [(3, 1)])], 4)
+    assert [found[column(hour)] for hour in (0, 4, 8, 12)] == [pytest.approx(100 * n / 16) for n in (3, 8, 14, 0)]
+
+
+def test_quantities_of_claims() -> None:
+    figures: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    figures |= {column(hour): float(hour) for hour in (0, 4, 8, 12)}
+    figures |= {"shrinks": 30.0, "expands": 60.0, "backfills": 10.0, "expands_1_to_1": 15.0, "expands_2_to_4": 45.0}
+    means = Means([Row(Cell(MS, "spare", 100, 1), figures)])
+    assert quantity({"hours": [4, 12]}, means, MS, "spare") == 6.0
+    assert quantity({"hours": [12, 20]}, means, MS, "spare") is None
+    assert quantity({"part": ["shrinks", "backfills"]}, means, MS, "spare") == 40.0
+    assert quantity({"part": ["expands_2_to_4"]}, means, MS, "spare") == 75.0
+    assert quantity({"measure": "shrinks"}, means, MS, "spare") == 30.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "claim", "found", "word"),
+    [
+        ("more", {"measure": "wait_s", "policies": ["spare"], "than": ["handoff"]}, "+50.0 %", "holds"),
+        ("more", {"measure": "utilization", "policies": ["spare"], "than": ["handoff"]}, "-1.0 points", "differs"),
+        ("more", {"measure": "utilization", "policies": ["handoff", "spare"], "than": ["intensive"]}, "+1.0 ", "holds"),
+        ("more", {"policies": ["spare"], "than": ["shrink+"]}, "-", "not judged"),
+        ("level", {"measure": "utilization", "printed": 97.0}, "98.0 to 100.0 %", "holds"),
+        ("level", {"measure": "utilization", "printed": 96.0}, "98.0 to 100.0 %", "differs"),
+        ("alike", {"measure": "utilization"}, "+2.0 %", "holds"),
+        ("alike", {"measure": "wait_s"}, "+50.0 %", "differs"),
+        ("most", {"variant": MS, "policy": "spare", "kind": "expands"}, "expands 75.0 %, shrinks 25.0 %", "holds"),
+        ("most", {"variant": MS, "policy": "spare", "kind": "shrinks"}, "expands 75.0 %, shrinks 25.0 %", "differs"),
+    ],
+)
+def test_verdicts_by_kind(
+    kind: str, claim: dict[str, object], found: str, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = []
+    for policy, wait_s, used in (("handoff", 100.0, 100.0), ("spare", 150.0, 99.0), ("intensive", 150.0, 98.0)):
+        figures: dict[str, float | None] = dict.fromkeys(COLUMNS)
+        figures |= {"wait_s": wait_s, "utilization": used, "shrinks": 10.0, "expands": 30.0, "backfills": 0.0}
+        rows.append(Row(Cell(MS, policy, 100, 1), figures))
+    only: dict[str, list[object]] = {name: [] for name in read_claims()}
+    only[kind] = [{"text": "a claim", "variants": [MS], **claim}]
+    monkeypatch.setattr("scheduler_bridge.experiments.mebf.claims.read_claims", lambda: only)
+    (verdict,) = judge(Means(rows))
+    assert verdict.found.startswith(found)
+    assert verdict.word == word
+
+
 def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = Sweeping("small", tmp_path)
     outcome = run(how, jobs=40)
-    assert len(outcome.tables[1].rows) == 63
+    assert len(outcome.tables[1].rows) == 75
+    assert all(verdict != "not judged" for *_, verdict, _ in outcome.tables[0].rows)
     monkeypatch.setattr("scheduler_bridge.experiments.mebf.experiment.simulated", lambda *_: pytest.fail("again"))
     assert run(how, jobs=40).tables == outcome.tables
 
@@ -95,7 +158,13 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr(cells, "_JOBS", {"1k": 30, "5k": 60})
     assert malleable(["experiment", "mebf", "--out", str(tmp_path)]) == 0
     assert "claims of the paper" in capsys.readouterr().out
-    assert {path.stem for path in tmp_path.glob("*.png")} == {"turnaround", "slowdown", "utilization", "events"}
+    assert {path.stem for path in tmp_path.glob("*.png")} == {
+        "turnaround",
+        "slowdown",
+        "utilization",
+        "over-time",
+        "events",
+    }
 
 
 def test_figures_show_printed_gains_from_our_easy_and_how_events_divide() -> None:
@@ -105,8 +174,8 @@ def test_figures_show_printed_gains_from_our_easy_and_how_events_divide() -> Non
     means = Means(rows)
     assert figure._printed(means, MS, "intensive", 100, "turnaround_s") == pytest.approx(580.0)
     assert figure._printed(means, MS, "spare", 100, "turnaround_s") is None
-    assert figure.shares(means, "intensive", ("shrinks", "expands", "backfills")) == [25.0, 50.0, 25.0]
-    assert figure.shares(means, "spare", ("shrinks", "expands", "backfills")) == []
+    assert means.shares(MS, "intensive", ("shrinks", "expands", "backfills")) == [25.0, 50.0, 25.0]
+    assert means.shares(MS, "spare", ("shrinks", "expands", "backfills")) == []
     pictures = {name: draw(means) for name, draw in figure.DRAWN.items()}
-    assert set(pictures) == {"turnaround", "slowdown", "utilization", "events"}
+    assert set(pictures) == {"turnaround", "slowdown", "utilization", "over-time", "events"}
     assert all("1 twins" in picture.caption for picture in pictures.values())

@@ -10,6 +10,7 @@ from typing import Final
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
+from scheduler_bridge.experiments.mebf import over_time
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Behaviour, JobRecord, ReplayOptions, parse_cost, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
@@ -30,16 +31,14 @@ _ERROR: Final = 0.1
 _NEVER_S: Final = 1e9
 GROUPS: Final = ((1, 1), (2, 4), (5, 16), (17, 64), (65, 500))
 """Sizes of jobs for the shares of expands [D]."""
+COMMON: Final = ("turnaround_s", "wait_s", "runtime_s", "slowdown", "utilization")
 COLUMNS: Final = (
-    "turnaround_s",
-    "wait_s",
-    "runtime_s",
-    "slowdown",
-    "utilization",
+    *COMMON,
     "expands",
     "shrinks",
     "backfills",
     *(f"expands_{low}_to_{high}" for low, high in GROUPS),
+    *(over_time.column(hour) for hour in over_time.HOURS),
 )
 
 
@@ -59,6 +58,8 @@ def cells(seeds: Iterable[int]) -> list[Cell]:
         found += [Cell(name, policy, 100, seed) for name in names for policy in EXPANDS]
         at = variant("1k", "intensive", "medium")
         found += [Cell(at, policy, share, seed) for share in (40, 60, 80) for policy in EXPANDS]
+        names = [variant("1k", "intensive", scalability) for scalability in ("low", "high")]
+        found += [Cell(name, policy, share, seed) for name in names for share in (60, 80) for policy in EXPANDS]
         plus = [variant(size, "intensive", scalability) for size in SIZES for scalability in SCALABILITIES]
         plus.append(variant("5k", "normal", "medium"))
         found += [Cell(name, policy, 100, seed) for name in plus for policy in ("shrink+", "expand+")]
@@ -108,7 +109,7 @@ def simulated(cell: Cell, jobs: int | None = None) -> Figures:
     for low, high in GROUPS:
         of = [record.grows for record in records if low <= record.spec.nodes <= high]
         figures[f"expands_{low}_to_{high}"] = sum(of)
-    return figures
+    return figures | over_time.utilizations(records, workload.nodes)
 
 
 def backfills(records: Sequence[JobRecord]) -> int:

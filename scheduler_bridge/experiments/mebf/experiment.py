@@ -7,10 +7,12 @@ from functools import partial
 from typing import Final
 
 from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, claims_table, counted
-from scheduler_bridge.experiments.mebf.cells import COLUMNS, GROUPS, SEEDS, cells, simulated
-from scheduler_bridge.experiments.mebf.claims import Means, judge
+from scheduler_bridge.experiments.mebf import tables
+from scheduler_bridge.experiments.mebf.cells import COLUMNS, SEEDS, cells, simulated
+from scheduler_bridge.experiments.mebf.claims import judge
+from scheduler_bridge.experiments.mebf.means import Means
 from scheduler_bridge.experiments.origins import of_rows
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
+from scheduler_bridge.experiments.outcome import Outcome
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 
 NAME: Final = "mebf"
@@ -59,47 +61,15 @@ def _outcome(rows: Sequence[Row], twins: int) -> Outcome:
         "The MEBF paper: resizing by scalability",
         f"Twins: {twins}. {counted([verdict.word for verdict in verdicts])}.",
         _REMARKS,
-        (claims_table(verdicts), _table(means), _events(means)),
+        (
+            claims_table(verdicts),
+            tables.means_table(means),
+            tables.slowdowns(means),
+            tables.events(means),
+            tables.over_time(means),
+            tables.places(),
+        ),
         {name: draw(means) for name, draw in DRAWN.items()},
         passed=agree(verdicts),
         provenance=of_rows(rows),
     )
-
-
-def _table(means: Means) -> DataTable:
-    rows: list[tuple[Value, ...]] = []
-    for variant, policy, share in means.known():
-        values = [means.get(variant, policy, name, share) for name in COLUMNS[:5]]
-        gains = [means.gain(variant, policy, name, share) for name in ("turnaround_s", "slowdown")]
-        rows.append((variant, policy, share, *values, *gains))
-    columns = (
-        "workload (synthetic)",
-        "policy",
-        "malleable %",
-        *COLUMNS[:5],
-        "turnaround, change %",
-        "slowdown, change %",
-    )
-    return DataTable(
-        "means", "Means over twins (synthetic), and the change against EASY with rigid jobs", columns, tuple(rows)
-    )
-
-
-def _events(means: Means) -> DataTable:
-    """Table 5 and Figure 6: how the events, and the expands by size of the jobs, divide."""
-    rows: list[tuple[Value, ...]] = []
-    names = [f"expands_{low}_to_{high}" for low, high in GROUPS]
-    for variant, policy, share in means.known():
-        events = [means.get(variant, policy, name, share) or 0.0 for name in ("shrinks", "expands", "backfills")]
-        sizes = [means.get(variant, policy, name, share) or 0.0 for name in names]
-        rows.append((variant, policy, share, *_percent(events), *_percent(sizes)))
-    groups = (f"expands of {low}-{high} nodes %" for low, high in GROUPS)
-    columns = ("workload (synthetic)", "policy", "malleable %", "shrinks %", "expands %", "backfills %", *groups)
-    return DataTable(
-        "events", "Events, and expands by the size of the jobs, in percent (twins, synthetic)", columns, tuple(rows)
-    )
-
-
-def _percent(values: Sequence[float]) -> list[Value]:
-    total = sum(values)
-    return [100 * value / total if total else None for value in values]

@@ -1,12 +1,15 @@
-"""The paper's figures: turnaround (7 to 9, 12, 16), slowdown (13 to 15), utilization (10), events (6 and Table 5)."""
+"""The paper's figures: turnaround (7 to 9, 12, 16), slowdown (13 to 15), utilization (10, 11), events (6, Table 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from scheduler_bridge.experiments.mebf.cells import EBF, EXPANDS, GROUPS, SCALABILITIES
-from scheduler_bridge.experiments.mebf.claims import Means, read_claims
+from scheduler_bridge.experiments.mebf.cells import EBF, EXPANDS, SCALABILITIES
+from scheduler_bridge.experiments.mebf.claims import read_claims
+from scheduler_bridge.experiments.mebf.means import EVENTS, EXPAND_SIZES, Means
+from scheduler_bridge.experiments.mebf.over_time import HOURS, STEP_H, column
+from scheduler_bridge.experiments.mebf.tables import OVER_TIME
 from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.report.groups import PRINTED, Bar, draw_groups, looks_of
 from scheduler_bridge.report.sheet import plain, sheet
@@ -67,6 +70,7 @@ def draw_utilizations(means: Means) -> Picture:
     figure.suptitle(f"Utilization, % of all nodes ({_SYNTHETIC})", fontweight="bold")
     for axes, (size, title) in zip(figure.subplots(1, 2).flat, _JOBS.items(), strict=True):
         _panel(axes, means, _intensive(size), title, "utilization", named=2)
+        axes.set_yticks(range(0, 101, 20))
     alt = "Two bar charts of utilization by scalability and policy, of 1,000 and 5,000 jobs."
     return _picture(figure, means, alt)
 
@@ -75,29 +79,43 @@ def draw_events(means: Means) -> Picture:
     """How events divide into kinds [Table 5], and expands by the size of the jobs [figure 6], in 1,000 jobs."""
     figure = sheet(4.2)
     figure.suptitle(f"1,000 jobs, intensive, medium: shares of events, % ({_SYNTHETIC})", fontweight="bold")
-    kinds = ("shrinks", "expands", "backfills")
-    sizes = {f"expands_{low}_to_{high}": str(low) if low == high else f"{low}-{high}" for low, high in GROUPS}
     titles = ("all events, by kind", "expands, by the nodes that the job asked for")
     panels = figure.subplots(1, 2).flat
-    for axes, names, title in zip(panels, ({kind: kind for kind in kinds}, sizes), titles, strict=True):
-        by_policy = {policy: shares(means, policy, tuple(names)) for policy in EXPANDS}
+    for axes, names, title in zip(panels, ({kind: kind for kind in EVENTS}, EXPAND_SIZES), titles, strict=True):
+        by_policy = {policy: means.shares(_MS, policy, tuple(names)) for policy in EXPANDS}
         bars = [[Bar(policy, found[at]) for policy, found in by_policy.items() if found] for at in range(len(names))]
         _finish(axes, bars, list(names.values()), title, named=len(names) - 1)
     alt = "Two bar charts: how events divide into shrinks, expands and backfills, and expands by the size of jobs."
     return _picture(figure, means, alt)
 
 
-def shares(means: Means, policy: str, names: Sequence[str]) -> list[float]:
-    """How numbers of events divide, in percent; empty: there are none."""
-    counts = [means.get(_MS, policy, name) or 0.0 for name in names]
-    total = sum(counts)
-    return [100 * count / total for count in counts] if total else []
+def draw_over_time(means: Means) -> Picture:
+    """Utilization by hours, a line for each policy [figure 11]."""
+    figure = sheet(4.2)
+    figure.suptitle(f"1,000 jobs, intensive, high: utilization over time, % of all nodes ({_SYNTHETIC})", weight="bold")
+    axes = figure.subplots()
+    middles = [hour + STEP_H / 2 for hour in HOURS]
+    for policy, marker in zip((EBF, *EXPANDS), "osD^", strict=True):
+        values = [means.get(OVER_TIME, policy, column(hour)) for hour in HOURS]
+        if (known := [value for value in values if value is not None]) and len(known) == len(values):
+            axes.plot(middles, known, color=_LOOKS[_NAMES[policy]].color, marker=marker, ms=4, label=_NAMES[policy])
+    axes.set(xlabel="hours since the beginning", ylim=(0, 102), xlim=(0, HOURS[-1] + STEP_H))
+    axes.set_xticks(range(0, HOURS[-1] + STEP_H + 1, 12))
+    plain(axes)
+    if axes.lines:
+        axes.legend(frameon=False)
+    return Picture(
+        figure,
+        f"Points: means over {STEP_H} hours and {means.twins()} twins.",
+        "Four lines: utilization over time under EASY with rigid jobs, handoff, spare and intensive.",
+    )
 
 
 DRAWN: Final[dict[str, Callable[[Means], Picture]]] = {
     "turnaround": draw_turnarounds,
     "slowdown": draw_slowdowns,
     "utilization": draw_utilizations,
+    "over-time": draw_over_time,
     "events": draw_events,
 }
 """All figures, by name."""

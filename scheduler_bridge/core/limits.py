@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
+from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation, wording
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Start
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ class Limited:
     def jobs_per_node(self) -> int:
         """The policy's."""
         return getattr(self.policy, "jobs_per_node", 1)
+
+    @property
+    def shared_nodes(self) -> NodeFilter:
+        """The policy's."""
+        return getattr(self.policy, "shared_nodes", EVERY_NODE)
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         """Decide, and again with less to decide about until nobody gets too much."""

@@ -39,6 +39,8 @@ def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
         job_id = mate.spec.job_id
         if not stacks.is_host(job_id) or stacks.fewest(job_id) <= decision.cores:
             return f"job {job_id} cannot give so many cores"
+        if not mate.may_share:
+            return f"jobs may share {', '.join(state.sharing.nodes.patterns)}; job {job_id} has others"
         if max([len(stack.cores) for stack in stacks.of(job_id)], default=1) >= state.sharing.jobs_per_node:
             return f"{state.sharing.jobs_per_node} jobs may share a node"
         nodes += len(mate.allotment)

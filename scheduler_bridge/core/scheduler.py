@@ -84,7 +84,7 @@ class SchedulerCore:
         prompt_starts: bool = False,
     ) -> None:
         self._state = SchedulerState(settings or Settings(), NodePool(nodes), prompt_starts)
-        self._state.sharing.declare(getattr(policy, "jobs_per_node", 1))
+        self._state.declare(policy)
         self._policy = policy
         self._histories = Histories(remember)
         self._now = float("-inf")
@@ -102,7 +102,7 @@ class SchedulerCore:
         self._policy = policy
         before = self._state.settings
         self._state.adopt(replace(settings, cores_per_node=before.cores_per_node, user_nodes=before.user_nodes))
-        self._state.sharing.declare(getattr(policy, "jobs_per_node", 1))
+        self._state.declare(policy)
         self._state.changed = True
 
     def save(self) -> tuple[SchedulerState, Histories, float]:

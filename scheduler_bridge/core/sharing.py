@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mypy_extensions import mypyc_attr
 
 from scheduler_bridge.core.stacks import Stack, Stacks
-from scheduler_bridge.model import Reason
+from scheduler_bridge.model import EVERY_NODE, NodeFilter, Reason
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -36,6 +36,7 @@ class Sharing:
     Attributes:
         stacks: Who may use how many cores of which nodes.
         jobs_per_node: How many jobs the policy lets share a node.
+        nodes: Which nodes it lets jobs share.
         claims: The newcomers that wait for their mates.
         told: Cores that jobs are told to take, by job: of which stack, and how many.
         unsettled: Jobs to which spare cores may have to be given.
@@ -44,6 +45,7 @@ class Sharing:
 
     stacks: Stacks
     jobs_per_node: int = 1
+    nodes: NodeFilter = EVERY_NODE
     claims: dict[int, Claim] = field(default_factory=dict)
     told: dict[int, list[tuple[Stack, int]]] = field(default_factory=dict)
     unsettled: set[int] = field(default_factory=set)
@@ -54,9 +56,10 @@ class Sharing:
         """Whether something is to be settled."""
         return bool(self.unsettled or self.moved)
 
-    def declare(self, jobs_per_node: int) -> None:
-        """Let so many jobs share a node, or as many as do so already."""
+    def declare(self, jobs_per_node: int, nodes: NodeFilter) -> None:
+        """Let so many jobs share a node, or as many as do so already, and these nodes be shared from now on."""
         self.jobs_per_node = max([jobs_per_node, *(len(stack.cores) for stack in self.stacks)])
+        self.nodes = nodes
 
     def claimed(self, stack: Stack) -> bool:
         """Whether the spare cores of a stack are kept for a newcomer."""

@@ -20,8 +20,9 @@ from scheduler_bridge.core.sharing import Sharing
 from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import JobSpec, Reservation
+from scheduler_bridge.model import EVERY_NODE, JobSpec, Reservation
 from scheduler_bridge.model.allotment import NOTHING
+from scheduler_bridge.policies import Policy
 
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
@@ -98,6 +99,20 @@ class SchedulerState:
         self.stale.clear()  # the indices of the new view do not know them yet
         self._view = LiveView(self.pool, self.queue, self.active, self.stale, cores, scaled)
 
+    def declare(self, policy: Policy) -> None:
+        """Let jobs share nodes as ``policy`` wants it."""
+        before = self.sharing.nodes
+        self.sharing.declare(getattr(policy, "jobs_per_node", 1), getattr(policy, "shared_nodes", EVERY_NODE))
+        if self.sharing.nodes != before:
+            for job in self.active.values():
+                self._filter(job)
+                job.seen, self.stale[job.spec.job_id] = None, job
+
+    def _filter(self, job: TrackedJob) -> None:
+        """See whether the job has nodes that nobody may share."""
+        nodes = self.sharing.nodes
+        job.may_share = nodes.is_all or all(node in nodes for node in self.pool.name(job.allotment))
+
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
         self._view.refresh(tuple(self.reservations.values()), self.accuracy)
@@ -120,6 +135,8 @@ class SchedulerState:
         """Note that ``job`` has changed."""
         self.calm = False
         job.seen = None
+        if not self.sharing.nodes.is_all:
+            self._filter(job)
         self.touched[job.spec.job_id] = self.stale[job.spec.job_id] = job
 
     def touch(self, job: TrackedJob) -> None:

@@ -53,6 +53,8 @@ class TrackedJob:
     """Nodes that the invariants have counted it with."""
     shares: Shares | None = None
     """What sharing nodes makes of it, if it ever did."""
+    may_share: bool = True
+    """All its nodes are among those that the policy lets jobs share."""
     seen: RunningJob | None = None
     """How policies saw it last; None once it has changed."""
 
@@ -105,4 +107,6 @@ class TrackedJob:
                     is_host=shares.is_host,
                     kept_nodes=shares.kept_nodes,
                 )
+            if not self.may_share:
+                self.seen = structs.replace(self.seen, may_share=False)
         return self.seen

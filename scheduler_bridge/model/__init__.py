@@ -9,9 +9,11 @@ from scheduler_bridge.model.because import Because, Reason
 from scheduler_bridge.model.cluster import AnyIndex, ClusterView, Index, Key, QueueKey, RunningJob, UserKey
 from scheduler_bridge.model.job import InvalidJobError, JobClass, JobSpec
 from scheduler_bridge.model.line import Line, Need
+from scheduler_bridge.model.node_filter import EVERY_NODE, NodeFilter
 from scheduler_bridge.model.reservation import Reservation
 
 __all__ = [
+    "EVERY_NODE",
     "AdvanceReservation",
     "Allotment",
     "AnyIndex",
@@ -25,6 +27,7 @@ __all__ = [
     "Key",
     "Line",
     "Need",
+    "NodeFilter",
     "QueueKey",
     "Reason",
     "Reservation",

@@ -32,6 +32,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
         neighbours: The most other jobs on one of its nodes.
         is_host: Whether it was the first on all its nodes.
         kept_nodes: Those of its nodes that others still hold when it ends, as far as one can tell.
+        may_share: Whether all its nodes are among those that the policy lets jobs share.
     """
 
     spec: JobSpec
@@ -49,6 +50,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
     neighbours: int = 0
     is_host: bool = True
     kept_nodes: int = 0
+    may_share: bool = True
 
     @property
     def shares(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation
 from scheduler_bridge.policies.decision import Decision
 from scheduler_bridge.policies.plan import Plan
 
@@ -49,7 +49,7 @@ class Redistribution(Protocol):
 class ComposedPolicy:
     """A policy made of four exchangeable parts; without a redistribution malleable jobs are never resized.
 
-    ``jobs_per_node`` is how many jobs it lets share a node.
+    ``jobs_per_node`` is how many jobs it lets share a node, ``shared_nodes`` which nodes it lets them share.
     """
 
     name: str
@@ -58,6 +58,7 @@ class ComposedPolicy:
     size: StartSize
     redistribution: Redistribution | None = None
     jobs_per_node: int = 1
+    shared_nodes: NodeFilter = EVERY_NODE
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         """One pass: order the queue, start what may start, then move nodes between running jobs."""

@@ -64,12 +64,12 @@ class Terms:
     all_cores: int
 
     def host(self, job: RunningJob) -> Host | None:
-        """The job as a host: it is on nodes of its own, which not too many share yet, and takes orders if not now."""
+        """The job as a host: on nodes of its own, which may be shared by more, and it takes orders if not now."""
         cores = self.all_cores if job.cores is None else job.cores
         offer = min(math.floor(self.factor * cores), cores - self.cores_per_rank)
         if offer < 1 or job.neighbours + 2 > self.jobs_per_node or not job.is_host:
             return None
-        if not job.spec.is_malleable or not job.ready or job.order is not None:
+        if not job.spec.is_malleable or not job.ready or job.order is not None or not job.may_share:
             return None
         waited_s, longer_s = wait_s(job), increase_s(job)
         if penalty(waited_s, longer_s, job.spec.walltime_s) >= self.limit:

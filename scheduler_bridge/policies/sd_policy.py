@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler_bridge.model import NodeFilter
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import ComposedPolicy, OnlyPreferred, by_submission
 from scheduler_bridge.policies.registry import InvalidParameterError, register
@@ -16,6 +17,7 @@ def sd_policy(
     considered: int = 0,
     free_nodes: str = "no",
     jobs_per_node: int = 2,
+    nodes: str = "*",
     cores_per_rank: int = 1,
     tested: int = 100,
 ) -> Policy:
@@ -31,8 +33,9 @@ def sd_policy(
     Parameters: ``max_slowdown``: the limit for penalties, a number, inf, or dynamic (the mean slowdown of the running
     jobs from requested times). ``sharing_factor``, ``mates`` (m). ``considered`` (nm): only so many candidates with the
     smallest penalties; 0: all. ``free_nodes``: yes lets free nodes make up for missing ones. ``jobs_per_node``: how
-    many jobs share a node. ``cores_per_rank``: what a mate keeps of each node. ``tested``: waiting jobs looked at in a
-    pass.
+    many jobs share a node. ``nodes``: which nodes jobs may share, by name: patterns such as big* or n00[0-3]?, with
+    commas between; who has others, too, is no mate. ``cores_per_rank``: what a mate keeps of each node. ``tested``:
+    waiting jobs looked at in a pass.
 
     Source: D'Amico, Jokanovic, Corbalan, "Holistic Slowdown Driven Scheduling and Resource Management for Malleable
     Jobs", ICPP 2019, section 3, listings 1 to 3.
@@ -41,8 +44,9 @@ def sd_policy(
     before. [D] The new job may end with its mates as slowed down by it, not later. [D] Malleable jobs run on as many
     nodes as they ask for; cores are what moves. [D] Only a job on nodes of its own can be a mate; of a node that two
     share already, the first one gives. [D] The reservations before a job are made anew in every pass, from walltimes;
-    the mates' delays may push them back. [D] Nodes are all alike: there is no filter by name or architecture.
-    [D] Ties go to the smaller penalty and then the smaller job id. It needs to know the cores of a node.
+    the mates' delays may push them back. [D] The paper filters nodes by what a job asks of them: name, architecture,
+    memory, network. Here jobs ask for numbers of nodes, so the filter is the site's, by names. [D] Ties go to the
+    smaller penalty and then the smaller job id. It needs to know the cores of a node.
     """
     try:
         limit = None if max_slowdown == DYNAMIC else float(max_slowdown)
@@ -54,6 +58,10 @@ def sd_policy(
         raise InvalidParameterError(f"sd-policy: free_nodes is {free_nodes!r}, must be yes or no")
     if not 0 < sharing_factor < 1:
         raise InvalidParameterError(f"sd-policy: sharing_factor is {sharing_factor}, must be between 0 and 1")
+    try:
+        shared = NodeFilter.parse(nodes)
+    except ValueError as error:
+        raise InvalidParameterError(f"sd-policy: nodes: {error}") from None
     for name, value, least in (
         ("mates", mates, 1),
         ("considered", considered, 0),
@@ -66,4 +74,6 @@ def sd_policy(
     sharing = Sharing(
         limit, sharing_factor, cores_per_rank, mates, considered, free_nodes == "yes", jobs_per_node, tested
     )
-    return ComposedPolicy("sd-policy", by_submission, sharing, OnlyPreferred(), jobs_per_node=jobs_per_node)
+    return ComposedPolicy(
+        "sd-policy", by_submission, sharing, OnlyPreferred(), jobs_per_node=jobs_per_node, shared_nodes=shared
+    )

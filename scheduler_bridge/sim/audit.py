@@ -30,7 +30,7 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WorkersChanged,
 )
-from scheduler_bridge.model import JobSpec
+from scheduler_bridge.model import EVERY_NODE, JobSpec, NodeFilter
 from scheduler_bridge.sim.keeping import Keeping
 
 _Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed
@@ -59,12 +59,14 @@ class Auditor:
         cores_per_node: Cores of each.
         jobs_per_node: How many jobs the policy declares to let share one.
         scaled: Walltimes are predicted for the size at which a job starts.
+        shared_nodes: Which nodes it lets jobs share.
     """
 
     nodes: Sequence[str]
     cores_per_node: int = 1
     jobs_per_node: int = 1
     scaled: bool = False
+    shared_nodes: NodeFilter = EVERY_NODE
     _uses: dict[str, dict[int, int]] = field(default_factory=dict)
     _down: set[str] = field(default_factory=set)
     _waiting: dict[int, JobSpec] = field(default_factory=dict)
@@ -194,3 +196,5 @@ class Auditor:
         uses[job_id] = cores
         if cores < 1 or sum(uses.values()) > self.cores_per_node or len(uses) > self.jobs_per_node:
             raise AuditError(f"{what}: of the {self.cores_per_node} cores of {node}, jobs use {uses}")
+        if len(uses) > 1 and node not in self.shared_nodes:
+            raise AuditError(f"{what}: {node} is shared, which is none of {self.shared_nodes}")

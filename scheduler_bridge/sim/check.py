@@ -12,7 +12,7 @@ from msgspec import structs
 
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Event
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
+from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Start
 from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
@@ -95,6 +95,7 @@ def check_policy(
         scenario.settings.cores_per_node,
         watcher.jobs_per_node,
         scenario.settings.walltime == "scaled",
+        watcher.shared_nodes,
     )
     engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
     result = engine.run(scenario.jobs, scenario.disturbances)
@@ -136,6 +137,10 @@ class _Watcher:
     @property
     def jobs_per_node(self) -> int:
         return getattr(self._policy, "jobs_per_node", 1)
+
+    @property
+    def shared_nodes(self) -> NodeFilter:
+        return getattr(self._policy, "shared_nodes", EVERY_NODE)
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         return self._policy.why_waiting(view, job, reservation)
@@ -290,6 +295,8 @@ def _check_share(
     for mate in mates:
         if mate is None or not mate.spec.is_malleable or not mate.takes_orders(now) or not mate.is_host:
             raise AuditError(f"{what}: not a mate: {mate}")
+        if not mate.may_share:
+            raise AuditError(f"{what}: not on these nodes: {mate}")
         if not 0 < decision.cores < (mate.cores if mate.cores is not None else view.cores_per_node):
             raise AuditError(f"{what}: it cannot give so many cores: {mate}")
         nodes += mate.nodes

@@ -143,6 +143,7 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("penalty", {"over": "avg"}),
     ("sd-policy", {"max_slowdown": "inf", "mates": 3, "jobs_per_node": 3, "free_nodes": "yes"}),
     ("sd-policy", {"max_slowdown": "dynamic", "considered": 2, "sharing_factor": 0.7}),
+    ("sd-policy", {"max_slowdown": "inf", "jobs_per_node": 3, "free_nodes": "yes", "nodes": "n000[0135]"}),
 ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
@@ -157,6 +158,33 @@ def test_only_the_candidates_with_the_smallest_penalties_are_considered() -> Non
     assert shares(decide(queue, jobs, mates=1)) == []
 
 
+def test_jobs_on_nodes_that_are_not_to_be_shared_are_no_mates() -> None:
+    queue = [malleable(2, 2, 100.0)]
+    assert shares(decide(queue, [running(malleable(1, 2, 1000.0), 1000.0, may_share=False)])) == []
+    # Job 3, with the same penalty, is taken instead of job 1.
+    other = running(malleable(3, 2, 1000.0), 1000.0)
+    assert shares(decide(queue, [LONG, other])) == [(2, (1,), 2, 0)]
+    assert shares(decide(queue, [structs.replace(LONG, may_share=False), other])) == [(2, (3,), 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sharing"),
+    [("*", 0), ("n000[01]", 0), ("n000[1-3]", 1), ("n0002, n0003", 1), ("n000[12]", None), ("x*", None)],
+)
+def test_the_filter_is_by_the_names_of_nodes(nodes: str, sharing: int | None) -> None:
+    # Jobs 0 and 1 (2 nodes, 100 s; job 1 came second, and has nodes n0002 and n0003). 10 s: job 2 (2 nodes, 20 s)
+    # shares until 50 s with job 0, the first one; with job 1, if job 0 has a node that may not be shared; else it waits
+    # for the ends at 100 s.
+    jobs = [
+        SimJob(malleable(0, 2, 100.0), 100.0),
+        SimJob(malleable(1, 2, 100.0), 100.0),
+        SimJob(malleable(2, 2, 20.0, 10.0), 20.0),
+    ]
+    result = Engine(4, policies.get("sd-policy", nodes=nodes), Settings(cores_per_node=4), check=True).run(jobs)
+    assert [job_id for job_id in (0, 1) if result.records[job_id].shares] == ([] if sharing is None else [sharing])
+    assert result.records[2].end_s == (120.0 if sharing is None else 50.0)
+
+
 def test_a_mate_keeps_a_core_per_rank() -> None:
     queue = [malleable(2, 2, 100.0)]
     assert shares(decide(queue, [LONG], cores_per_rank=3)) == [(2, (1,), 1, 0)]
@@ -184,7 +212,15 @@ def test_without_cores_there_is_nothing_to_share() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"max_slowdown": "ten"}, {"free_nodes": "maybe"}, {"sharing_factor": 1.0}, {"mates": 0}, {"tested": 0}]
+    "bad",
+    [
+        {"max_slowdown": "ten"},
+        {"free_nodes": "maybe"},
+        {"sharing_factor": 1.0},
+        {"mates": 0},
+        {"tested": 0},
+        {"nodes": "a,,b"},
+    ],
 )
 def test_wrong_parameters_are_named(bad: dict[str, object]) -> None:
     (name,) = bad

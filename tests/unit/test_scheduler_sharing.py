@@ -22,7 +22,7 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
 )
 from scheduler_bridge.core.history import Claim, counts_on
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation
 from scheduler_bridge.policies import Decision, Share, Start
 from scheduler_bridge.policies.plan import by_expected_end
 
@@ -39,6 +39,7 @@ class Scripted:
     def __init__(self, shares: list[Share], jobs_per_node: int = 2) -> None:
         self.shares = shares
         self.jobs_per_node = jobs_per_node
+        self.shared_nodes = EVERY_NODE
         self.seen: list[ClusterView] = []
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
@@ -338,3 +339,25 @@ def test_the_policy_of_the_paper_declares_how_many_jobs_share_a_node() -> None:
     core = SchedulerCore(["a"], policies.get("sd-policy", jobs_per_node=3), Settings(cores_per_node=2))
     assert core._state.sharing.jobs_per_node == 3
     assert SchedulerCore(["a"], policies.get("easy"))._state.sharing.jobs_per_node == 1
+
+
+def test_nodes_outside_the_policys_filter_are_not_shared() -> None:
+    # Job 0 has a and b, job 1 has c. Only a and c may be shared: a decision that needs b, too, is not carried out.
+    policy = Scripted([both()])
+    policy.shared_nodes = NodeFilter.parse("a,c")
+    core = SchedulerCore(list("abc"), policy, Settings(cores_per_node=4))
+    for job_id, size in enumerate((2, 1)):
+        core.handle(JobSubmitted(malleable(job_id, size)), 0.0)
+        core.handle_batch([JobStarted(job_id), MalleableReady(job_id)], 0.0)
+    assert [job.may_share for job in core._state.view().running] == [False, True]
+    with pytest.raises(InfeasibleDecisionError, match="jobs may share a, c; job 0 has others"):
+        core.handle(JobSubmitted(malleable(9, 3, 100.0)), 10.0)
+
+
+def test_another_policy_brings_another_filter() -> None:
+    core = SchedulerCore(list("abc"), policies.get("sd-policy"), Settings(cores_per_node=4))
+    core.handle(JobSubmitted(malleable(0, 2)), 0.0)
+    core.handle_batch([JobStarted(0), MalleableReady(0)], 0.0)
+    for nodes, may_share in (("*", True), ("[bc]", False), ("?", True)):
+        core.use(policies.get("sd-policy", nodes=nodes), Settings())
+        assert core._state.view().running[0].may_share is may_share

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from matplotlib.patheffects import withStroke
+
 from scheduler_bridge.report.palette import HATCHES, OKABE_ITO, Look
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ def draw_groups(
     """
     step = _WIDTH / max(1, *map(len, groups))
     size_pt = _size_pt(axes, step / (len(groups) or 1))
+    halo = [withStroke(linewidth=2.0, foreground="white")]  # lines across the axes do not strike names out
     high = 0.0
     for place, bars in enumerate(groups):
         for number, bar in enumerate(bars):
@@ -80,7 +83,7 @@ def draw_groups(
                 lift_pt = 8 if bar.printed == top else 4
                 axes.annotate(
                     bar.name, (at, top), (0, lift_pt), textcoords="offset points", rotation=90, ha="center",
-                    va="bottom", fontsize=size_pt,
+                    va="bottom", fontsize=size_pt, path_effects=halo,
                 )  # fmt: skip
     limit = _GAP * high or 1.0
     axes.set_ylim(0, limit)

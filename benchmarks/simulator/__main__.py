@@ -15,6 +15,7 @@ from rich.table import Table
 from benchmarks.harness.provenance import gather
 from benchmarks.simulator.cases import MOST_MB, SUITES, Case
 from benchmarks.simulator.measure import Figures, measure
+from scheduler_bridge.core.form import COMPILED
 from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
 
 
@@ -35,6 +36,7 @@ def main(arguments: list[str]) -> int:
     if "theta" in options.suites and (data is None or not (data / THETA_FILE).exists()):
         parser.error(f"theta needs {THETA_FILE} of the reference data: give their folder with --data")
     console = Console(stderr=True, highlight=False)
+    console.print(f"the scheduler's core is {'machine code' if COMPILED else 'Python'}")
     found: list[tuple[Case, Figures]] = []
     for suite in options.suites or ["growth"]:
         for case in SUITES[suite]:
@@ -44,7 +46,12 @@ def main(arguments: list[str]) -> int:
     Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(_table(found))
     if options.json is not None:
         rows = [{"case": asdict(case), "figures": asdict(figures)} for case, figures in found]
-        document = {"benchmark": "simulator", "runs": rows, "provenance": gather([], [case.seed for case, _ in found])}
+        document = {
+            "benchmark": "simulator",
+            "compiled": COMPILED,
+            "runs": rows,
+            "provenance": gather([], [case.seed for case, _ in found]),
+        }
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0
 

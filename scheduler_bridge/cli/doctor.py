@@ -14,6 +14,7 @@ from scheduler_bridge.backends.hosts import examine, launcher_of, read_hosts
 from scheduler_bridge.backends.slurm import ReadingError, Slurm, SlurmError
 from scheduler_bridge.cli.common import LauncherOption
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.core.form import COMPILED
 from scheduler_bridge.live import open_files
 
 
@@ -43,9 +44,17 @@ def doctor(
         if failed:
             raise CliError(f"{failed} of {len(findings)} hosts cannot run jobs", "see the list above", code=1)
         return
-    further = [_open_files, *([_limits_of_slurm] if shutil.which("scontrol") else [])]
+    further = [_form_of_core, _open_files, *([_limits_of_slurm] if shutil.which("scontrol") else [])]
     if checks.main(lambda found=found: checks.Check(*found()) for found in further):
         raise CliError("not everything works here", "see the list above", code=1)
+
+
+def _form_of_core() -> tuple[str, bool | None, str, str, str]:
+    """Whether the scheduler's core and the simulator are machine code."""
+    if COMPILED:
+        return ("scheduler's core", True, "import", "machine code", "")
+    came = "Python; simulations are twice as fast compiled (python3 launch/setup_venv.py compiled)"
+    return ("scheduler's core", None, "import", came, "")
 
 
 def _open_files() -> tuple[str, bool, str, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from scheduler_bridge.core.effects import SendOrder
 from scheduler_bridge.core.events import (
@@ -15,6 +16,9 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.sim.running import Change, Run
 
+PATIENCE_S: Final = 1.0
+"""A job that waits for the beginning of its computation tells so after this time, as the runtime does."""
+
 
 def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Event | Change]]:
     """Yield what becomes of ``order``, given to ``run`` at ``now``, and when; the run remembers what it was told."""
@@ -23,7 +27,9 @@ def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Eve
     run.orders += 1
     if sim.defer_s > 0:
         yield now, ResizeDeferred(order.job_id, order.order, "not in this phase")
-    begin_s = run.next_point_s(now + sim.defer_s)
+    if run.computes_s > now + PATIENCE_S:
+        yield now + PATIENCE_S, ResizeDeferred(order.job_id, order.order, "it does not compute yet")
+    begin_s = run.next_point_s(max(now + sim.defer_s, run.computes_s))
     if order.kind == "workers":
         run.told_cores = order.cores
         failed = ResizeFailed(order.job_id, order.order, "aborted") if fails else None

@@ -291,6 +291,9 @@ class Engine:
         record.start_s = self._now
         record.reserve(run.told_s, self._now, len(run.nodes))
         record.sizes = [(self._now, len(run.nodes))]
+        if run.sim.startup is not None:
+            run.computes_s = self._now + run.sim.startup(len(run.nodes))
+            self._push(run.computes_s, Change(run.sim.spec.job_id, len(run.nodes)), run)
         if run.cores:
             self._use(run, run.cores, record)
         else:
@@ -313,6 +316,8 @@ class Engine:
     def _go_on(self, run: Run, nodes: int) -> None:
         """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
         now = self._now
+        if now < run.computes_s:
+            return
         if run.rate:
             run.left_s = run.left_at(now)
         run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -17,9 +17,11 @@ class SimJob(msgspec.Struct, frozen=True):
 
     Attributes:
         spec: What is submitted, at ``spec.submit_s``.
-        runtime_s: Runtime on ``spec.nodes`` nodes; may be longer than the walltime.
+        runtime_s: Runtime on ``spec.nodes`` nodes, without ``startup``; may be longer than the walltime.
         speedup: How the runtime changes with the nodes.
         start_delay_s: From the decision to the start.
+        startup: From the start, on so many nodes, until it computes: nothing of its work is done, and orders wait;
+            the scheduler is told so after a second. None: it computes at once.
         ready_delay_s: From the start to the malleable handler; None: it never registers one.
         grow_s: Duration of a grow order; the job goes on at its old size meanwhile.
         workers_s: Duration of an order to use another number of cores.
@@ -53,6 +55,7 @@ class SimJob(msgspec.Struct, frozen=True):
     cost: Cost | None = None
     steps: int = 0
     wishes: tuple[tuple[float, int], ...] = ()
+    startup: Callable[[int], float] | None = None
 
     def __post_init__(self) -> None:
         if self.runtime_s <= 0:

@@ -31,6 +31,8 @@ class Run(msgspec.Struct):
     cores: tuple[int, ...] = ()
     """The cores of each of its nodes that it uses; empty: all."""
     told_cores: tuple[int, ...] = ()
+    computes_s: float = 0.0
+    """When its start-up is over."""
     growing: tuple[float, int] | None = None
     """Since when how many nodes are held for it that it does not use yet."""
     killed: bool = False

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.events import NodeDown, NodeUp
+from scheduler_bridge.core.effects import Effect
+from scheduler_bridge.core.events import Event, NodeDown, NodeUp, ResizeDeferred
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import Engine, JobRecord, SimJob, parse_cost, random_failures, simulate
 
@@ -77,6 +79,31 @@ def test_a_shrink_at_a_step_lets_the_job_run_on_until_then() -> None:
     # released at 10 s; the other 40 node-seconds take 20 s on 2 nodes.
     records = run(4, SimJob(malleable(0, 1, 4), 80.0, steps=2), SimJob(rigid(1, 2, 3.0), 50.0))
     assert (records[1].start_s, records[0].end_s) == (10.0, 30.0)
+
+
+def test_nothing_of_the_work_is_done_while_a_job_starts() -> None:
+    # 4 nodes. Job 0 starts on all of them, with 4 s of start-up, and is told to shrink to 1 at once, for job 1. It does
+    # so when it computes; all of its 100 node-seconds are before it.
+    jobs = (SimJob(malleable(0, 1, 4), 100.0, startup=float), SimJob(rigid(1, 3, 1.0), 200.0))
+    records = run(4, *jobs)
+    assert records[0].sizes == [(0.0, 4), (4.0, 1)]
+    assert (records[0].end_s, records[1].start_s) == (104.0, 4.0)
+
+
+def test_the_scheduler_is_told_that_an_order_waits_for_the_computation() -> None:
+    told: list[tuple[float, Event]] = []
+
+    def note(now: float, events: Sequence[Event], _: Sequence[Effect]) -> None:
+        told.extend((now, event) for event in events if isinstance(event, ResizeDeferred))
+
+    def wait(startup_s: float) -> list[float]:
+        told.clear()
+        long = SimJob(malleable(0, 1, 4), 100.0, startup=lambda _: startup_s)
+        Engine(4, policies.get("malleable"), observer=note).run([long, SimJob(rigid(1, 3, 1.0), 9.0)])
+        return [now for now, _ in told]
+
+    assert wait(4.0) == [2.0]  # a second after the order
+    assert wait(1.5) == []
 
 
 def test_an_evolving_job_asks_when_it_is_there() -> None:

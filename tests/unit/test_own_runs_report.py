@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as cli
-from scheduler_bridge.experiments.own_runs import fidelity, findings
+from scheduler_bridge.experiments.own_runs import fidelity, findings, repeating
 from scheduler_bridge.experiments.own_runs.claims import judged
 from scheduler_bridge.experiments.own_runs.experiment import conclude
 from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
@@ -68,8 +68,10 @@ def test_no_fitted_cost_is_negative_or_falls(points: list[tuple[int, float]], ba
 def test_a_batch_is_simulated_as_it_was() -> None:
     key = RunKey("fcfs", 0, 42)
     costs = fidelity.fitted({key: alone()}, 0.08)
-    assert costs.launches_s == (0.25, 0.25)
-    assert costs.around == pytest.approx((1.0, 0.0))
+    assert [delay.launch_s for delay in costs.delays] == [0.25, 0.25]
+    assert [delay.apart_s for delay in costs.delays] == pytest.approx([0.0, 0.0])
+    assert costs.startup == pytest.approx((0.6, 0.0))
+    assert costs.ending_s == pytest.approx(0.4)
     assert costs.runtime_s("UTS_18", 2) == pytest.approx(9.0)
     assert costs.runtime_s("UTS_18", 1) == pytest.approx(17.0)  # half the nodes, twice the time
     assert costs.runtime_s("BC_17", 1) == pytest.approx(120 * 0.08 + 1)  # never ran: as the rate has it
@@ -78,24 +80,43 @@ def test_a_batch_is_simulated_as_it_was() -> None:
     assert [error for *_, error in fidelity.errors([held]).values()] == pytest.approx([0.0] * 5)
 
 
-def test_runtimes_spread_in_simulations_as_they_did() -> None:
+def test_runtimes_spread_in_simulations_as_they_did_in_the_same_run() -> None:
+    even, uneven = RunKey("fcfs", 0, 42), RunKey("fcfs", 0, 43)
+    records = {even: alone(), uneven: alone()}
+    records[uneven].jobs[0].end_s = 6.25  # of the two on 4 nodes one took 6 s, the other 5
+    costs = fidelity.fitted(records, 0.08)
+    assert costs.spread_s == pytest.approx(0.433, abs=0.01)  # one of four jobs is 1 s late
+    held = {one.key: one for one in fidelity.hold(records, costs)}
+    assert {round(makespan_s, 2) for makespan_s in held[even].replicas["makespan_s"]} == {14.5}
+    found = {round(makespan_s, 2) for makespan_s in held[uneven].replicas["makespan_s"]}
+    assert found == {14.5, 15.5, 16.5}  # none is late, one, or both
+    assert held[even].replicas == fidelity.simulated(alone(), costs)
+    assert held[even].covers("makespan_s")
+    assert not replace(held[even], real={"makespan_s": 30.0}).covers("makespan_s")
+
+
+def test_what_is_missing_of_a_job_was_before_its_computation() -> None:
+    whole = job(1, 4, 0.25, 5.25, 4.0, malleable=False)
+    assert fidelity.started_s(whole) == pytest.approx(0.6)
+    gap = job(1, 4, 0.25, 10.25, 4.0, malleable=False)  # 0.6 s of start and 4 s of computation in 10 s
+    assert fidelity.started_s(gap) == pytest.approx(6.0)
+
+
+def test_a_long_job_is_late_by_no_more_than_a_short_one() -> None:
     key = RunKey("fcfs", 0, 42)
-    other = alone()
-    other.jobs[0].end_s = 6.25  # of the two on 4 nodes one took 6 s, the other 5
-    costs = fidelity.fitted({key: alone(), key._replace(seed=43): other}, 0.08)
-    assert 0 < costs.spread < 0.2
-    (held, _) = fidelity.hold({key: alone(), key._replace(seed=43): other}, costs)
-    assert len(set(held.replicas["makespan_s"])) == fidelity.REPLICAS
-    assert held.replicas == fidelity.simulated(alone(), costs)
-    assert held.mean("makespan_s") == pytest.approx(14.5, rel=costs.spread)
-    assert held.covers("makespan_s")
-    assert not replace(held, real={"makespan_s": 30.0}).covers("makespan_s")
+    records = {key: alone(), key._replace(seed=43): alone()}
+    for record in records.values():
+        record.jobs.append(job(3, 4, 14.75, 915.75, 900.0, malleable=False, name="UTS_20"))
+    records[key].jobs[0].end_s = 6.25
+    spans = [max(found) - min(found) for found in (one.replicas["makespan_s"] for one in fidelity.hold(
+        records, fidelity.fitted(records, 0.08)))]  # fmt: skip
+    assert max(spans) < 5.0  # in proportion it would be minutes
 
 
 def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
     def resized(seconds: float) -> RunRecord:
-        one = job(1, 2, 0.25, 11.0, 8.0, malleable=True)
-        one.resizes.append(ResizeRecord(1, "grow", 2, 0.75, 0.75 + seconds, seconds, {}, "done"))
+        one = job(1, 2, 0.25, 10.5, 8.0, malleable=True)
+        one.resizes.append(ResizeRecord(1, "grow", 2, 0.35, 0.85 + seconds, seconds, {}, "done"))  # it waits till 0.85
         return run("malleable", [one, job(2, 2, 0.25, 3.25, 2.0, malleable=False, name="Pi_8e10")])
 
     plain, slow = RunKey("malleable", 100, 42), RunKey("malleable", 100, 42, "injected")
@@ -107,7 +128,28 @@ def test_slower_resizes_are_simulated_with_costs_of_their_own() -> None:
     assert held[plain] < held[slow]
     rows = findings.injected_table(records).rows
     assert [row[:3] for row in rows] == [(100, "as they are", 1), (100, "slower", 1)]
-    assert rows[1][-2] == pytest.approx(4 * (rows[0][-2] or 0))
+    assert rows[1][-2] == pytest.approx(3 * (rows[0][-2] or 0))
+
+
+def test_a_run_is_repeated_decision_by_decision_if_what_everything_took_is_told() -> None:
+    key = RunKey("malleable", 100, 42)
+    grown = job(1, 2, 0.25, 11.0, 8.0, malleable=True)
+    grown.resizes.append(ResizeRecord(2, "grow", 2, 3.25, 4.0, 0.7, {}, "done"))
+    record = run("malleable", [grown, job(2, 2, 0.25, 3.25, 2.0, malleable=False, name="Pi_8e10")])
+    costs = fidelity.fitted({key: record, RunKey("fcfs", 0, 42): alone()}, 0.08)
+    (same,) = repeating.repeat({key: record}, costs)
+    assert (same.decisions, same.same) == (3, 3)
+    assert same.apart_s == pytest.approx(0.0, abs=1e-6)
+    grown.resizes[0].ordered_s = 3.75  # when nothing happened
+    (late,) = repeating.repeat({key: record}, costs)
+    assert (late.decisions, late.same) == (3, 2)
+
+
+def test_a_decision_that_the_policy_would_not_take_is_no_repetition() -> None:
+    key = RunKey("fcfs", 0, 42)
+    overtaken = run("fcfs", [job(1, 3, 2.25, 5.25, 2.0, malleable=False), job(2, 2, 0.25, 1.75, 1.0, malleable=False)])
+    (found,) = repeating.repeat({key: overtaken}, fidelity.fitted({key: overtaken}, 0.08))
+    assert (found.decisions, found.same) == (2, 0)
 
 
 def test_strong_scaling_stands_beside_the_papers() -> None:
@@ -131,7 +173,7 @@ def test_a_report_of_a_part_says_what_is_missing() -> None:
     outcome = conclude(plan, {RunKey("fcfs", 0, 42): alone(), SCALING: alone("backfilling")}, None, {})
     assert "1 of 3 runs are not there yet." in outcome.remarks
     assert {table.name for table in outcome.tables} == {
-        "means", "costs", "orders", "scaling", "fidelity", "fidelity-runs", "emulation",
+        "means", "costs", "orders", "scaling", "fidelity", "repeated", "fidelity-runs", "emulation",
     }  # fmt: skip
     assert set(outcome.figures) == {"means", "turnaround", "costs", "scaling", "fidelity"}
     assert any("5 of 5 means by policy and share are within 5 %" in remark for remark in outcome.remarks)

@@ -12,7 +12,7 @@ from scheduler_bridge.experiments.outcome import Outcome
 from scheduler_bridge.experiments.own_runs.experiment import report
 
 RECORDS = ROOT / "docs" / "data" / "real-runs-small.tar.xz"
-WITHIN_PERCENT = 10.0
+WITHIN_PERCENT = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +43,9 @@ def test_the_simulator_is_near_the_real_runs(outcome: Outcome) -> None:
     for policy, pairs in found.items():
         measured_s, simulated_s = (statistics.fmean(values) for values in zip(*pairs, strict=True))
         assert abs(simulated_s / measured_s - 1) * 100 < WITHIN_PERCENT, policy
+
+
+def test_told_what_everything_took_the_simulator_decides_as_the_live_scheduler_did(outcome: Outcome) -> None:
+    (table,) = (table for table in outcome.tables if table.name == "repeated")
+    assert len(table.rows) >= 48
+    assert [row[:3] for row in table.rows if row[1] != row[2]] == []

@@ -10,11 +10,19 @@ from typing import Final
 
 from scheduler_bridge.experiments.judging import counted
 from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.own_runs import fidelity, findings
+from scheduler_bridge.experiments.own_runs import fidelity, findings, repeating
 from scheduler_bridge.experiments.own_runs.claims import judged
 from scheduler_bridge.experiments.own_runs.keeping import alone_in
 from scheduler_bridge.experiments.own_runs.plan import PLANS, Plan, RunKey, Scale
-from scheduler_bridge.experiments.own_runs.presenting import Shown, draw, fidelity_table, of_runs, runs_table, tables
+from scheduler_bridge.experiments.own_runs.presenting import (
+    Shown,
+    draw,
+    fidelity_table,
+    of_runs,
+    repeated_table,
+    runs_table,
+    tables,
+)
 from scheduler_bridge.experiments.own_runs.problems import Problem, calibrate, calibrated, of_paper_size
 from scheduler_bridge.experiments.own_runs.runner import Again, Runner, Watcher, all_kept, run_all
 from scheduler_bridge.experiments.own_runs.scaling import published_s
@@ -136,6 +144,7 @@ def conclude(
     )
     claims, words = judged(batches if paper_size else {})
     held, within = fidelity_table(shown.held)
+    repeated, again = repeated_table(repeating.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
     missing = len(plan.runs()) - len(records)
     remarks = [
@@ -145,6 +154,7 @@ def conclude(
         *(_lags(records) if site.hosts is None else []),
         *([f"The paper's claims: {counted(words)}."] if words else []),
         f"Simulated with what was measured: {costs.spoken}. {within}",
+        *([again] if again else []),
         *wrong,
     ]
     verdict = (
@@ -157,7 +167,14 @@ def conclude(
         "The 2024 paper's batches as real jobs",
         f"{verdict} {_gain(batches)}".strip(),
         tuple(remarks),
-        (*tables(shown), held, *([claims] if words else []), runs_table(shown.held), findings.honesty_table(records)),
+        (
+            *tables(shown),
+            held,
+            *([claims] if words else []),
+            repeated,
+            runs_table(shown.held),
+            findings.honesty_table(records),
+        ),
         draw(shown),
         passed=not wrong,
         provenance=of_runs(records),

@@ -1,25 +1,29 @@
 """The simulator held against our own real runs: the same batches with the measured costs of start, grow and shrink.
 
-The model: a job on n nodes takes what such jobs took that were never resized, the median of all batches and of the
-strong scaling (between two sizes by a power law), and for its start and end a base and something for each node. It
-takes its first order the median delay after its start. Resizes cost a base and something for each node; the places that
-stay go on computing. All costs are fitted to the very runs; what is simulated is when what happens.
+The model: a job on n nodes computes as long as such jobs did that were never resized, the median of all batches and of
+the strong scaling (between two sizes by a power law). Before that it starts, for a base and something for each node,
+during which nothing is computed: a job that is shrunk then has all of its work before it. After it, it ends. It takes
+its first order the median delay after its start, and carries it out when it computes. Resizes cost a base and something
+for each node; the places that stay go on computing. All costs are fitted to the very runs; what is simulated is when
+what happens.
 
 A batch is chaotic: a job that ends a little later lets another one start elsewhere. So each is simulated several times,
-with runtimes that spread as much as the measured ones, and the means count. From the decision to the start a job takes
-as long as one of the measured jobs, drawn at random: jobs that were started at once end at different times then, as in
-reality, and by their order EASY reserves nodes.
+and the means count. A job is late by as much as a job of the same run, drawn at random: from the decision to its start,
+and from there to its end. These are seconds, whatever the length of the job: computations repeat themselves within
+0.1 s, starts do not, for those of one moment share the cores, and some runs keep these busier than others. Jobs that
+were started at once end at different times then, as in reality, and by their order EASY reserves nodes.
 """
 
 from __future__ import annotations
 
-import math
 import random
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
+from scheduler_bridge.core import Settings
 from scheduler_bridge.core.presets import settings_for
 from scheduler_bridge.experiments.own_runs.costs import decided_s, took_s
 from scheduler_bridge.experiments.own_runs.findings import MEASURES, measures
@@ -37,8 +41,22 @@ LIMIT: Final = 5.0
 """The error of the means that we aim at, in percent."""
 REPLICAS: Final = 20
 """Simulations of each batch."""
+LONGEST_END_S: Final = 2.0
+"""What a job takes longer from the end of its computation to its own was before the computation."""
 _NEVER_S: Final = 1e9
 """A simulated job that takes longer than the real one, which ended in time, is not killed for that."""
+
+
+class Delay(NamedTuple):
+    """How late a measured job was. Times in seconds.
+
+    Attributes:
+        launch_s: From the decision to its start.
+        apart_s: From the start to the end, what it took longer than jobs like it; negative: less.
+    """
+
+    launch_s: float
+    apart_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +64,52 @@ class Fitted:
     """What things took in the real runs. Times in seconds.
 
     Attributes:
-        launches_s: From the decision to a job's start, of every job.
         ready_s: From its start until it takes orders.
-        around: Of a job's start and end, without its computation: a base, and for each node.
+        startup: From its start until it computes: a base, and for each node.
+        ending_s: From the end of its computation until nothing is left of it.
         resizes: What resizes cost.
         computing: The computation of each configuration, by nodes.
-        spread: Standard deviation of the logarithm of a measured runtime over the fitted one.
+        delays: Of every job.
     """
 
-    launches_s: tuple[float, ...]
     ready_s: float
-    around: tuple[float, float]
+    startup: tuple[float, float]
+    ending_s: float
     resizes: Measured
     computing: Mapping[str, Mapping[int, float]]
-    spread: float = 0.0
+    delays: tuple[Delay, ...] = ()
+
+    def startup_s(self, nodes: int, apart_s: float = 0.0) -> float:
+        """From the start until a job computes, if it takes ``apart_s`` longer than others."""
+        base_s, node_s = self.startup
+        return max(0.0, base_s + node_s * nodes + apart_s)
+
+    def working_s(self, name: str, nodes: int) -> float:
+        """From there to the end of a job that is not resized."""
+        return seconds_on(dict(self.computing[name]), nodes) + self.ending_s
 
     def runtime_s(self, name: str, nodes: int) -> float:
-        """From the start to the end of a job that is not resized."""
-        base_s, node_s = self.around
-        return seconds_on(dict(self.computing[name]), nodes) + base_s + node_s * nodes
+        """From the start to the end of such a job."""
+        return self.startup_s(nodes) + self.working_s(name, nodes)
 
     @property
     def launch_s(self) -> float:
         """From the decision to a job's start, the median."""
-        return statistics.median(self.launches_s) if self.launches_s else 0.0
+        return statistics.median(delay.launch_s for delay in self.delays) if self.delays else 0.0
+
+    @property
+    def spread_s(self) -> float:
+        """Standard deviation of what jobs take longer or less than others like them."""
+        return statistics.pstdev(delay.apart_s for delay in self.delays) if self.delays else 0.0
 
     @property
     def spoken(self) -> str:
         """For people."""
-        base_s, node_s = self.around
+        base_s, node_s = self.startup
         return (
-            f"a job starts {self.launch_s:.2f} s after the decision and takes orders {self.ready_s:.2f} s later; start "
-            f"and end take {base_s:.2f} s and {node_s:.3f} s for each node beside the computation; "
-            f"resizes as in --cost {self.resizes.text}; runtimes spread by {100 * self.spread:.1f} %"
+            f"a job starts {self.launch_s:.2f} s after the decision, takes orders {self.ready_s:.2f} s later, and "
+            f"computes after {base_s:.2f} s and {node_s:.3f} s for each node; its end takes {self.ending_s:.2f} s; "
+            f"resizes as in --cost {self.resizes.text}; runtimes spread by {self.spread_s:.2f} s"
         )
 
 
@@ -89,51 +120,84 @@ def fitted(records: Mapping[RunKey, RunRecord], time: float) -> Fitted:
         records: Real runs.
         time: Seconds here for a second of the paper, for configurations that never ran without a resize.
     """
-    every = list(records.values())
-    jobs = [job for record in every for job in record.jobs if job.state == "completed" and job.start_s is not None]
-    launches = [
-        job.start_s - decided[job.job_id]
-        for record in every
-        for decided in (decided_s(record),)
-        for job in record.jobs
-        if job.start_s is not None
-    ]
+    batches = [record for key, record in records.items() if key.kind != "scaling"]
+    jobs = [job for record in batches for job in record.jobs if job.state == "completed" and job.start_s is not None]
     ready = [job.ready_s - job.start_s for job in jobs if job.ready_s is not None and job.start_s is not None]
-    around = [
-        (len(job.segments[0].nodes), max(0.0, job.end_s - job.start_s - seconds))
+    begun = [(len(job.segments[0].nodes), seconds) for job in jobs if (seconds := started_s(job)) is not None]
+    endings = [
+        max(0.0, job.end_s - job.start_s - begun_s - job.result["seconds"])
         for job in jobs
-        if not job.resizes and job.end_s is not None and job.start_s is not None
-        if (seconds := (job.result or {}).get("seconds"))
+        if job.result and job.end_s is not None and job.start_s is not None and (begun_s := started_s(job)) is not None
     ]
-    known = computed_s(every)
+    known = computed_s(records.values())
     costs = Fitted(
-        tuple(launches),
         statistics.median(ready) if ready else 0.0,
-        fitted_line(around),
+        fitted_line(begun),
+        statistics.median(endings) if endings else 0.0,
         resizes(record for key, record in records.items() if key.kind != "injected"),
         {name: _two(node_s * time, known.get(name, {})) for name, node_s in NODE_S.items()},
     )
-    return replace(costs, spread=_spread(jobs, costs))
+    return replace(costs, delays=tuple(delay for record in batches for delay in _delays(record, costs)))
 
 
-def _spread(jobs: Iterable[JobRecord], costs: Fitted) -> float:
-    """How far runtimes of jobs that were not resized are spread around the fitted ones."""
-    apart = [
-        math.log((job.end_s - job.start_s) / costs.runtime_s(configuration(job), len(job.segments[0].nodes)))
-        for job in jobs
-        if not job.resizes and job.end_s is not None and job.start_s is not None and job.end_s > job.start_s
-    ]
-    return statistics.pstdev(apart) if apart else 0.0
+def started_s(job: JobRecord) -> float | None:
+    """From a job's start until it computed; None: not known.
+
+    Of some jobs that started with many others some seconds are missing, between what they measured of their start and
+    what they measured of their computation. No end takes that long, and such jobs took no orders meanwhile: they had
+    not begun.
+    """
+    result = job.result or {}
+    startup, seconds = result.get("startup"), result.get("seconds")
+    if not startup or seconds is None or job.start_s is None or job.end_s is None:
+        return None
+    told_s: float = startup["runtime_s"] + startup["balancer_s"]
+    rest_s = job.end_s - job.start_s - told_s - seconds
+    return told_s if rest_s <= LONGEST_END_S else told_s + rest_s
+
+
+def _delays(record: RunRecord, costs: Fitted) -> Iterator[Delay]:
+    """How late the jobs of a run were."""
+    decided = decided_s(record)
+    for job in record.jobs:
+        begun_s = started_s(job)
+        if job.state == "completed" and job.start_s is not None and job.end_s is not None and begun_s is not None:
+            late_s = begun_s - costs.startup_s(len(job.segments[0].nodes))
+            late_s += (job.end_s - job.start_s - begun_s) * (1 - pace(job, costs))
+            yield Delay(job.start_s - decided[job.job_id], late_s)
+
+
+def pace(job: JobRecord, costs: Fitted) -> float:
+    """How much faster than ``costs`` has it a job computed, on the sizes that it had; 1: as fast."""
+    name = configuration(job)
+    return 1 / sum(seconds / costs.working_s(name, nodes) for nodes, seconds in _sizes(job))
+
+
+def _sizes(job: JobRecord) -> Iterator[tuple[int, float]]:
+    """On how many nodes it computed for how long, as the model has it: a leaver helps no more from the order on."""
+    nodes, since_s = len(job.segments[0].nodes), (job.start_s or 0.0) + (started_s(job) or 0.0)
+    for order in job.resizes:
+        if order.outcome == "done" and order.done_s is not None:
+            at_s = max(since_s, order.done_s if order.kind == "grow" else order.ordered_s)
+            yield nodes, at_s - since_s
+            since_s = at_s
+            nodes += order.count if order.kind == "grow" else -order.count
+    yield nodes, (job.end_s or 0.0) - since_s
 
 
 def resizes(records: Iterable[RunRecord]) -> Measured:
-    """The costs of resizes, fitted to those of ``records``, from order to end as the scheduler saw it."""
-    every = [resize for record in records for job in record.jobs for resize in job.resizes]
-    grows, shrinks = (
-        [(resize.count, seconds) for resize in every if resize.kind == kind and (seconds := took_s(resize)) is not None]
-        for kind in ("grow", "shrink")
-    )
-    return fit(grows, shrinks)
+    """The costs of resizes, fitted to those of ``records``, from order to end as the scheduler saw it.
+
+    What an order waited for the beginning of the computation does not count.
+    """
+    found: dict[str, list[tuple[int, float]]] = {"grow": [], "shrink": []}
+    for job in (job for record in records for job in record.jobs):
+        computes_s = (job.start_s or 0.0) + (started_s(job) or 0.0)
+        for resize in job.resizes:
+            if (seconds := took_s(resize)) is not None:
+                waited_s = max(0.0, computes_s - resize.ordered_s)
+                found[resize.kind].append((resize.count, max(0.0, seconds - waited_s)))
+    return fit(found["grow"], found["shrink"])
 
 
 def _two(node_s: float, sizes: Mapping[int, float]) -> dict[int, float]:
@@ -150,14 +214,19 @@ def simulated(record: RunRecord, costs: Fitted, replicas: int = REPLICAS) -> dic
     Raises:
         RuntimeError: A job does not complete.
     """
+    costs = replace(costs, delays=tuple(_delays(record, costs)) or costs.delays)
     found = [_replica(record, costs, random.Random(number)) for number in range(replicas)]
     return {name: [one[name] for one in found] for name in MEASURES}
 
 
+def unending(policy: str) -> Settings:
+    """The settings for ``policy``, with which no job is killed."""
+    return replace(settings_for(policy), walltime_grace_s=_NEVER_S)
+
+
 def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, float]:
     sims = [_sim_job(job, costs, rng) for job in record.jobs]
-    settings = replace(settings_for(record.policy), walltime_grace_s=_NEVER_S)
-    result = Engine(record.nodes, get(record.policy), settings).run(sims)
+    result = Engine(record.nodes, get(record.policy), unending(record.policy)).run(sims)
     spans, held = [], 0.0
     for found in result.records.values():
         start_s, end_s = found.start_s, found.end_s
@@ -176,10 +245,15 @@ def _replica(record: RunRecord, costs: Fitted, rng: random.Random) -> dict[str, 
 
 
 def _sim_job(job: JobRecord, costs: Fitted, rng: random.Random) -> SimJob:
-    name, factor = configuration(job), math.exp(rng.gauss(0, costs.spread))
+    return sim_job(job, costs, rng.choice(costs.delays) if costs.delays else Delay(0.0, 0.0))
+
+
+def sim_job(job: JobRecord, costs: Fitted, delay: Delay) -> SimJob:
+    """Make a simulated job of a real one that is late by ``delay``."""
+    name = configuration(job)
 
     def speed(nodes: int) -> float:
-        return 1 / (factor * costs.runtime_s(name, nodes))
+        return 1 / costs.working_s(name, nodes)
 
     spec = JobSpec(
         job_id=job.job_id, name=job.name, user=job.user, job_class="malleable" if job.malleable else "rigid",
@@ -190,9 +264,10 @@ def _sim_job(job: JobRecord, costs: Fitted, rng: random.Random) -> SimJob:
         spec,
         1 / speed(job.nodes),
         speedup=speed,
-        start_delay_s=rng.choice(costs.launches_s),
+        start_delay_s=delay.launch_s,
         ready_delay_s=costs.ready_s,
         cost=costs.resizes,
+        startup=partial(costs.startup_s, apart_s=delay.apart_s),
     )
 
 

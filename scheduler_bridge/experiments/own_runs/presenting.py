@@ -12,6 +12,7 @@ from scheduler_bridge.experiments.own_runs import findings
 from scheduler_bridge.experiments.own_runs.costs import HONEST, costs, costs_table, honest
 from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, REPLICAS, Held, errors, grouped
 from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
+from scheduler_bridge.experiments.own_runs.repeating import SAME_S, Repeated
 from scheduler_bridge.experiments.own_runs.scaling import computed_s, scaling_table
 from scheduler_bridge.record import RunRecord
 
@@ -137,3 +138,19 @@ def fidelity_table(held: Sequence[Held]) -> tuple[DataTable, str]:
     )
     title = "The simulator held against the runs"
     return DataTable("fidelity", title, columns, tuple(rows)), sentence
+
+
+def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
+    """How much of each run the simulator repeats if it is told what everything took, and a sentence about all."""
+    rows = tuple((one.key.spoken, one.decisions, one.same, one.apart_s) for one in repeated)
+    whole = sum(one.same == one.decisions for one in repeated)
+    same, decisions = sum(one.same for one in repeated), sum(one.decisions for one in repeated)
+    sentence = (
+        f"Told of every job what its start, computation and resizes took, the simulator repeats {whole} of "
+        f"{len(repeated)} runs start by start and order by order: {same} of {decisions} decisions are the same, "
+        f"at most {max(one.apart_s for one in repeated):.2f} s apart."
+        if repeated
+        else ""
+    )
+    columns = ("run", "decisions", f"the same within {SAME_S:g} s", "farthest apart s")
+    return DataTable("repeated", "The runs again, told what everything took", columns, rows), sentence

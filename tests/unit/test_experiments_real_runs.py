@@ -23,8 +23,8 @@ from scheduler_bridge.experiments.real_runs import (
     simulated,
 )
 from scheduler_bridge.experiments.real_runs.claims import judge, read_claims
-from scheduler_bridge.experiments.real_runs.data import RealJob
-from scheduler_bridge.experiments.real_runs.model import seconds_on
+from scheduler_bridge.experiments.real_runs.data import NODES, RealJob
+from scheduler_bridge.experiments.real_runs.model import nodes_for, seconds_on
 
 SCALING = {("UTS", "18"): {1: 190.0, 2: 100.0, 4: 60.0}}
 COSTS = Costs(release_s=2.0, ready_s=6.0, grow_s=5.0, shrink_s=10.0)
@@ -51,6 +51,40 @@ def test_a_job_whose_resize_failed_takes_as_long_as_it_did() -> None:
     job = replace(JOB, malleable=True, min_nodes=1, max_nodes=4, start_nodes=4, end_s=300.0, failed=True)
     ours = simulated([job], SCALING, "malleable-compat", COSTS)
     assert (ours.runtime_s, ours.grows, ours.shrinks) == pytest.approx((300, 0, 0))
+
+
+def test_nodes_that_a_failed_resize_left_idle_are_held_but_not_used() -> None:
+    """It held 16 nodes and computed as on 4, for 400 s; another job, which needs 20 of the 32, waited for its end."""
+    scaling = {("UTS", "18"): {4: 400.0, 16: 100.0, 32: 50.0}}
+    stuck = replace(JOB, malleable=True, min_nodes=2, max_nodes=16, start_nodes=16, end_s=400.0, failed=True)
+    other = replace(JOB, job_id=2, min_nodes=20, max_nodes=20, start_nodes=20)
+    ours = simulated([stuck, other], scaling, "malleable-compat", COSTS)
+    assert ours.wait_s == pytest.approx((0 + 402) / 2, rel=0.02)
+    alone = simulated([stuck], scaling, "malleable-compat", COSTS)
+    assert alone.utilization == pytest.approx(100 * 4 * 402 / (32 * 400))
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 11, 32])
+def test_the_nodes_for_a_runtime_are_the_inverse_of_the_runtime(nodes: int) -> None:
+    scaling = {1: 160.0, 4: 45.0, 16: 20.0}
+    assert nodes_for(scaling, seconds_on(scaling, nodes)) == pytest.approx(nodes)
+    assert nodes_for(scaling, 1000.0) == 1.0
+
+
+def test_the_published_runs_left_stuck_jobs_their_nodes(data_folder: Path) -> None:
+    """What the replay of failed resizes rests on: at every start meanwhile the other jobs fit into the rest."""
+    stuck = exact = 0
+    for jobs in read_reference(data_folder).runs.values():
+        for job in (job for job in jobs if job.stuck):
+            starts = [other.start_s for other in jobs if job.start_s < other.start_s < job.end_s]
+            others = [
+                sum(one.least_nodes for one in jobs if one is not job and one.start_s <= at_s < one.end_s)
+                for at_s in starts
+            ]
+            assert max(others, default=0) <= NODES - job.start_nodes, job
+            stuck += 1
+            exact += max(others, default=0) == NODES - job.start_nodes
+    assert (stuck, exact) == (14, 4)
 
 
 def test_orders_cost_what_they_cost() -> None:
@@ -106,7 +140,7 @@ def test_all_real_runs_are_met(data_folder: Path) -> None:
     comparison = compare(read_reference(data_folder), shares=range(0, 101, 20), seeds=range(42, 52), replicas=2)
     inside, judged = comparison.within()
     assert judged == 96
-    assert inside >= 91
+    assert inside == 96
 
 
 def test_the_command_writes_tables_figures_and_a_page(

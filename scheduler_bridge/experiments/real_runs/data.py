@@ -72,6 +72,16 @@ class RealJob:
     grows: int
     failed: bool
 
+    @property
+    def stuck(self) -> bool:
+        """Whether it held the nodes of its start until its end, though a resize failed: none was carried out."""
+        return self.failed and not self.shrinks and not self.grows
+
+    @property
+    def least_nodes(self) -> int:
+        """It never held fewer."""
+        return self.min_nodes if self.shrinks or self.grows else self.start_nodes
+
 
 @dataclass(frozen=True)
 class Reference:

@@ -4,8 +4,13 @@ The model: a job on n nodes takes what the strong scaling says, between its poin
 free 1.75 s after its end: in the real runs under FCFS, EASY and backfilling, half of the jobs that waited for nodes
 started that long after another one's end. A malleable job takes orders 6.04 s after its start. A grow takes 6.78 s and
 a shrink 15.19 s: these are the numbers of the published data file; the paper's text and figure have them the other way
-round (14.55 s and 7.41 s), for the script that draws the figure swaps the two. A job whose resize failed in reality
-takes as long as it did, on any nodes, and takes no orders.
+round (14.55 s and 7.41 s), for the script that draws the figure swaps the two.
+
+A job whose resize failed in reality takes as long as it did, on any nodes, and takes no orders. If none of its resizes
+was carried out, it has the nodes that it started on in reality, from its start to its end: the scheduler still waited
+for the order, and the published runs agree, for the other jobs never had more than the rest. Those of them that do
+not compute any more count as held, but not as used: utilization is "the fraction of time during which nodes are
+actively executing jobs". As many compute as the strong scaling needs for the time that the job took.
 """
 
 from __future__ import annotations
@@ -57,7 +62,8 @@ class Measures:
         wait_s: Submission to start, mean of the jobs.
         runtime_s: Start to end, mean of the jobs.
         utilization: Node-seconds of jobs, with the release of their nodes, by those of the cluster until the last end,
-            in percent; None: not known, since the sizes of resized jobs over time are not published.
+            in percent, without nodes that a failed resize left idle; None: not known, since the sizes of resized jobs
+            over time are not published.
         grows: Grow orders.
         shrinks: Shrink orders.
     """
@@ -78,6 +84,14 @@ def seconds_on(scaling: dict[int, float], nodes: int) -> float:
     (low, slow_s), (high, fast_s) = points[index - 1], points[index]
     exponent = math.log(fast_s / slow_s) / math.log(high / low)
     return slow_s * math.pow(nodes / low, exponent)
+
+
+def nodes_for(scaling: dict[int, float], seconds: float) -> float:
+    """On how many nodes, at least 1, a job takes so long: the inverse of ``seconds_on``, between whole numbers, too."""
+    points = sorted(scaling.items())
+    index = min(max(1, sum(taken_s > seconds for _, taken_s in points)), len(points) - 1)
+    (low, slow_s), (high, fast_s) = points[index - 1], points[index]
+    return max(1.0, low * math.pow(high / low, math.log(slow_s / seconds) / math.log(slow_s / fast_s)))
 
 
 def simulated(
@@ -101,6 +115,7 @@ def simulated(
     sims = [_sim_job(job, scaling, costs, math.exp(rng.gauss(0, costs.spread)) if replica else 1.0) for job in jobs]
     settings = replace(settings_for(policy), walltime_grace_s=_NEVER_S)
     records = Engine(NODES, get(policy), settings).run(sims).records.values()
+    computing = {job.job_id: nodes_for(scaling[job.program], job.end_s - job.start_s) for job in jobs if job.failed}
     spans, held = [], 0.0
     for record in records:
         start_s, end_s = record.start_s, record.end_s
@@ -108,8 +123,11 @@ def simulated(
             raise RuntimeError(f"job {record.spec.job_id} did not complete under {policy}: {record.outcome}")
         spans.append((record.spec.submit_s, start_s, end_s - costs.release_s))
         times = [*(time_s for time_s, _ in record.sizes[1:]), end_s]
+        most = computing.get(record.spec.job_id, math.inf)
         held += sum(
-            nodes * (to_s - from_s) for (from_s, nodes), to_s in zip(record.sizes, times, strict=True) if to_s > from_s
+            min(nodes, most) * (to_s - from_s)
+            for (from_s, nodes), to_s in zip(record.sizes, times, strict=True)
+            if to_s > from_s
         )
     return _measures(spans, held, sum(record.grows for record in records), sum(record.shrinks for record in records))
 
@@ -121,20 +139,21 @@ def _sim_job(job: RealJob, scaling: dict[tuple[str, str], dict[int, float]], cos
         runtime_s = job.end_s - job.start_s if job.failed else factor * seconds_on(by_nodes, nodes)
         return 1 / (runtime_s + costs.release_s)
 
+    least, most = (job.start_nodes, job.start_nodes) if job.stuck else (job.min_nodes, job.max_nodes)
     spec = JobSpec(
         job_id=job.job_id,
         name=job.name,
         user="paper",
         job_class="malleable" if job.malleable else "rigid",
-        nodes=job.max_nodes,
-        min_nodes=job.min_nodes,
-        max_nodes=job.max_nodes,
+        nodes=most,
+        min_nodes=least,
+        max_nodes=most,
         walltime_s=WALLTIME_S,
         submit_s=max(0.0, job.submit_s),
     )
     return SimJob(
         spec,
-        1 / speed(job.max_nodes),
+        1 / speed(most),
         speedup=speed,
         ready_delay_s=None if job.failed else costs.ready_s,
         grow_s=costs.grow_s,

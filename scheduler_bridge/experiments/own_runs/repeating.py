@@ -23,6 +23,7 @@ from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord
 from scheduler_bridge.sim import Cost, Engine, SimJob
+from scheduler_bridge.sim.costs import Overhead
 
 SAME_S: Final = 0.1
 """Decisions that are no farther apart are taken at the same time: a live scheduler is told late, and takes its time."""
@@ -57,9 +58,9 @@ class _Taken:
     seconds: Iterator[tuple[int, float]]
     others: Cost
 
-    def __call__(self, before: int, after: int) -> float:
+    def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:
         change, taken_s = next(self.seconds, (0, 0.0))
-        return taken_s if change == after - before else self.others(before, after)
+        return taken_s if change == after - before else self.others(before, after, own)
 
 
 def repeat(records: Mapping[RunKey, RunRecord], costs: Fitted) -> list[Repeated]:

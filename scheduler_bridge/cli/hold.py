@@ -18,16 +18,23 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def hold(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
+def hold(
+    job: JobArgument,
+    as_user: Annotated[
+        bool, typer.Option("--as-user", help="Let its user release it, too; else only operators can, if one holds it.")
+    ] = False,
+    state: ReachOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Keep a waiting job from starting until it is released.
 
     Example: malleable hold 3
     """
-    _told(client(state).manage(Hold(job=job)), job, as_json=as_json)
+    _told(client(state).manage(Hold(job=job, as_user=as_user)), job, as_json=as_json)
 
 
 def release(job: JobArgument, state: ReachOption = None, as_json: JsonOption = False) -> None:
-    """Let a held job start again, when it is its turn.
+    """Let a held job start again, when it is its turn. What an operator holds only operators release.
 
     Example: malleable release 3
     """

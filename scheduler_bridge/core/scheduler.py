@@ -49,7 +49,7 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
     batch_rank,
 )
-from scheduler_bridge.core.history import Explanation, Histories, Remembered
+from scheduler_bridge.core.history import Explanation, Histories, Moment, Remembered
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.settings import Settings
@@ -326,6 +326,10 @@ class SchedulerCore:
             why = partitions.explainer(self._state, self._policy, self._now)
             text = why(job.spec, self._state.reservation_of(job_id))
         return f"job {job_id} is {job.state}: {text}"
+
+    def moments(self, job_id: int) -> tuple[Moment, ...]:
+        """What was decided about a job, also one that was withdrawn; empty if that is not remembered."""
+        return self._histories.of(job_id)
 
     def explanation(self, job_id: int) -> Explanation:
         """Why the job is where it is, and how that came about if its history is remembered.

@@ -14,7 +14,7 @@ from typing import Final, Protocol, assert_never
 import msgspec
 
 from scheduler_bridge.core import Explanation
-from scheduler_bridge.live.access import Caller, Door, Keeper, NotPermittedError, Tokens, permitted
+from scheduler_bridge.live.access import Caller, Door, Keeper, NotPermittedError, Standing, Tokens, permitted
 from scheduler_bridge.live.access.doors import Know
 from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.client import bind_in
@@ -92,8 +92,8 @@ class Controlled(Protocol):
     async def durable(self) -> None:
         """Wait until everything so far outlasts the daemon."""
 
-    def owner(self, job_id: int) -> str | None:
-        """Say whose a job is that waits or runs; None if there is no such job."""
+    def standing(self, job_id: int) -> Standing | None:
+        """Say whose a job is that waits or runs, and who holds it back; None if there is no such job."""
 
     def request_stop(self) -> None:
         """Begin to end."""
@@ -191,7 +191,7 @@ class ControlServer:
                 hint="use the malleable command of the scheduler's own installation",
             )
         try:
-            return self._carry_out(permitted(request, caller, self._target.owner))
+            return self._carry_out(permitted(request, caller, self._target.standing))
         except NotPermittedError as error:
             return Failure(reason=str(error), hint=error.hint)
 

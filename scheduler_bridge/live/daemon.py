@@ -18,7 +18,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
-from scheduler_bridge.live.access import Door
+from scheduler_bridge.live.access import Door, Standing
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver, ExecutorMaker
@@ -209,9 +209,9 @@ class Daemon:
         """
         self._serving().desk.cancel(job_id)
 
-    def owner(self, job_id: int) -> str | None:
-        """Return whose a job is that waits or runs; None if there is no such job."""
-        return self._serving().owner(job_id)
+    def standing(self, job_id: int) -> Standing | None:
+        """Return whose a job is that waits or runs, and who holds it back; None if there is no such job."""
+        return self._serving().standing(job_id)
 
     @property
     def doors(self) -> Sequence[Door]:
@@ -276,7 +276,7 @@ class Daemon:
                 self.use(request.policy, request.parameters)
                 return f"{request.policy} decides from now on"
             case Hold():
-                driver.desk.hold(request.job, request.held)
+                driver.desk.hold(request.job, request.held, "user" if request.as_user else "operator")
                 return f"job {request.job} is {'held' if request.held else 'released'}"
             case Prioritise():
                 driver.desk.prioritise(request.job, request.priority)

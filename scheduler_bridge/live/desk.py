@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import JobState
+from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import arrays, entries
 from scheduler_bridge.live.dialogue import Handle
 from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.live.ledger import Ledger, spec_of
-from scheduler_bridge.live.requests import JobRequest, NodeChange, Reserve, SubmitError
+from scheduler_bridge.live.requests import HeldBy, JobRequest, NodeChange, Reserve, SubmitError
 from scheduler_bridge.live.template import check_command
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
 
@@ -200,8 +200,8 @@ class Desk:
         else:
             self._handle(submitted, ev.CancelJob(verdict.job.spec.job_id, verdict.reason))
 
-    def hold(self, job_id: int, held: bool) -> None:
-        """Keep a waiting job back, or release it.
+    def hold(self, job_id: int, held: bool, by: HeldBy = "operator") -> None:
+        """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's.
 
         Raises:
             KeyError: There never was such a job.
@@ -209,7 +209,7 @@ class Desk:
         """
         job = self._waiting(job_id)
         events = [ev.JobWithdrawn(job_id)] if held and job.admitted else []
-        self._handle(*events, facts=[entries.Held(job_id, held)])
+        self._handle(*events, facts=[entries.Held(job_id, held, "operator" if job.held_by == "operator" else by)])
 
     def prioritise(self, job_id: int, priority: int) -> None:
         """Give a waiting job another priority.
@@ -292,11 +292,24 @@ class Desk:
     def why_kept(self) -> dict[int, str]:
         """Say of each job that does not reach the core yet why that is."""
         counts = self._admitted()
-        kept = [self._ledger.jobs[job_id] for job_id in self._ledger.kept]
-        return {
-            job.spec.job_id: blocked(job, self._ledger.ended) or crowded(job.request, counts, self._user_jobs)
-            for job in kept
-        }
+        return {job_id: self._why_kept(self._ledger.jobs[job_id], counts) for job_id in self._ledger.kept}
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about, at the time of the last decision.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        core = self._ledger.core
+        if job_id not in self._ledger.kept:
+            return core.explanation(job_id)
+        job = self._ledger.jobs[job_id]
+        why = self._why_kept(job, self._admitted())
+        moments = core.moments(job_id)
+        return Explanation(job_id, job.spec.name, JobState.QUEUED, self._ledger.at_s, why, (), None, (), moments)
+
+    def _why_kept(self, job: JobFacts, counts: Mapping[str, int]) -> str:
+        return blocked(job, self._ledger.ended) or crowded(job.request, counts, self._user_jobs)
 
     def _admitted(self) -> Mapping[str, int]:
         """How many jobs each user has in the queue and running, if that counts: counting takes a look at every job."""

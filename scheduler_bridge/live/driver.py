@@ -20,6 +20,7 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import entries, reconfiguring
+from scheduler_bridge.live.access import Standing
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.dialogue import Dialogue
@@ -118,10 +119,10 @@ class Driver:
             raise ValueError(f"job {job_id} is not resized: {reason}")
         return ordered
 
-    def owner(self, job_id: int) -> str | None:
-        """Say whose a job is that waits or runs; None if there is no such job."""
+    def standing(self, job_id: int) -> Standing | None:
+        """Say whose a job is that waits or runs, and who holds it back; None if there is no such job."""
         facts = self._ledger.jobs.get(job_id)
-        return None if facts is None else facts.request.user
+        return None if facts is None else Standing(facts.request.user, facts.held_by)
 
     def explain(self, job_id: int) -> Explanation:
         """Say why a job is where it is, and how that came about.
@@ -129,7 +130,7 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return replace(self._ledger.core.explanation(job_id), now_s=self.now_s())
+        return replace(self.desk.explain(job_id), now_s=self.now_s())
 
     def note(self, *facts: entries.AnyFact) -> None:
         """Add what is no event to the log and the record."""

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.live.requests import HeldBy, JobRequest
 from scheduler_bridge.record.model import ResizeOutcome
 
 
@@ -26,10 +26,11 @@ class Requested(Fact, frozen=True, tag="requested"):
 
 
 class Held(Fact, frozen=True, tag="held"):
-    """A job is held back (or not any more)."""
+    """A job is held back by somebody (or not any more); before logs said by whom, users could release every job."""
 
     job_id: int
     held: bool
+    by: HeldBy = "user"
 
 
 class Prioritised(Fact, frozen=True, tag="prioritised"):

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.live.requests import HeldBy, JobRequest
 from scheduler_bridge.model import JobSpec
 
 Ended: TypeAlias = Callable[[int], Outcome | None]
 """How a job ended; None if it has not."""
+_HELD: Final[dict[HeldBy, str]] = {"user": "its user holds it", "operator": "an operator holds it"}
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class JobFacts:
         request: What its user asked for.
         spec: The same for the core.
         admitted: Whether the core knows of it.
-        held: Whether it is held back.
+        held_by: Who holds it back; None: nobody.
         priority: Higher ones are considered first.
         attempt: How often it was started.
         phase: What it said of its handler: nothing yet, that it is ready, or that it takes no orders any more.
@@ -38,7 +39,7 @@ class JobFacts:
     request: JobRequest
     spec: JobSpec
     admitted: bool = False
-    held: bool = False
+    held_by: HeldBy | None = None
     priority: int = 0
     attempt: int = 0
     phase: Literal["silent", "ready", "disabled"] = "silent"
@@ -64,8 +65,8 @@ class Verdict:
 
 def blocked(job: JobFacts, ended: Ended) -> str:
     """Say why a job may not be considered yet; empty if it may, as far as it alone counts."""
-    if job.held:
-        return "it is held"
+    if job.held_by is not None:
+        return _HELD[job.held_by]
     missing = [other for other in (*job.request.after_ok, *job.request.after_any) if ended(other) is None]
     return f"it waits for the end of {_jobs(missing)}" if missing else ""
 

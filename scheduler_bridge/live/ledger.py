@@ -21,7 +21,7 @@ from scheduler_bridge.live import entries
 from scheduler_bridge.live.entries import Entry
 from scheduler_bridge.live.freezing import freeze
 from scheduler_bridge.live.gate import JobFacts, Verdict, verdicts
-from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.live.requests import HeldBy, JobRequest
 from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
@@ -225,7 +225,7 @@ class Ledger:
         if job is None:
             return
         if isinstance(fact, entries.Held):
-            job.held = fact.held
+            job.held_by = fact.by if fact.held else None
         else:
             job.priority = fact.priority
             self.prioritised = True
@@ -236,9 +236,8 @@ class Ledger:
         match fact:
             case entries.Requested():
                 spec = spec_of(fact.job_id, fact.request, at_s)
-                self.jobs[fact.job_id] = JobFacts(
-                    fact.request, spec, held=fact.request.hold, priority=fact.request.priority
-                )
+                held_by: HeldBy | None = "user" if fact.request.hold else None
+                self.jobs[fact.job_id] = JobFacts(fact.request, spec, held_by=held_by, priority=fact.request.priority)
                 self.next_job_id = max(self.next_job_id, fact.job_id + 1)
                 self.kept.add(fact.job_id)
                 self.prioritised = self.prioritised or fact.request.priority != 0

@@ -17,6 +17,8 @@ JobClass: TypeAlias = Literal["rigid", "malleable"]
 Launch: TypeAlias = Literal["auto", "mpiexec", "direct"]
 Protocol: TypeAlias = Literal["v1", "v2"]
 NodeChange: TypeAlias = Literal["add", "remove", "drain", "resume", "down"]
+HeldBy: TypeAlias = Literal["user", "operator"]
+"""Who holds a job back: an operator's hold is not its user's to release."""
 NodeCount = Annotated[int, Meta(ge=1, le=1_000_000)]
 Word = Annotated[str, Meta(max_length=32_000)]
 
@@ -44,7 +46,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         launch: "mpiexec" prepends the launcher, "direct" does not, "auto" prepends it unless the command is itself an
             MPI launcher or has a placeholder.
         protocol: What the program speaks: "v2" (nothing, if it is rigid), or "v1", the published Java system's text.
-        hold: Keep it back until it is released.
+        hold: Keep it back until it is released, as its user's own hold.
         priority: Jobs with a higher one are considered first.
         after_ok: Jobs that are to complete before; if one does not, this one is cancelled.
         after_any: Jobs that are to end before, however they do.
@@ -153,10 +155,14 @@ class Use(Request, frozen=True, tag="use", kw_only=True):
 
 
 class Hold(Request, frozen=True, tag="hold", kw_only=True):
-    """Keep a waiting job back, or (``held`` false) release it; answered by ``Done``."""
+    """Keep a waiting job back, or (``held`` false) release it; answered by ``Done``.
+
+    ``as_user``: as its user's own hold, which she may release; so is whatever its user holds.
+    """
 
     job: Annotated[int, Meta(ge=0)]
     held: bool = True
+    as_user: bool = False
 
 
 class Prioritise(Request, frozen=True, tag="prioritise", kw_only=True):

@@ -111,7 +111,7 @@ def _kept(job: JobFacts, reason: str) -> JobStatus:
     spec = job.spec
     return JobStatus(
         job=spec.job_id, name=spec.name, user=spec.user, job_class=spec.job_class,
-        state="held" if job.held else "waiting", nodes=(), wanted_nodes=spec.nodes, min_nodes=spec.min_nodes,
+        state="held" if job.held_by else "waiting", nodes=(), wanted_nodes=spec.nodes, min_nodes=spec.min_nodes,
         max_nodes=spec.max_nodes, walltime_s=spec.walltime_s, submit_s=spec.submit_s, start_s=None, end_s=None,
         grows=0, shrinks=0, reason=reason, reservation=spec.reservation,
     )  # fmt: skip

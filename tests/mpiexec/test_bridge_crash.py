@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from support.daemons import PATIENCE_S, assert_nothing_left, rigid
+from support.daemons import PATIENCE_S, assert_nothing_left, replace_request, rigid
 
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.live import ControlClient, ControlError, DaemonConfig, JobRequest, Snapshot
-from scheduler_bridge.live.requests import ChangeNode, LimitUsers
+from scheduler_bridge.live.access import Door, Tokens
+from scheduler_bridge.live.requests import ChangeNode, Hold, LimitUsers
 from scheduler_bridge.record import RunRecord, decode_record
 
 STEADY = str(Path(__file__).with_name("steady_job.py"))
@@ -32,17 +33,18 @@ class Cluster:
 
     config: DaemonConfig
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    ready: str = ""
 
-    def serve(self, crash_at: int = 0) -> subprocess.Popen[str]:
+    def serve(self, crash_at: int = 0, *options: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "scheduler_bridge.cli", "serve", "--state", str(self.config.state_dir)]
         environment = {**os.environ, "MALLEABLE_CRASH_AT": str(crash_at), "TMPDIR": tempfile.gettempdir()}
         process = subprocess.Popen(
-            [*command, "--node-names", ",".join(self.config.nodes), "--quiet"],
+            [*command, "--node-names", ",".join(self.config.nodes), "--quiet", *options],
             env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         self.processes.append(process)
         assert process.stdout is not None
-        process.stdout.readline()
+        self.ready = process.stdout.readline()
         return process
 
     @property
@@ -211,6 +213,37 @@ def test_nodes_that_leave_and_come_stay_so_when_the_scheduler_is_killed(cluster:
     wide = cluster.client.submit(rigid(3, "/bin/true"))
     assert cluster.await_all(2).job(wide).state == "completed"
     cluster.stop(third)
+
+
+def test_an_operator_s_hold_stays_one_when_the_scheduler_is_killed(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user, who came in at a door, does not release it then either; what she holds herself she does."""
+    monkeypatch.setenv("MALLEABLE_TOKEN_FILE", str(tmp_path / "token"))
+    (tmp_path / "token").touch(0o600)
+
+    def at_the_door() -> ControlClient:
+        return ControlClient(Door.parse(cluster.ready.split(", door ")[1].strip()), timeout_s=PATIENCE_S)
+
+    first = cluster.serve(0, "--door", "tcp:127.0.0.1:0")
+    (tmp_path / "token").write_text(Tokens(cluster.config.state_dir).add("anna"))
+    anna = at_the_door()
+    kept, hers = (anna.submit(replace_request(rigid(1, "/bin/true"), hold=True)) for _ in range(2))
+    cluster.client.manage(Hold(job=kept))
+    anna.manage(Hold(job=kept))  # which takes nothing from the operator's
+    first.kill()
+    first.wait()
+    second = cluster.serve(0, "--door", "tcp:127.0.0.1:0")
+    anna = at_the_door()
+    with pytest.raises(ControlError, match=f"job {kept} is not released: an operator holds it"):
+        anna.manage(Hold(job=kept, held=False))
+    told = {job.job: (job.state, job.reason) for job in anna.snapshot().jobs}
+    assert told == {kept: ("held", "an operator holds it"), hers: ("held", "its user holds it")}
+    assert anna.explain(kept).text == "an operator holds it"
+    anna.manage(Hold(job=hers, held=False))
+    cluster.client.manage(Hold(job=kept, held=False))
+    assert {job.state for job in cluster.await_all(2).jobs} == {"completed"}
+    cluster.stop(second)
 
 
 def batch(cluster: Cluster, folder: Path, crash_points: Iterator[int]) -> int:

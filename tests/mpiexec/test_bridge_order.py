@@ -34,7 +34,12 @@ def test_jobs_come_in_the_order_that_is_wished(config: DaemonConfig, tmp_path: P
         assert daemon.manage(Prioritise(job=first, priority=9)) == f"job {first} has priority 9"
         assert daemon.manage(Hold(job=late)) == f"job {late} is held"
         states = {job.job: (job.state, job.reason) for job in daemon.snapshot().jobs}
-        assert states[held] == states[late] == ("held", "it is held")
+        assert (states[held], states[late]) == (("held", "its user holds it"), ("held", "an operator holds it"))
+        assert daemon.explain(held).text == "its user holds it"  # the core has never heard of it
+        told = daemon.explain(late)
+        assert (told.state, told.text, told.nodes) == ("queued", "an operator holds it", ())
+        assert told.moments[0].text == "submitted"
+        assert daemon.snapshot().now_s >= told.now_s > 0
         with pytest.raises(ValueError, match="does not wait"):
             daemon.manage(Hold(job=blocker))
         daemon.manage(Hold(job=held, held=False))
@@ -198,7 +203,8 @@ def test_the_command_line_of_it(config: DaemonConfig, capsys: pytest.CaptureFixt
         jobs = {job["job"]: job for job in json.loads(said("queue", "--json"))}
         assert [jobs[number]["state"] for number in (2, 3, 4, 5)] == ["waiting", "held", "waiting", "held"]
         assert (jobs[3]["name"], jobs[4]["priority"]) == ("printenv[1]", 7)
-        assert "it is held" in said("queue")
+        assert "its user holds it" in said("queue")
+        assert "waits: its user holds it" in said("explain", "5")
         assert said("release", "3") == "job 3 is released\n"
         assert said("release", "5") == "job 5 is released\n"
         assert "n4" in said("nodes", "--add", "n4", "--drain", "n4")

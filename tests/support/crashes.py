@@ -298,7 +298,7 @@ class World:
             if node not in self.ledger.core.nodes or self.ledger.core.is_leaving(node):
                 self.driver.desk.change_node(node, "resume" if node in self.ledger.core.nodes else "add")
         for job_id, job in list(self.ledger.jobs.items()):
-            if job.held:
+            if job.held_by is not None:
                 self.driver.desk.hold(job_id, held=False)
         for kept in self.driver.reservations():
             self.driver.desk.unreserve(kept.name)

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from scheduler_bridge.live.access import Caller, NotPermittedError, permitted
+from scheduler_bridge.live.access import Caller, NotPermittedError, Standing, permitted
 from scheduler_bridge.live.requests import (
     AnyRequest,
     Cancel,
@@ -27,10 +27,15 @@ from scheduler_bridge.live.requests import (
 )
 
 ANNA, OPERATOR = Caller("anna"), Caller("olga", operator=True)
-OWNERS = {1: "anna", 2: "ben"}
+JOBS = {1: Standing("anna"), 2: Standing("ben"), 3: Standing("anna", "operator"), 4: Standing("anna", "user")}
 JOB = JobRequest(name="job", command=("true",))
 FOR_ALL: list[AnyRequest] = [Status(), Explain(job=2)]
-OF_ONE_JOB: list[AnyRequest] = [Cancel(job=2), Resize(job=2, delta=1), Hold(job=2), Prioritise(job=2, priority=-1)]
+OF_ONE_JOB: list[AnyRequest] = [
+    Cancel(job=2),
+    Resize(job=2, delta=1),
+    Hold(job=2, as_user=True),
+    Prioritise(job=2, priority=-1),
+]
 FOR_OPERATORS: list[AnyRequest] = [
     Use(policy="fcfs"),
     ChangeNode(node="n1", to="drain"),
@@ -56,46 +61,69 @@ BENS = Submit(job=JobRequest(name="job", command=("true",), user="ben", priority
 
 @pytest.mark.parametrize("request_", [*FOR_ALL, *OF_ONE_JOB, *FOR_OPERATORS, BENS], ids=names)
 def test_operators_may_everything(request_: AnyRequest) -> None:
-    assert permitted(request_, OPERATOR, OWNERS.get) is request_
+    assert permitted(request_, OPERATOR, JOBS.get) is request_
 
 
 @pytest.mark.parametrize("request_", FOR_ALL, ids=names)
 def test_users_may_look(request_: AnyRequest) -> None:
-    assert permitted(request_, ANNA, OWNERS.get) is request_
+    assert permitted(request_, ANNA, JOBS.get) is request_
 
 
 @pytest.mark.parametrize("request_", FOR_OPERATORS, ids=names)
 def test_users_do_not_rule(request_: AnyRequest) -> None:
     with pytest.raises(NotPermittedError, match="anna is no operator"):
-        permitted(request_, ANNA, OWNERS.get)
+        permitted(request_, ANNA, JOBS.get)
 
 
 @pytest.mark.parametrize("request_", OF_ONE_JOB, ids=names)
 def test_users_have_a_say_in_their_own_jobs_alone(request_: AnyRequest) -> None:
-    assert permitted(request_, Caller("ben"), OWNERS.get) is request_
+    assert permitted(request_, Caller("ben"), JOBS.get) == request_
     with pytest.raises(NotPermittedError, match="job 2 is not anna's"):
-        permitted(request_, ANNA, OWNERS.get)
+        permitted(request_, ANNA, JOBS.get)
 
 
 def test_of_a_job_that_is_over_everybody_hears_that_it_is() -> None:
-    assert permitted(Cancel(job=77), ANNA, OWNERS.get) == Cancel(job=77)
+    assert permitted(Cancel(job=77), ANNA, JOBS.get) == Cancel(job=77)
 
 
 @pytest.mark.parametrize("caller", [ANNA, OPERATOR])
 def test_a_job_is_whose_who_submits_it(caller: Caller) -> None:
-    request = permitted(Submit(job=JOB), caller, OWNERS.get)
+    request = permitted(Submit(job=JOB), caller, JOBS.get)
     assert isinstance(request, Submit)
     assert request.job.user == caller.name
 
 
 def test_users_submit_for_themselves() -> None:
     with pytest.raises(NotPermittedError, match="anna submits no jobs for ben"):
-        permitted(Submit(job=JobRequest(name="job", command=("true",), user="ben")), ANNA, OWNERS.get)
+        permitted(Submit(job=JobRequest(name="job", command=("true",), user="ben")), ANNA, JOBS.get)
 
 
 def test_users_do_not_put_themselves_first() -> None:
     with pytest.raises(NotPermittedError, match="priority 1"):
-        permitted(Submit(job=JobRequest(name="job", command=("true",), priority=1)), ANNA, OWNERS.get)
+        permitted(Submit(job=JobRequest(name="job", command=("true",), priority=1)), ANNA, JOBS.get)
     with pytest.raises(NotPermittedError, match="priority 5"):
-        permitted(Prioritise(job=1, priority=5), ANNA, OWNERS.get)
-    assert permitted(Prioritise(job=1, priority=-5), ANNA, OWNERS.get) == Prioritise(job=1, priority=-5)
+        permitted(Prioritise(job=1, priority=5), ANNA, JOBS.get)
+    assert permitted(Prioritise(job=1, priority=-5), ANNA, JOBS.get) == Prioritise(job=1, priority=-5)
+
+
+def test_users_release_what_they_hold_and_not_what_an_operator_holds() -> None:
+    for job in (1, 4):
+        permitted(Hold(job=job, held=False), ANNA, JOBS.get)
+    with pytest.raises(NotPermittedError, match="job 3 is not released: an operator holds it") as refused:
+        permitted(Hold(job=3, held=False), ANNA, JOBS.get)
+    assert refused.value.hint == "ask one to release it"
+    for job in (1, 3, 4):
+        request = Hold(job=job, held=False)
+        assert permitted(request, OPERATOR, JOBS.get) is request
+
+
+@pytest.mark.parametrize(
+    ("caller", "as_user"), [(ANNA, True), (OPERATOR, False), (Caller("anna", operator=True), True)], ids=str
+)
+def test_a_hold_is_its_user_s_own_whoever_she_is(caller: Caller, as_user: bool) -> None:
+    assert permitted(Hold(job=1), caller, JOBS.get) == Hold(job=1, as_user=as_user)
+
+
+def test_an_operator_may_hold_a_job_as_its_user() -> None:
+    request = Hold(job=1, as_user=True)
+    assert permitted(request, OPERATOR, JOBS.get) is request

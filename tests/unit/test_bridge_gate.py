@@ -10,15 +10,16 @@ from scheduler_bridge.live import JobRequest
 from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded, hopeless, verdicts
 from scheduler_bridge.live.ledger import Ledger, spec_of
+from scheduler_bridge.live.requests import HeldBy
 from scheduler_bridge.live.store import Era
 
 
 def job(
-    job_id: int, *, user: str = "u", priority: int = 0, held: bool = False, admitted: bool = False,
+    job_id: int, *, user: str = "u", priority: int = 0, held_by: HeldBy | None = None, admitted: bool = False,
     after_ok: tuple[int, ...] = (), after_any: tuple[int, ...] = (),
 ) -> JobFacts:  # fmt: skip
     request = JobRequest(name="j", command=("x",), user=user, after_ok=after_ok, after_any=after_any)
-    return JobFacts(request, spec_of(job_id, request, float(job_id)), admitted, held, priority)
+    return JobFacts(request, spec_of(job_id, request, float(job_id)), admitted, held_by, priority)
 
 
 ENDED: dict[int, Outcome] = {1: "completed", 2: "failed"}
@@ -27,7 +28,11 @@ ENDED: dict[int, Outcome] = {1: "completed", 2: "failed"}
 def test_a_job_waits_for_those_it_comes_after() -> None:
     assert blocked(job(9, after_ok=(1,), after_any=(2,)), ENDED.get) == ""
     assert blocked(job(9, after_any=(1, 3, 4)), ENDED.get) == "it waits for the end of jobs 3, 4"
-    assert blocked(job(9, held=True), ENDED.get) == "it is held"
+
+
+def test_it_is_said_who_holds_a_job_back() -> None:
+    assert blocked(job(9, held_by="user", after_any=(3,)), ENDED.get) == "its user holds it"
+    assert blocked(job(9, held_by="operator"), ENDED.get) == "an operator holds it"
 
 
 def test_a_job_that_comes_after_a_failure_never_starts() -> None:

@@ -55,7 +55,7 @@ def test_entries_are_read_as_they_were_written() -> None:
     assert decode(encode(Entry(0.0), [])) == (Entry(0.0), [])
     facts = (
         entries.Reported(1, 2, "done", "", 0.5, {"spawn": 0.1}), entries.Abandoned(1, 2), entries.Loss(1, 0),
-        entries.Answered(1, 3, -1, "no"), entries.Held(1, held=True), entries.Prioritised(1, 5),
+        entries.Answered(1, 3, -1, "no"), entries.Held(1, held=True, by="operator"), entries.Prioritised(1, 5),
         entries.Noted("n"), entries.Result(1, {"a": [1]}), entries.Policy("easy", {}),
         entries.Configured(("a",), "easy", {"b": 1}),
     )  # fmt: skip
@@ -77,6 +77,19 @@ def test_a_log_adds_up_to_the_same_state(config: DaemonConfig) -> None:
     assert restored.ledger.jobs == before.jobs
     (held,) = restored.ledger.held()
     assert (held.nodes, held.facts.attempt, held.facts.request) == (("a",), 1, REQUEST)
+
+
+def test_holds_of_a_log_that_does_not_say_whose_they_are_can_be_released_by_users(config: DaemonConfig) -> None:
+    waits = msgspec.structs.replace(REQUEST, hold=True)
+    written(
+        config,
+        Entry(1.0, (), (entries.Requested(1, REQUEST), entries.Held(1, held=True, by="operator"))),
+        Entry(2.0, (), (entries.Requested(2, REQUEST), entries.Held(2, held=True, by="operator"))),
+        Entry(3.0, (), (entries.Requested(3, waits),)),
+    )
+    damaged(config, """UPDATE entries SET facts = replace(facts, ',"by":"operator"', '') WHERE seq = 2""")
+    held_by = {job_id: job.held_by for job_id, job in again(config).ledger.jobs.items()}
+    assert held_by == {1: "operator", 2: "user", 3: "user"}
 
 
 def test_a_snapshot_spares_the_rows_before_it(config: DaemonConfig) -> None:

@@ -29,6 +29,7 @@ from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Outcome
+from scheduler_bridge.live.access import Standing
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.requests import JobRequest, Manage, ReservationStatus, Reserve, Snapshot, SubmitError
@@ -209,9 +210,9 @@ class Session:
             return f"it has {wording.nodes(len(self._now.nodes))} and accepts {low} to {high}"
         return ""
 
-    def owner(self, job_id: int) -> str | None:
+    def standing(self, job_id: int) -> Standing | None:
         """Return whose the program is; None if it is another job's."""
-        return self._config.request.user if job_id == self._config.job else None
+        return Standing(self._config.request.user) if job_id == self._config.job else None
 
     def record(self) -> RunRecord:
         """Return the record of the run so far."""

@@ -107,6 +107,8 @@ def _order_contradiction(job: TrackedJob) -> str:
         return "has an order of the other kind"
     if not job.spec.is_malleable:
         return "a rigid job has an order"
+    if order.count < 1:
+        return f"the order is about {order.count} nodes"
     if order.ranks & ~job.allotment.ranks:
         return "the order's nodes are not the job's"
     if order.kind == "shrink" and len(job.allotment) - order.count < job.spec.min_nodes and not job.losses:

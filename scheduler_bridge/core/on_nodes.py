@@ -68,7 +68,8 @@ def vacate(state: SchedulerState, now: float) -> list[Effect]:
             continue
         first = job.allotment.chunks[0]
         asked &= ~(first & -first)
-        if count := min(asked.bit_count(), len(job.allotment) - job.spec.min_nodes):
+        count = min(asked.bit_count(), len(job.allotment) - job.spec.min_nodes)
+        if count > 0:  # a job that has lost nodes may be below its minimum
             effects += orders.send_shrink(state, job, count, "nodes are to leave the cluster", lowest(asked, count))
     effects += [NodeLeft(node) for node in state.pool.vacated()]
     return effects

@@ -16,6 +16,7 @@ from scheduler_bridge.core.events import (
     JobSubmitted,
     MalleableReady,
     NodeRemoved,
+    NodesLost,
     NodeUp,
     ReservationMade,
     ResizeFailed,
@@ -104,6 +105,15 @@ def test_a_job_is_not_asked_for_its_first_node_nor_below_its_minimum() -> None:
     assert without_alarms(core.handle(ShrinkCompleted(1, 1, ("c",)), 4.0)) == [NodeLeft("c")]
     assert without_alarms(core.handle(JobEnded(1, "completed"), 5.0)) == [NodeLeft("a"), NodeLeft("d")]
     assert list(core.nodes) == ["b"]
+    core.check()
+
+
+def test_a_job_that_has_lost_nodes_may_be_below_its_minimum_and_is_asked_for_none() -> None:
+    core = make("fcfs")
+    run_one(core, malleable(1, 3, 4))
+    core.handle(NodesLost(1, ("b", "c")), 1.0)
+    assert without_alarms(core.handle(NodeRemoved("d"), 2.0)) == []
+    assert without_alarms(core.handle(JobEnded(1, "completed"), 3.0)) == [NodeLeft("d")]
     core.check()
 
 

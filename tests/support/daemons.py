@@ -33,15 +33,16 @@ def perform(config: DaemonConfig, play: Callable[[Daemon], Awaitable[None]]) -> 
     return daemon
 
 
-def assert_nothing_left(config: DaemonConfig) -> None:
+def assert_nothing_left(config: DaemonConfig, scratch: Path | None = None, mark: str | None = None) -> None:
+    """See that a daemon has left nothing; its files and processes are told apart by those of the test, unless given."""
     names = {entry.name for entry in config.state_dir.iterdir()}
     assert not names & {"control.sock", "endpoint.json", "lock", "runs", "secret", "scheduler.db-wal"}
-    assert not jobs_processes()
-    assert not list(Path(tempfile.gettempdir()).iterdir())
+    assert not jobs_processes(mark)
+    assert not list((scratch or Path(tempfile.gettempdir())).iterdir())
 
 
-def jobs_processes() -> list[int]:
-    return carrying(f"{BIRTHMARK}={os.environ[BIRTHMARK]}")
+def jobs_processes(mark: str | None = None) -> list[int]:
+    return carrying(f"{BIRTHMARK}={mark or os.environ[BIRTHMARK]}")
 
 
 async def until(daemon: Daemon, holds: Callable[[], bool]) -> None:

@@ -25,12 +25,12 @@ def register(app: typer.Typer) -> None:
 def load(
     queued: Annotated[int, typer.Option(min=0, help="Jobs that wait.")] = _FULL.queued,
     connected: Annotated[int, typer.Option(min=1, help="Malleable jobs that run and are connected.")] = _FULL.connected,
-    rate: Annotated[float, typer.Option(help="Messages of jobs a second.")] = _FULL.rate,
+    rate: Annotated[float, typer.Option(help="Events a second.")] = _FULL.rate,
     requests: Annotated[
         float, typer.Option(min=0, max=1, help="Share of them that asks for nodes, or offers some.")
     ] = _FULL.requests,
     ends: Annotated[
-        float, typer.Option(min=0, max=1, help="After this share of them a job ends, and one comes.")
+        float, typer.Option(min=0, max=1, help="Share of them by which a job ends; one comes for it.")
     ] = _FULL.ends,
     seconds: Annotated[float, typer.Option(help="How long.")] = _FULL.seconds,
     policy: Annotated[str, typer.Option(help="What decides.")] = _FULL.policy,
@@ -57,10 +57,13 @@ def show(report: Report) -> None:
     daemon = report.daemon
     print_rich(_goals(report))
     typer.echo()
+    print_rich(_events(report))
+    typer.echo()
     print_rich(_spreads(report))
     typer.echo(
         f"\nthe daemon, over {daemon.wall_s:.1f} s: {daemon.cpu_s / daemon.wall_s:.0%} of a core, "
-        f"{daemon.memory_bytes / 1e6:.0f} MB, {daemon.open_files} open files\n"
+        f"{daemon.memory_bytes / 1e6:.0f} MB, {daemon.open_files} open files; "
+        f"{daemon.cpu_s / max(1.0, report.per_s() * daemon.wall_s) * 1e6:.0f} us of CPU time an event\n"
         f"{report.decisions_per_s:.0f} decisions, {report.resizes_per_s:.0f} resizes a second; "
         f"{report.submits_per_s:.0f} jobs a second were queued; policy {report.policy}, {report.nodes} nodes\n"
         f"{report.cores} cores, of which {report.busy_before:.1f} were asked for before this began\n"
@@ -72,6 +75,16 @@ def _goals(report: Report) -> Table:
     table = _table("", "GOAL", "REACHED", "")
     for goal in report.goals():
         table.add_row(goal.what, goal.goal, goal.reached, "met" if goal.met else "missed")
+    return table
+
+
+def _events(report: Report) -> Table:
+    table = _table("EVENTS", "COUNT", "A SECOND")
+    rows = [(kind.what, kind.count, kind.count / report.daemon.wall_s) for kind in report.events]
+    for what, count, per_s in rows:
+        table.add_row(what, f"{count:,}", f"{per_s:,.0f}")
+    handled = sum(kind.count for kind in report.events if kind.handled)
+    table.add_row("all but progress: what the core handles", f"{handled:,}", f"{report.per_s(handled=True):,.0f}")
     return table
 
 

@@ -13,8 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from scheduler_bridge.cli.app import app
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live import DaemonConfig, JobRequest, entries, restore
+from scheduler_bridge.live.entries import Entry, encode
+from scheduler_bridge.live.ledger import spec_of
 from scheduler_bridge.live.load import Plan, measure
+from scheduler_bridge.live.load.events import PROGRESS, kinds, last_row
 from scheduler_bridge.live.load.figures import spread
+from scheduler_bridge.live.load.run import _waiting
+from scheduler_bridge.live.store import Store
 
 
 def test_a_small_load_is_carried_and_told() -> None:
@@ -28,8 +35,38 @@ def test_a_small_load_is_carried_and_told() -> None:
     assert daemon.commit.count > 0
     assert report.answer.count > 0
     assert report.answer.p50_s >= daemon.decision.p50_s  # An answer waits for a decision, and for the log.
-    assert report.resizes_per_s > 0
     assert daemon.open_files > 10
+    assert report.resizes_per_s > 0
+    counts = {kind.what: kind.count for kind in report.events}
+    assert counts["a job has shrunk"] + counts["a job has grown"] >= report.resizes_per_s * daemon.wall_s / 2
+    assert min(counts["a job has ended"], counts["a job is submitted"]) > 0
+    assert counts["a job asks for a node, or offers one"] >= 50
+    assert sum(counts.values()) == pytest.approx(report.per_s() * daemon.wall_s)
+    assert report.per_s(handled=True) == pytest.approx(report.per_s() - counts[PROGRESS] / daemon.wall_s)
+
+
+def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    config = DaemonConfig(("a", "b"), tmp_path, "easy")
+    restored = restore.restore(store, config, 1)
+    job = JobRequest(name="j", command=("x",))
+    entries_ = [
+        Entry(1.0, (ev.JobSubmitted(spec_of(1, job, 1.0)), ev.WakeUp()), (entries.Requested(1, job),)),
+        Entry(2.0, (ev.JobStarted(1),)),
+        Entry(3.0, (ev.EvolvingRequest(1, 1),)),
+    ]
+    rows = [encode(entry, restored.ledger.take(entry)) for entry in entries_]
+    store.append(restored.number, restored.next_seq, rows)
+    store.close()
+    counts = {kind.what: kind.count for kind in kinds(tmp_path, 1, messages=10) if kind.count}
+    assert counts == {"a job has started": 1, "a job asks for a node, or offers one": 1, PROGRESS: 9}
+    assert last_row(tmp_path) == 3
+
+
+def test_waiting_jobs_stay_so_when_one_of_the_others_ends() -> None:
+    plan = Plan(queued=1, connected=100)
+    assert all(_waiting(plan, index).nodes > plan.nodes - plan.connected + 49 for index in range(500))
+    assert all(_waiting(plan, index).nodes <= plan.nodes for index in range(500))
 
 
 @pytest.mark.parametrize(("connected", "ends"), [(20, 0.5), (1, 1.0)])
@@ -60,7 +97,7 @@ def test_percentiles_are_values_that_occurred() -> None:
     assert spread([]).count == 0
 
 
-@pytest.mark.parametrize("said", ["connecting", "messages a second"])
+@pytest.mark.parametrize("said", ["connecting", "events a second"])
 def test_a_measurement_that_is_told_to_end_leaves_nothing(said: str, tmp_path: Path) -> None:
     words = ["load", "--queued", "50", "--connected", "3", "--rate", "50", "--seconds", "600"]
     with subprocess.Popen(

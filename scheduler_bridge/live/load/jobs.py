@@ -15,20 +15,22 @@ _AT_A_TIME: Final = 32
 
 @dataclass(slots=True)
 class Heard:
-    """What all jobs together heard from the scheduler.
+    """What all jobs together heard from the scheduler, and how much they said.
 
     Attributes:
         answer_s: Seconds between requests and their answers.
         resizes: Orders to grow or shrink; each is carried out at once.
+        events: What all jobs together have said and done: messages, and starts.
     """
 
     answer_s: list[float] = field(default_factory=list)
     resizes: int = 0
+    events: int = 0
 
     def clear(self) -> None:
         """Forget it."""
         self.answer_s.clear()
-        self.resizes = 0
+        self.resizes = self.events = 0
 
 
 class FakeJob:
@@ -59,7 +61,7 @@ class FakeJob:
         host, _, port = endpoint.rpartition(":")
         async with gate:
             reader, self._writer = await asyncio.open_connection(host, int(port), limit=wire.MAX_LINE_BYTES)
-            self._say(wire.Hello(wire.PROTOCOL_VERSION, self.job_id, self._token))
+            self._writer.write(wire.encode(wire.Hello(wire.PROTOCOL_VERSION, self.job_id, self._token)))
             welcome = await reader.readline()
         try:
             if not isinstance(wire.decode_to_job(welcome), wire.Welcome):
@@ -88,6 +90,7 @@ class FakeJob:
 
     def _say(self, message: wire.Message) -> None:
         if self._writer is not None and not self._writer.is_closing():
+            self._heard.events += 1
             self._writer.write(wire.encode(message))
 
     def _hear(self, message: wire.ToJob) -> None:
@@ -129,6 +132,7 @@ class Fleet:
 
     def start(self, job_id: int, token: str, nodes: tuple[str, ...]) -> None:
         """A job starts."""
+        self.heard.events += 1
         job = self.jobs[job_id] = FakeJob(job_id, token, nodes, self.heard)
         life = asyncio.get_running_loop().create_task(job.live(self._endpoint, self._gate))
         self._lives.add(life)

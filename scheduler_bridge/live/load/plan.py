@@ -16,10 +16,11 @@ class Plan:
     Attributes:
         queued: Jobs that wait all the time, each for more nodes than can come free.
         connected: Malleable jobs (1 to 4 nodes; two per job are there) that run and are connected.
-        rate: Messages of jobs a second.
+        rate: Events a second: each message of a job, but the one that it connects with, and each submission, start and
+            end of a job. Those that follow from others count, too: outcomes of orders, and all that a new job brings.
         requests: The share of them that asks for a node more, or offers one back: the scheduler decides about each.
-            The others report progress, which is only remembered.
-        ends: The share of them, in addition, after which a job ends and another one is submitted.
+        ends: The share of them by which a job ends; another one is submitted then, starts and says that it is ready.
+            What is left of the rate are reports of progress, which are only remembered.
         seconds: How long.
         policy: Name of the policy.
     """
@@ -27,8 +28,8 @@ class Plan:
     queued: int = 10_000
     connected: int = 1_000
     rate: float = 5_000.0
-    requests: float = 0.05
-    ends: float = 0.002
+    requests: float = 0.25
+    ends: float = 0.02
     seconds: float = 10.0
     policy: str = "malleable"
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from scheduler_bridge.live.client import ControlClient
 from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.live.load.events import kinds, last_row
 from scheduler_bridge.live.load.figures import allow_files, spread
 from scheduler_bridge.live.load.jobs import FakeJob, Fleet
 from scheduler_bridge.live.load.plan import WALLTIME_S, Plan
@@ -23,6 +24,8 @@ from scheduler_bridge.live.requests import JobRequest, Snapshot
 
 _TICK_S: Final = 0.01
 _PATIENCE_S: Final = 300.0
+_KEPT: Final = 0.95
+"""While fewer of the jobs run, because others have not started for those that ended, none is ended."""
 
 
 def measure(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
@@ -64,14 +67,16 @@ async def _measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Rep
             await stage.submit([_waiting(plan, index) for index in range(plan.queued)])
             submits_per_s = plan.queued / (time.perf_counter() - began_s)
         snapshot = await _settled(plan, stage, folder)
-        tell(f"{plan.rate:.0f} messages a second for {plan.seconds:g} s")
+        tell(f"{plan.rate:.0f} events a second for {plan.seconds:g} s")
+        before = last_row(folder)
         queue_s = await _play(plan, stage, folder)
         daemon = await stage.figures()
+        events = kinds(folder, before, daemon.message.count)
         return Report(
             queued=sum(job.state == "waiting" for job in snapshot.jobs),
             connected=_connected(snapshot),
             nodes=plan.nodes, policy=plan.policy, offered_per_s=plan.rate,
-            messages_per_s=daemon.message.count / daemon.wall_s, decisions_per_s=daemon.decision.count / daemon.wall_s,
+            events=events, decisions_per_s=daemon.decision.count / daemon.wall_s,
             submits_per_s=submits_per_s,
             resizes_per_s=stage.fleet.heard.resizes / daemon.wall_s,
             daemon=daemon, answer=spread(stage.fleet.heard.answer_s), queue=spread(queue_s),
@@ -87,9 +92,9 @@ def _running(index: int, walltime_s: float = WALLTIME_S) -> JobRequest:
 
 
 def _waiting(plan: Plan, index: int) -> JobRequest:
-    """A job that waits: with all running ones at one node each, half of the nodes come free, and it needs more."""
-    more = 1 + index % max(1, plan.nodes - plan.connected - 1)
-    nodes = min(plan.nodes, plan.connected + more)
+    """A job that waits: for it to start, half of the running ones would have to be over, and the others shrink."""
+    half = plan.connected // 2
+    nodes = plan.nodes - half + index % max(1, half)
     return JobRequest(name=f"waiting-{index}", command=("true",), nodes=nodes, walltime_s=WALLTIME_S)
 
 
@@ -115,24 +120,25 @@ async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
     asking = loop.create_task(_ask_for_queue(folder, queue_s))
     replacing: set[asyncio.Task[None]] = set()
     stage.say({"begin": True})
-    began_s, sent, requested, ended = loop.time(), 0, 0, 0
+    began_s, requested, ended = loop.time(), 0, 0
     turn = _speakers(stage.fleet)
+    heard = stage.fleet.heard
     try:
         while (elapsed_s := loop.time() - began_s) < plan.seconds:
             stage.check()
-            while sent < plan.rate * elapsed_s:
+            while heard.events < plan.rate * elapsed_s:
                 if (job := next(turn)) is None:
                     break  # All have just ended: what they owe is said by their successors.
-                sent += 1
-                if requested < plan.requests * sent:
+                due = heard.events + 1
+                if ended < plan.ends * due and len(stage.fleet.jobs) >= _KEPT * plan.connected:
+                    ended += 1
+                    stage.end(job.job_id)
+                    replacing.add(loop.create_task(stage.submit([_running(ended, WALLTIME_S / 2)])))
+                elif requested < plan.requests * due:
                     requested += 1
                     job.request()
                 else:
                     job.progress()
-                if ended < plan.ends * sent:
-                    ended += 1
-                    stage.end(job.job_id)
-                    replacing.add(loop.create_task(stage.submit([_running(ended, WALLTIME_S / 2)])))
             await asyncio.sleep(_TICK_S)
         async with asyncio.timeout(_PATIENCE_S):
             await asyncio.gather(*replacing)

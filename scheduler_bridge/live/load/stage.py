@@ -40,6 +40,7 @@ class Stage:
         self._process = process
         self._folder = folder
         loop = asyncio.get_running_loop()
+        self._submitters = asyncio.Semaphore(_SUBMITTERS)
         self._figures: asyncio.Future[Figures] = loop.create_future()
         self._listening = loop.create_task(self._listen())
 
@@ -76,6 +77,7 @@ class Stage:
     def end(self, job_id: int) -> None:
         """Have a job end; at once it is no more among the fleet's."""
         self.fleet.jobs.pop(job_id).leave()
+        self.fleet.heard.events += 1
         self.say({"end": job_id})
 
     async def close(self) -> None:
@@ -88,6 +90,11 @@ class Stage:
     async def _submit_from(self, waiting: Iterator[JobRequest]) -> None:
         """Take requests from ``waiting`` until there are none."""
         while part := list(islice(waiting, _MOST_PER_CONNECTION)):
+            await self._submit_part(part)
+
+    async def _submit_part(self, part: list[JobRequest]) -> None:
+        """Submit jobs over one connection; a daemon takes so many connections only, and closes others."""
+        async with self._submitters:
             connection = socket.socket(socket.AF_UNIX)
             connect_in(self._folder, connection)
             reader, writer = await asyncio.open_unix_connection(sock=connection)
@@ -97,6 +104,7 @@ class Stage:
                     reply = REPLIES.decode(await reader.readline())
                     if not isinstance(reply, Submitted):
                         raise RuntimeError(f"the scheduler does not take {request.name}: {reply}")
+                    self.fleet.heard.events += 1
             finally:
                 writer.close()
 

@@ -192,7 +192,8 @@ class _Connection:
             self._writer.transport.abort()
 
     async def drain(self) -> None:
-        if not self._writer.is_closing():
+        # A deadline costs as much as a message that is only remembered; mostly there is nothing to wait for.
+        if not self._writer.is_closing() and self._writer.transport.get_write_buffer_size():
             async with asyncio.timeout(self._drain_s):
                 await self._writer.drain()
 

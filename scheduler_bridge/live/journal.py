@@ -93,17 +93,30 @@ class Journal:
         self._frozen = Frozen(self.next_seq - 1, version, state)
 
     async def settled(self) -> None:
-        """Wait until all entries so far are on disk, or known to find no room, and their effects are carried out."""
+        """Wait until all entries so far are on disk, or known to find no room, and their effects are carried out.
+
+        Not for those that come meanwhile: under load there are always some.
+        """
+        last = self._waiting[-1] if self._waiting else None
+        while last is not None and not last.acted and self._writing is not None:
+            await self._end_of(self._writing)
+
+    async def _quiet(self) -> None:
+        """Wait until nothing is being written."""
         while self._writing is not None:
-            await asyncio.wait({self._writing})  # Whoever waits is not the one to hear what went wrong.
-            await asyncio.sleep(0)  # The task may be done while its callback, which begins the next one, is not.
+            await self._end_of(self._writing)
+
+    @staticmethod
+    async def _end_of(writing: asyncio.Task[None]) -> None:
+        await asyncio.wait({writing})  # Whoever waits is not the one to hear what went wrong.
+        await asyncio.sleep(0)  # The task may be done while its callback, which begins the next one, is not.
 
     async def close(self) -> None:
         """Write what is left to write."""
-        await self.settled()
+        await self._quiet()
         if self._waiting:
             self._begin()
-            await self.settled()
+            await self._quiet()
         if self._retry is not None:
             self._retry.cancel()
         self._thread.shutdown()

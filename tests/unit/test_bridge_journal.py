@@ -35,3 +35,32 @@ def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> N
     assert done == ["acted"]
     assert store.last_seq() == 2
     store.close()
+
+
+def test_who_waits_for_an_entry_waits_for_none_that_comes_later(tmp_path: Path) -> None:
+    """Under load something is written all the time, and a user's request would not be answered before that is over."""
+    store = Store(tmp_path)
+    number = restore(store, DaemonConfig(("a",), tmp_path), 1).number
+    done: list[str] = []
+
+    async def play() -> None:
+        journal = Journal(store, number, 1, lambda error: None)
+        is_over = False
+
+        def busy() -> None:
+            if not is_over:
+                journal.add(Entry(1.0), [], [busy])
+
+        busy()
+        await asyncio.sleep(0.01)
+        journal.add(Entry(2.0), [], [lambda: done.append("acted")])
+        async with asyncio.timeout(20):
+            await journal.settled()
+        assert done == ["acted"]
+        assert not journal.complete
+        is_over = True
+        await journal.close()
+        assert journal.complete
+
+    asyncio.run(play())
+    store.close()

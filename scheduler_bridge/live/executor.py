@@ -23,7 +23,7 @@ from scheduler_bridge.live import faults
 from scheduler_bridge.live.outputs import output_files
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.state import StateFolder, scratch_folder
-from scheduler_bridge.live.template import ENV_RESILIENT, launch_command, starts_launcher
+from scheduler_bridge.live.template import EMULATED, ENV_RESILIENT, launch_command, of_names, starts_launcher
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Setup:
     grace_s: float
     started: Callable[[int], None]
     ended: Callable[[int, Ending], None]
-    reach: tuple[str, ...] = ("-launcher", "fork")
+    reach: tuple[str, ...] = EMULATED
     cores_per_node: int = 1
 
 
@@ -92,7 +92,8 @@ class Executor:
             key=key,
             command=launch_command(request, nodes, self._setup.mpiexec, self._setup.reach, cores),
             cwd=request.cwd or str(Path.cwd()),
-            environment=_environment(request, job_id, endpoint, self._folder.token(key), mark, cores),
+            environment=of_names(self._setup.reach)
+            | _environment(request, job_id, endpoint, self._folder.token(key), mark, cores),
             mark=mark,
             output=str(output),
             errors=str(errors),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +14,19 @@ from scheduler_bridge.live.outputs import check_outputs
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
+EMULATED: Final = ("-launcher", "fork")
+"""How the launcher reaches nodes that are this machine."""
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
+
+
+def of_names(reach: Sequence[str]) -> dict[str, str]:
+    """Variables by which a launcher that reaches nodes so looks their names up.
+
+    MPICH's looks every node up, also one that this machine only emulates and that no name server knows. One that drops
+    a question, as some do where many come at once, would cost the glibc's 5 s and a second question for each.
+    """
+    return {"RES_OPTIONS": "timeout:1 attempts:1"} if tuple(reach) == EMULATED else {}
 
 
 def find_mpiexec(configured: Path | None = None) -> Path:
@@ -63,7 +74,7 @@ def launch_command(
     request: JobRequest,
     nodes: tuple[str, ...],
     mpiexec: Path,
-    reach: tuple[str, ...] = ("-launcher", "fork"),
+    reach: tuple[str, ...] = EMULATED,
     cores: int = 1,
 ) -> tuple[str, ...]:
     """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_bridge.live.requests import JobRequest, SubmitError
-from scheduler_bridge.live.template import check_command, launch_command
+from scheduler_bridge.live.template import EMULATED, check_command, launch_command, of_names
 
 MPIEXEC = Path("/opt/bin/mpiexec")
 
@@ -25,6 +25,11 @@ def test_each_node_gets_its_places(environment: dict[str, str], hosts: str, coun
     assert words == (str(MPIEXEC), "-launcher", "fork", "-hosts", hosts, "-n", count, "prog", "-v")
     own = launch_command(request("run", "{hosts}", "-n{count}", **environment), ("a", "b"), MPIEXEC)
     assert own == ("run", hosts, f"-n{count}")
+
+
+def test_only_the_names_of_emulated_nodes_are_looked_up_in_haste() -> None:
+    assert of_names(EMULATED) == {"RES_OPTIONS": "timeout:1 attempts:1"}
+    assert of_names(("-launcher", "ssh")) == {}
 
 
 @pytest.mark.parametrize(("per_node", "cores", "each"), [("1", 8, "8"), ("3", 8, "2"), ("3", 2, "1")])

@@ -102,7 +102,7 @@ def test_the_doctor_tells_what_this_slurm_allows(
     said = capsys.readouterr()
     assert "FAIL  Slurm's limits    scontrol --version: no controller" in said.out
     assert "scontrol ping" in said.out
-    assert said.out.endswith("\n\n1 of 2 checks failed\n")
+    assert said.out.endswith("\n\n1 of 3 checks failed\n")
 
 
 def test_the_scheduler_is_told_no_nodes_beside_those_of_slurm(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,5 +47,7 @@ def test_the_simulator_is_near_the_real_runs(outcome: Outcome) -> None:
 
 def test_told_what_everything_took_the_simulator_decides_as_the_live_scheduler_did(outcome: Outcome) -> None:
     (table,) = (table for table in outcome.tables if table.name == "repeated")
-    assert len(table.rows) >= 48
-    assert [row[:3] for row in table.rows if row[1] != row[2]] == []
+    assert len(table.rows) >= 78
+    others = [str(row[0]) for row in table.rows if row[1] != row[2]]
+    # There a job took no orders any more 0.1 s before its record says that it had computed.
+    assert others == ["malleable, 100 % malleable, seed 43, resizes as slow as the paper's"]

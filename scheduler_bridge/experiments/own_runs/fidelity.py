@@ -143,9 +143,8 @@ def fitted(records: Mapping[RunKey, RunRecord], time: float) -> Fitted:
 def started_s(job: JobRecord) -> float | None:
     """From a job's start until it computed; None: not known.
 
-    Of some jobs that started with many others some seconds are missing, between what they measured of their start and
-    what they measured of their computation. No end takes that long, and such jobs took no orders meanwhile: they had
-    not begun.
+    Of some jobs that started with many others, or on many nodes, some seconds are missing in what they measured. No end
+    takes that long, and such jobs took no orders: they had not begun, for the launcher still looked up their nodes.
     """
     result = job.result or {}
     startup, seconds = result.get("startup"), result.get("seconds")

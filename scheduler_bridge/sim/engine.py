@@ -303,7 +303,7 @@ class Engine:
         """Go on with so many cores of each node."""
         run.cores = cores
         if cores:
-            record.shares.append((self._now, sum(cores) / (len(cores) * self._cores_per_node)))
+            record.shares += ((self._now, sum(cores) / (len(cores) * self._cores_per_node)),)
         self._go_on(run, len(run.nodes))
 
     def _arrived(self, run: Run, record: JobRecord) -> None:

@@ -109,7 +109,7 @@ class JobRecord(msgspec.Struct):
     outcome: Outcome | None = None
     refused: bool = False
     sizes: list[tuple[float, int]] = []
-    shares: list[tuple[float, float]] = []
+    shares: tuple[tuple[float, float], ...] = ()
     grows: int = 0
     shrinks: int = 0
     reserved: tuple[tuple[float, float, int], ...] = ()

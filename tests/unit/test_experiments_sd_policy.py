@@ -90,7 +90,7 @@ def test_who_is_guest_and_who_mate() -> None:
         ([(7.0, 0.5), (8.0, 1.0)], (False, True)),
         ([(5.0, 0.5), (7.0, 1.0), (8.0, 0.5)], (True, True)),
     ):
-        assert roles(JobRecord(spec, start_s=5.0, shares=shares)) == expected, shares
+        assert roles(JobRecord(spec, start_s=5.0, shares=tuple(shares))) == expected, shares
 
 
 def _jobs(submit_s: list[float], nodes: list[float], static_s: list[float], wait_s: list[float]) -> Jobs:

@@ -245,8 +245,8 @@ def test_a_mate_gets_its_cores_back_when_the_newcomer_ends(sharing: Literal["ide
     # Job 0 (2 nodes, 100 s). 10 s: job 1 (2 nodes, 20 s) shares them until 50 s; job 0 loses 20 s: it ends at 120 s.
     result = run(2, [SimJob(malleable(0, 2, 100.0), 100.0), SimJob(malleable(1, 2, 20.0, 10.0), 20.0)], sharing)
     assert ends(result) == [120.0, 50.0]
-    assert result.records[0].shares == [(10.0, 0.5), (50.0, 1.0)]
-    assert result.records[1].shares == [(10.0, 0.5)]
+    assert result.records[0].shares == ((10.0, 0.5), (50.0, 1.0))
+    assert result.records[1].shares == ((10.0, 0.5),)
     # 2 nodes x 10 s, 1 node x 40 s and 2 x 70 s; 1 node x 40 s: nothing is counted twice.
     assert list(result.records[0].spans()) == [(0.0, 10.0, 2.0), (10.0, 50.0, 1.0), (50.0, 120.0, 2.0)]
     assert list(result.records[1].spans()) == [(10.0, 50.0, 1.0)]
@@ -266,7 +266,7 @@ def test_a_newcomer_takes_the_cores_of_a_mate_that_ends_first(
     ]
     result = run(2, jobs, sharing)
     assert ends(result) == [30.0, mate_s, newcomer_s]
-    assert result.records[2].shares == [(10.0, 0.5), (30.0, 0.75)]
+    assert result.records[2].shares == ((10.0, 0.5), (30.0, 0.75))
 
 
 def test_a_newcomer_that_ends_early_gives_its_mate_more_time_back() -> None:

@@ -19,6 +19,9 @@ ADDRESS = "10.0.0.254"
 READY_S = 30.0
 _ASK_S = 5.0
 _PAUSE_S = 0.05
+_SOCKET = Path("/run/slurm/sack.socket")
+_SOCKET_S = 5.0
+_SOCKET_PAUSE_S = 0.005
 _SHOWN_LINES = 5
 
 _CONFIGURATION = """\
@@ -91,13 +94,34 @@ def start(
     key.chmod(0o600)
     found = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": f"{commands}:{os.environ.get('PATH', os.defpath)}"}
     environment = {**os.environ, **found}
-    daemons = {"slurmctld": [str(commands / "slurmctld"), "-D", "-c"]}
+    started = {"slurmctld": _start([str(commands / "slurmctld"), "-D", "-c"], folder / "slurmctld.err", environment)}
     for host in hosts:
         daemon = [str(commands / "slurmd"), "-D", "-N", host, "-d", str(commands / "slurmstepd")]
-        daemons[f"slurmd.{host}"] = enter(host, daemon)
-    started = {name: _start(command, folder / f"{name}.err", environment) for name, command in daemons.items()}
+        name, before = f"slurmd.{host}", _socket()
+        started[name] = _start(enter(host, daemon), folder / f"{name}.err", environment)
+        _wait_for_socket(started[name], before)
     _wait(started, folder, len(hosts), environment)
     return found
+
+
+def _socket() -> tuple[int, int] | None:
+    """Which file the socket is for Slurm's credentials; None: there is none."""
+    try:
+        found = _SOCKET.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def _wait_for_socket(daemon: subprocess.Popen[bytes], before: tuple[int, int] | None) -> None:
+    """Wait until a slurmd has its socket, or ends, or takes too long.
+
+    The hosts have one file system, so each takes the path from the one before: two at once may both remove what is
+    there, and then the second one finds it there again and gives up.
+    """
+    until = time.monotonic() + _SOCKET_S
+    while daemon.poll() is None and _socket() in (before, None) and time.monotonic() < until:
+        time.sleep(_SOCKET_PAUSE_S)
 
 
 def _start(command: list[str], said: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -30,8 +30,8 @@ BESIDE = ("openmpi", "compiled")
 """What is set up beside the usual environment, in a folder with this after its name."""
 NEEDED_BYTES = 1_200_000_000  # what a full installation takes, with pip's downloads beside it
 PACKAGES = ("apgas", "glb", "benchmarks", "scheduler_bridge")
-LEFT_BEHIND = (".pyc", ".so")
-"""What Python and compilers leave beside the code."""
+LEFT_BEHIND = ("__pycache__", "*.so")
+"""What Python, Numba and compilers leave beside the code."""
 STAMP = "launch-stamp.json"
 LOG = "launch-install.log"
 HINT_EVERY_S = 15.0
@@ -147,7 +147,7 @@ def key(venv: Path, compiled: bool = False) -> str:
     if compiled:
         for package in PACKAGES:
             for path in sorted((ROOT / package).rglob("*")):
-                if path.is_file() and path.suffix not in LEFT_BEHIND:
+                if path.is_file() and path.suffix != ".so" and path.parent.name != "__pycache__":
                     found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -233,8 +233,7 @@ def install(venv: Path, extra: str, compiled: bool) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="malleable-build-") as folder:  # modules are compiled where they are
         for name in PACKAGES:
-            left = shutil.ignore_patterns(*(f"*{suffix}" for suffix in LEFT_BEHIND))
-            shutil.copytree(ROOT / name, Path(folder) / name, ignore=left)
+            shutil.copytree(ROOT / name, Path(folder) / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)
         pip_install(venv, [f"{folder}[{extra}]"], HATCH_BUILD_HOOKS_ENABLE="1")

@@ -206,3 +206,27 @@ def test_the_commands_are_executable_and_say_which_mpiexec_they_use(name: str, v
     )
     assert f"mpiexec in PATH is {foreign}" in done.stderr
     assert f"{venv}/bin/mpiexec is used" in done.stderr
+
+
+def test_a_compiled_installation_is_renewed_when_the_code_changes_and_not_for_caches(tmp_path: Path) -> None:
+    for package in ("apgas", "glb", "benchmarks", "scheduler_bridge"):
+        (tmp_path / package / "__pycache__").mkdir(parents=True)
+        (tmp_path / package / "code.py").write_text("one = 1\n")
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    (tmp_path / "pyvenv.cfg").write_text("version = 3.11\n")
+    code = (
+        "import pathlib, sys, setup_venv as s; s.ROOT = pathlib.Path(sys.argv[1]);"
+        "print(s.key(s.ROOT, True), s.key(s.ROOT))"
+    )
+
+    def keys() -> list[str]:
+        return launch("-c", code, str(tmp_path), PYTHONPATH=str(SETUP.parent)).stdout.split()
+
+    compiled, editable = keys()
+    (tmp_path / "glb" / "__pycache__" / "code.nbi").write_text("what Numba keeps")
+    (tmp_path / "glb" / "code.so").write_text("what a compiler leaves")
+    assert keys() == [compiled, editable]
+    (tmp_path / "glb" / "code.py").write_text("one = 2\n")
+    again, still = keys()
+    assert again != compiled
+    assert still == editable

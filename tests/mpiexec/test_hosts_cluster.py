@@ -52,7 +52,8 @@ def test_the_code_of_the_command_is_passed_on(script: str, code: int) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_reach_the_command_once(number: signal.Signals) -> None:
     name = number.name.removeprefix("SIG")
-    script = f"trap 'echo caught' {name}; echo up; sleep 600 & wait; kill $!; exit 9"
+    # Whether the shell waits already when the signal comes, or is about to: its end does not depend on it.
+    script = f"sleep 600 & trap 'echo caught; kill $!' {name}; echo up; wait; exit 9"
     with start_on_hosts(1, ["sh", "-c", script]) as job:
         job.expect("up")
         os.killpg(job.process.pid, number)  # the whole group, as a terminal would

@@ -16,8 +16,9 @@ from benchmarks.simulator.cases import THETA, Case
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.experiments.real_workloads.traces import theta
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.model import ClusterView
 from scheduler_bridge.policies import Decision, Policy
+from scheduler_bridge.policies.base import Around
 from scheduler_bridge.sim import ReplayOptions, replay
 from scheduler_bridge.workloads import Workload, convert
 from scheduler_bridge.workloads.generate.catalogue import generate
@@ -54,37 +55,23 @@ class Figures:
     mean_wait_s: float
 
 
-class Timed:
+class Timed(Around):
     """A policy that takes down how long its passes take.
 
-    Args:
-        policy: The policy.
-
     Attributes:
-        jobs_per_node: How many jobs it lets share a node.
         seconds: What each pass took.
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self.jobs_per_node: int = getattr(policy, "jobs_per_node", 1)
+        self.policy = policy
         self.seconds = array("d")
-
-    @property
-    def name(self) -> str:
-        """The policy's name."""
-        return self._policy.name
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         """Decide as the policy does."""
         began = time.perf_counter()
-        decisions = self._policy.decide(view, now)
+        decisions = self.policy.decide(view, now)
         self.seconds.append(time.perf_counter() - began)
         return decisions
-
-    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
-        """Say what the policy says."""
-        return self._policy.why_waiting(view, job, reservation)
 
 
 def measure(case: Case, data: Path | None = None) -> Figures:

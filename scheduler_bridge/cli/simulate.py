@@ -25,6 +25,7 @@ from scheduler_bridge.cli.trace_file import (
     read,
     window,
 )
+from scheduler_bridge.policies.base import jobs_per_node
 
 if TYPE_CHECKING:
     from scheduler_bridge.core.events import Event
@@ -182,7 +183,7 @@ def simulate(
         raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
     if sharing not in ("ideal", "worst"):
         raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
-    if cores == 1 and getattr(chosen, "jobs_per_node", 1) > 1:
+    if cores == 1 and jobs_per_node(chosen) > 1:
         typer.echo(f"{policy} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
     recorder = _recorder(gantt, jobs, asked)
     with simulated.progress(len(jobs)) as told:

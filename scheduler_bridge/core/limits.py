@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation, wording
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Start
+from scheduler_bridge.policies.base import Around
 
 if TYPE_CHECKING:
     from scheduler_bridge.core.state import SchedulerState
@@ -59,7 +60,7 @@ def left(state: SchedulerState, job: TrackedJob) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class Limited(Around):
     """A policy within the limit.
 
     Attributes:
@@ -71,21 +72,6 @@ class Limited:
     state: SchedulerState
     policy: Policy
     limit: int
-
-    @property
-    def name(self) -> str:
-        """The policy's."""
-        return self.policy.name
-
-    @property
-    def jobs_per_node(self) -> int:
-        """The policy's."""
-        return getattr(self.policy, "jobs_per_node", 1)
-
-    @property
-    def shared_nodes(self) -> NodeFilter:
-        """The policy's."""
-        return getattr(self.policy, "shared_nodes", EVERY_NODE)
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
         """Decide, and again with less to decide about until nobody gets too much."""

@@ -30,6 +30,7 @@ from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Reservation, RunningJob, wording
 from scheduler_bridge.policies import Decision, Policy, Reserve, Share, Start
+from scheduler_bridge.policies.base import jobs_per_node
 
 WhyWaiting: TypeAlias = Callable[[JobSpec, Reservation | None], str]
 _PLACEHOLDER: Final = 1 << 62
@@ -192,7 +193,7 @@ class _Outside:
         longest_s = max([_longest_s(state, spec) for spec in queue], default=0.0)
         closed, opens_s = list[Booking](), math.inf
         for booking in state.bookings.values():
-            is_open = now + longest_s <= booking.spec.start_s and getattr(policy, "jobs_per_node", 1) == 1
+            is_open = now + longest_s <= booking.spec.start_s and jobs_per_node(policy) == 1
             if booking.started or not is_open:
                 closed.append(booking)
             else:

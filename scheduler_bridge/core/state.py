@@ -20,9 +20,10 @@ from scheduler_bridge.core.sharing import Sharing
 from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import EVERY_NODE, JobSpec, Reservation
+from scheduler_bridge.model import JobSpec, Reservation
 from scheduler_bridge.model.allotment import NOTHING
 from scheduler_bridge.policies import Policy
+from scheduler_bridge.policies.base import jobs_per_node, shared_nodes
 
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
@@ -102,7 +103,7 @@ class SchedulerState:
     def declare(self, policy: Policy) -> None:
         """Let jobs share nodes as ``policy`` wants it."""
         before = self.sharing.nodes
-        self.sharing.declare(getattr(policy, "jobs_per_node", 1), getattr(policy, "shared_nodes", EVERY_NODE))
+        self.sharing.declare(jobs_per_node(policy), shared_nodes(policy))
         if self.sharing.nodes != before:
             for job in self.active.values():
                 self._filter(job)

@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+EMULATED: Final = ("-launcher", "fork")
+"""How the launcher reaches nodes that are this machine."""
 _NODE_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,255}")
 
 
@@ -74,7 +77,7 @@ class DaemonConfig:
     withdraw_s: float = 5.0
     grace_s: float = 2.0
     mpiexec: Path | None = None
-    reach: tuple[str, ...] = ("-launcher", "fork")
+    reach: tuple[str, ...] = EMULATED
     ailing: Mapping[str, str] = field(default_factory=dict)
     user_jobs: int | None = None
     user_nodes: int | None = None

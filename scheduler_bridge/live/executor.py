@@ -20,10 +20,11 @@ from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
 from scheduler_bridge.live import faults
+from scheduler_bridge.live.config import EMULATED
 from scheduler_bridge.live.outputs import output_files
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.state import StateFolder, scratch_folder
-from scheduler_bridge.live.template import EMULATED, ENV_RESILIENT, launch_command, of_names, starts_launcher
+from scheduler_bridge.live.template import ENV_RESILIENT, launch_command, of_names, starts_launcher
 
 _logger = logging.getLogger(__name__)
 

@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.live.config import EMULATED, DaemonError
 from scheduler_bridge.live.outputs import check_outputs
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
-EMULATED: Final = ("-launcher", "fork")
-"""How the launcher reaches nodes that are this machine."""
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
 

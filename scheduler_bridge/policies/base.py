@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation
+from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation
 from scheduler_bridge.policies.decision import Decision
 
 
@@ -24,3 +24,43 @@ class Policy(Protocol):
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         """Why ``job`` of ``view.queue`` was not started in the last pass, which made ``reservation``."""
+
+
+def jobs_per_node(policy: Policy) -> int:
+    """How many jobs a policy lets share a node: 1, unless it says otherwise."""
+    return getattr(policy, "jobs_per_node", 1)
+
+
+def shared_nodes(policy: Policy) -> NodeFilter:
+    """Which nodes a policy lets jobs share: any, unless it says otherwise."""
+    return getattr(policy, "shared_nodes", EVERY_NODE)
+
+
+class Around:
+    """What decides by way of a policy, and is like it in all else.
+
+    Attributes:
+        policy: The policy.
+    """
+
+    __slots__ = ()
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        """The policy's."""
+        return self.policy.name
+
+    @property
+    def jobs_per_node(self) -> int:
+        """The policy's."""
+        return jobs_per_node(self.policy)
+
+    @property
+    def shared_nodes(self) -> NodeFilter:
+        """The policy's."""
+        return shared_nodes(self.policy)
+
+    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
+        """What the policy says."""
+        return self.policy.why_waiting(view, job, reservation)

@@ -12,8 +12,9 @@ from msgspec import structs
 
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Event
-from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation, RunningJob
+from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Start
+from scheduler_bridge.policies.base import Around
 from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.engine import Engine
@@ -112,7 +113,7 @@ def check_policy(
     return result
 
 
-class _Watcher:
+class _Watcher(Around):
     """A policy that passes everything on to another one and checks its decisions."""
 
     def __init__(
@@ -122,7 +123,7 @@ class _Watcher:
         need: Callable[[JobSpec], int],
         protects: Protects,
     ) -> None:
-        self._policy = policy
+        self.policy = policy
         self._conserves = conserves
         self._need = need
         self._protects = protects
@@ -130,25 +131,10 @@ class _Watcher:
         self._due_s: dict[int, float] = {}
         self._passes: list[tuple[ClusterView, float, list[Decision]]] = []
 
-    @property
-    def name(self) -> str:
-        return self._policy.name
-
-    @property
-    def jobs_per_node(self) -> int:
-        return getattr(self._policy, "jobs_per_node", 1)
-
-    @property
-    def shared_nodes(self) -> NodeFilter:
-        return getattr(self._policy, "shared_nodes", EVERY_NODE)
-
-    def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
-        return self._policy.why_waiting(view, job, reservation)
-
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
-        decisions = self._policy.decide(view, now)
+        decisions = self.policy.decide(view, now)
         view = view.snapshot()
-        if (found := self._policy.decide(view, now)) != decisions:
+        if (found := self.policy.decide(view, now)) != decisions:
             raise AuditError(f"at {now} s: the same view gives different decisions, {decisions} and {found}")
         check_feasible(view, now, decisions)
         self._check_settles(now)
@@ -188,14 +174,14 @@ class _Watcher:
         left = view.free_nodes - _used(decisions)
         after = replace(view, free_nodes=left, queue=tuple(s for s in view.queue if s.job_id not in started))
         for spec in after.queue:
-            if not self._policy.why_waiting(after, spec, reservations.get(spec.job_id, first)):
+            if not self.policy.why_waiting(after, spec, reservations.get(spec.job_id, first)):
                 raise AuditError(f"at {now} s: nobody knows why job {spec.job_id} waits")
 
     def _check_invariance(self, view: ClusterView, now: float) -> None:
         plain = _moved(view, 0.0, rename=False)
         now = _snap(now)
-        expected = [_moved_decision(decision) for decision in self._policy.decide(plain, now)]
-        found = self._policy.decide(_moved(view, _SHIFT_S, rename=True), now + _SHIFT_S)
+        expected = [_moved_decision(decision) for decision in self.policy.decide(plain, now)]
+        found = self.policy.decide(_moved(view, _SHIFT_S, rename=True), now + _SHIFT_S)
         expected, found = ([_plain(decision, view) for decision in decisions] for decisions in (expected, found))
         if found != expected:
             raise AuditError(f"at {now} s: renamed jobs and shifted times give {found}, not {expected}")

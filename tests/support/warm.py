@@ -64,6 +64,7 @@ class WarmInterpreter:
 
     def __init__(self) -> None:
         self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._told.settimeout(PATIENCE_S)
         command = [sys.executable, __file__, str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), cwd=_ROOT)
@@ -75,7 +76,12 @@ class WarmInterpreter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._told.close()
-        self._process.wait()
+        try:
+            self._process.wait(PATIENCE_S)  # its schedulers have ended
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
 
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> WarmScheduler:
         """Run ``malleable`` with these words in a session of its own."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_bridge.live.config import EMULATED
 from scheduler_bridge.live.requests import JobRequest, SubmitError
-from scheduler_bridge.live.template import EMULATED, check_command, launch_command, of_names
+from scheduler_bridge.live.template import check_command, launch_command, of_names
 
 MPIEXEC = Path("/opt/bin/mpiexec")
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
-from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Start
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Start, in_full
 from scheduler_bridge.policies.base import Around
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Limited(Around):
         caps: dict[int, int] = {}
         while True:
             shown = self._shown(view, rooms, caps)
-            decisions = self.policy.decide(shown, now)
+            decisions = in_full(self.policy.decide(shown, now), shown.reservations)
             found = self._judged(shown, decisions, rooms, now)
             if all(caps.get(job_id, math.inf) <= most for job_id, most in found.items()):
                 return decisions  # nothing is too much; or the policy does not heed what it is shown, and is refused

@@ -54,6 +54,7 @@ def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
 def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
     """Tell the mates of a feasible decision to make room for the newcomer."""
     job, mates = state.queue.pop(decision.job_id), [state.jobs[mate] for mate in decision.mates]
+    state.reservations.pop(decision.job_id, None)
     job_id = decision.job_id
     job.step(Step.CLAIM)
     job.starts, job.told_to_start_s = 1, now

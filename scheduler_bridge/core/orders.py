@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import assert_never
 
 from scheduler_bridge.core import bookings, limits, on_sharing
@@ -13,21 +13,24 @@ from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import Allotment, Because, Reason, wording
-from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 
 
-def carry_out(state: SchedulerState, decisions: Iterable[Decision], now: float) -> list[Effect]:
+def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) -> list[Effect]:
     """Apply the decisions of one pass.
 
     Raises:
         InfeasibleDecisionError: One of them cannot be done.
     """
-    state.reservations.clear()
     effects: list[Effect] = []
+    if not decisions or not isinstance(decisions[0], Stand):
+        state.renew(())
     for decision in decisions:
         match decision:
             case Reserve():
                 state.reservations[decision.reservation.job_id] = decision.reservation
+            case Stand():
+                pass  # they were not taken back
             case Start():
                 _check_limit(state, decision, state.queue.get(decision.job_id))
                 effects += _start(state, decision, now)
@@ -79,6 +82,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
     state.expect(job)
     job.note = Because("started on {}: {}", (wording.nodes(decision.nodes), decision.reason))
     del state.queue[spec.job_id]
+    state.reservations.pop(spec.job_id, None)
     state.active[spec.job_id] = job
     if state.prompt_starts:
         state.run(job, now)

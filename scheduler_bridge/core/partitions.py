@@ -50,8 +50,7 @@ def decide(state: SchedulerState, policy: Policy, now: float) -> list[Effect]:
         effects += whole.lend()
     finally:
         state.pool.confine(None)
-    state.reservations.clear()
-    state.reservations.update(whole.promised)
+    state.renew(whole.promised.values())
     return effects
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,7 +42,8 @@ class SchedulerState:
         jobs: Every job ever accepted.
         queue: The waiting ones, in the order of their places: as submitted, unless they were moved.
         active: Those that hold nodes, in the order of their starts.
-        reservations: Made in the last pass, by job, in the order in which the policy named them.
+        reservations: Made in the last pass, or still standing, by job, in the order in which the policy named them.
+        renewals: How often they were all taken back.
         bookings: The advance reservations that are not over, by name.
         past_use: Per user, the used parts of the walltimes of the last jobs.
         accuracy: Per user, their mean.
@@ -69,6 +71,7 @@ class SchedulerState:
     queue: dict[int, TrackedJob] = field(default_factory=dict)
     active: dict[int, TrackedJob] = field(default_factory=dict)
     reservations: dict[int, Reservation] = field(default_factory=dict)
+    renewals: int = 0
     bookings: dict[str, Booking] = field(default_factory=dict)
     past_use: dict[str, deque[float]] = field(default_factory=dict)
     accuracy: dict[str, float] = field(default_factory=dict)
@@ -98,7 +101,7 @@ class SchedulerState:
         self.settings = settings
         cores, scaled = settings.cores_per_node, settings.walltime == "scaled"
         self.stale.clear()  # the indices of the new view do not know them yet
-        self._view = LiveView(self.pool, self.queue, self.active, self.stale, cores, scaled)
+        self._view = LiveView(self.pool, self.queue, self.active, self.stale, self.reservations, cores, scaled)
 
     def declare(self, policy: Policy) -> None:
         """Let jobs share nodes as ``policy`` wants it."""
@@ -116,14 +119,14 @@ class SchedulerState:
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
-        self._view.refresh(tuple(self.reservations.values()), self.accuracy)
+        self._view.refresh(self.renewals, self.accuracy)
         return self._view
 
     def view_of_pass(self) -> LiveView:
         """The state as the policy sees it in the pass that begins."""
         quiet = self.calm and not self.changed and self.settings.user_nodes is None  # else policies see another view
         arrived = tuple(self.arrived) if quiet else None
-        self._view.refresh(tuple(self.reservations.values()), self.accuracy, arrived)
+        self._view.refresh(self.renewals, self.accuracy, arrived)
         self.arrived.clear()
         self.changed, self.calm = False, True
         return self._view
@@ -131,6 +134,14 @@ class SchedulerState:
     def reservation_of(self, job_id: int) -> Reservation | None:
         """The job's own reservation; else the first one, which is what it waits for."""
         return self.reservations.get(job_id) or next(iter(self.reservations.values()), None)
+
+    def renew(self, promises: Iterable[Reservation]) -> None:
+        """Take all reservations back, and make these."""
+        if self.reservations:
+            self.reservations.clear()
+            self.renewals += 1
+        for promise in promises:
+            self.reservations[promise.job_id] = promise
 
     def note(self, job: TrackedJob) -> None:
         """Note that ``job`` has changed."""
@@ -183,7 +194,7 @@ class SchedulerState:
 
     def move(self, job: TrackedJob, ahead_of: int | None) -> None:
         """Put a waiting job before another one, or last; what was promised to waiting jobs holds no more."""
-        self.reservations.clear()
+        self.renew(())
         del self.queue[job.spec.job_id]
         others = dict(self.queue)
         self.queue.clear()
@@ -247,6 +258,7 @@ class SchedulerState:
         self.pool.release(job.spec.job_id, job.allotment.ranks)
         job.allotment = NOTHING
         self.queue.pop(job.spec.job_id, None)
+        self.reservations.pop(job.spec.job_id, None)
         self.active.pop(job.spec.job_id, None)
         self.over.append(job)
         self.touch(job)

@@ -39,6 +39,7 @@ class LiveView(ClusterView):
         queue: The waiting jobs, in the order of their submission.
         active: The jobs that hold nodes, in the order of their starts.
         stale: The jobs that have changed and that indices still show as they were, by id; others add to it.
+        promises: The reservations, by job; others change them.
         cores_per_node: Cores of each node.
         scaled: Walltimes are predicted for the size at which a job runs.
     """
@@ -49,15 +50,17 @@ class LiveView(ClusterView):
     def __init__(
         self,
         pool: NodePool,
-        queue: Mapping[int, TrackedJob],
+        queue: dict[int, TrackedJob],
         active: Mapping[int, TrackedJob],
         stale: dict[int, TrackedJob],
+        promises: Mapping[int, Reservation],
         cores_per_node: int,
         scaled: bool,
     ) -> None:
         self._pool = pool
         self._active = active
         self._stale = stale
+        self._promises = promises
         self._queue = _Waiting(queue)
         self._running: tuple[RunningJob, ...] | None = None
         vars(self).update(queue=self._queue, cores_per_node=cores_per_node, scaled=scaled)
@@ -79,7 +82,7 @@ class LiveView(ClusterView):
 
     def refresh(
         self,
-        reservations: tuple[Reservation, ...],
+        renewals: int,
         accuracy: Mapping[str, float],
         arrived: tuple[JobSpec, ...] | None = None,
     ) -> None:
@@ -88,7 +91,7 @@ class LiveView(ClusterView):
         vars(self).update(  # what policies ask for most often
             total_nodes=pool.in_service,
             free_nodes=pool.free,
-            reservations=reservations,
+            renewals=renewals,
             accuracy=accuracy,
             arrived=arrived,
         )
@@ -136,6 +139,20 @@ class LiveView(ClusterView):
         if self._releasing is None:
             self._releasing = {job.spec.job_id: job for job in self.running if job.releasing_nodes > 0}
         return [job for _, job in sorted(self._releasing.items())] if self._releasing else ()
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """What the last pass promised to jobs, or left standing."""
+        return tuple(self._promises.values())
+
+    def promised(self, job_id: int) -> Reservation | None:
+        """What a job is promised."""
+        return self._promises.get(job_id)
+
+    def waiting(self, job_id: int) -> JobSpec | None:
+        """The job, if it waits."""
+        job = self._queue.jobs.get(job_id)
+        return None if job is None else job.spec
 
     @property
     def running(self) -> Sequence[RunningJob]:
@@ -206,7 +223,10 @@ class LiveView(ClusterView):
         )
 
     def reorder(self) -> None:
-        """Jobs of the queue have changed places: its indices are made anew when they are asked for."""
+        """Jobs of the queue have changed places: what depends on it is made anew when it is asked for."""
+        for index in self._kept.values():
+            self._indices.remove(index)
+        self._kept.clear()
         for indices in (self._lines, self._ranked, self._by_user, self._queues):
             indices.clear()
 
@@ -237,7 +257,7 @@ def _by_end_of_pause(job: RunningJob) -> float:
 class _Waiting(Sequence[JobSpec]):
     """The queue itself, without a copy."""
 
-    def __init__(self, jobs: Mapping[int, TrackedJob]) -> None:
+    def __init__(self, jobs: dict[int, TrackedJob]) -> None:
         self.jobs = jobs
 
     def __len__(self) -> int:
@@ -245,6 +265,9 @@ class _Waiting(Sequence[JobSpec]):
 
     def __iter__(self) -> Iterator[JobSpec]:
         return (job.spec for job in self.jobs.values())
+
+    def __reversed__(self) -> Iterator[JobSpec]:
+        return (job.spec for job in reversed(self.jobs.values()))
 
     @overload
     def __getitem__(self, index: int) -> JobSpec: ...

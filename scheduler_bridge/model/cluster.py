@@ -91,7 +91,10 @@ class Key(Protocol):
 
 
 class Index(Protocol):
-    """What a policy keeps of the running jobs; it depends on them only, not on when or how often they were entered."""
+    """What a policy keeps of the running jobs; it depends on them only, not on when or how often they were entered.
+
+    It may take in more when it is asked, as long as it answers as one that was made anew.
+    """
 
     def put(self, job_id: int, job: RunningJob | None, /) -> None:
         """Enter a job as it is now; None: it does not run any more. Called again whenever the job has changed."""
@@ -126,7 +129,7 @@ class ClusterView:
         free_nodes: Nodes in service that nobody holds.
         queue: Waiting jobs in the order of their submission.
         running: Jobs that hold nodes, in the order of their starts.
-        reservations: What the last pass promised to jobs; those that have left the queue since may be among them.
+        reservations: What the last pass promised to jobs, or left standing; some may have left the queue since.
         accuracy: Per user, how much of the walltime that was asked for the last jobs used: a mean from 0 to 1. Users
             whose jobs have not ended yet are missing.
         cores_per_node: Cores of each node, for policies that let jobs share nodes.
@@ -134,6 +137,7 @@ class ClusterView:
             submitted, whatever the size.
         arrived: The jobs submitted since the last pass, if nothing else has happened since and that pass only promised;
             they are the last ones of the queue. None: more has happened, or it is not known.
+        renewals: How often all reservations were taken back; else they changed one by one.
     """
 
     total_nodes: int
@@ -145,10 +149,19 @@ class ClusterView:
     cores_per_node: int = 1
     scaled: bool = False
     arrived: tuple[JobSpec, ...] | None = None
+    renewals: int = 0
 
     def walltime_s(self, spec: JobSpec, nodes: int) -> float:
         """How long the job may take on ``nodes`` nodes."""
         return spec.walltime_at_s(nodes) if self.scaled else spec.walltime_s
+
+    def promised(self, job_id: int) -> Reservation | None:
+        """What a job is promised."""
+        return next((promise for promise in self.reservations if promise.job_id == job_id), None)
+
+    def waiting(self, job_id: int) -> JobSpec | None:
+        """The job, if it waits."""
+        return next((spec for spec in self.queue if spec.job_id == job_id), None)
 
     @property
     def releasing_nodes(self) -> int:

@@ -21,7 +21,7 @@ from scheduler_bridge.policies import penalty as _penalty
 from scheduler_bridge.policies import preferred as _preferred
 from scheduler_bridge.policies import sd_policy as _sd_policy
 from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Start
+from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.registry import (
     InvalidParameterError,
     PolicyInfo,
@@ -42,10 +42,12 @@ __all__ = [
     "Reserve",
     "Share",
     "Shrink",
+    "Stand",
     "Start",
     "UnknownPolicyError",
     "describe",
     "get",
+    "in_full",
     "names",
     "parse",
     "register",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -54,9 +55,32 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Reserve(msgspec.Struct, frozen=True, gc=False):
-    """Nobody may start in a way that delays this reservation; it holds until the next pass."""
+    """Nobody may start in a way that delays this reservation; it holds until the next pass, or longer: ``Stand``."""
 
     reservation: Reservation
 
 
-Decision: TypeAlias = Start | Share | Grow | Shrink | Reserve
+class Stand(msgspec.Struct, frozen=True, gc=False):
+    """What the last pass promised stands, but for the jobs that start or get another reservation: comes first."""
+
+
+Decision: TypeAlias = Start | Share | Grow | Shrink | Reserve | Stand
+
+
+def in_full(decisions: Sequence[Decision], before: Iterable[Reservation]) -> list[Decision]:
+    """Name every reservation, those that stand, too.
+
+    Args:
+        decisions: What a policy decided.
+        before: What was promised before.
+    """
+    if not decisions or not isinstance(decisions[0], Stand):
+        return list(decisions)
+    promises = {promise.job_id: promise for promise in before}
+    for decision in decisions:
+        if isinstance(decision, Start | Share):
+            promises.pop(decision.job_id, None)
+    named = {decision.reservation.job_id: decision for decision in decisions if isinstance(decision, Reserve)}
+    standing = {job_id: Reserve(promise) for job_id, promise in promises.items()}
+    others = [decision for decision in decisions if not isinstance(decision, Stand | Reserve)]
+    return [*{**standing, **named}.values(), *others]

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TypeAlias, overload
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Key, Line, Need, Reason, Reservation, RunningJob
-from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Start
+from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 from scheduler_bridge.policies.profile import Endings, Profile
 
 Floor: TypeAlias = Callable[[JobSpec], int]
@@ -88,6 +88,7 @@ class Plan:
         soon: Nodes that are free or about to be released, and promised to nobody.
         reservations: Those made in this pass, the first blocked job's first.
         spare: Nodes that jobs running beyond the reservation may still take.
+        stands: What the last pass promised stands, but for the reservations of this one.
     """
 
     __slots__ = (
@@ -101,6 +102,7 @@ class Plan:
         "reservations",
         "soon",
         "spare",
+        "stands",
         "view",
     )
 
@@ -112,6 +114,7 @@ class Plan:
         self.soon = free + self.releasing
         self.reservations: list[Reservation] = []
         self.spare = 0
+        self.stands = False
         self._starts: dict[int, tuple[JobSpec, int, Reason]] = {}
         self._shares: dict[int, Share] = {}
         self._resizes: dict[int, Grow | Shrink] = {}
@@ -314,8 +317,10 @@ class Plan:
             self.spare -= nodes
 
     def decisions(self) -> list[Decision]:
-        """All that was decided: the reservation, then starts, then resizes."""
+        """All that was decided: the reservations, then starts, then resizes."""
         found: list[Decision] = [Reserve(reservation) for reservation in self.reservations]
+        if self.stands:
+            found.insert(0, Stand())
         if self._starts:
             found += [Start(job_id, nodes, reason) for job_id, (_, nodes, reason) in self._starts.items()]
         if self._shares or self._resizes:

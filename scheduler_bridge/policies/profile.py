@@ -6,8 +6,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
+from typing import Final
 
 from scheduler_bridge.model import RunningJob
+
+_STEPS: Final = 48
+"""So many steps make a block when it is new; one with twice as many is divided."""
 
 
 class Endings:
@@ -39,8 +43,47 @@ class Endings:
             self._known[job_id] = entry
 
 
+class _Block:
+    """Some steps, one after the other.
+
+    Attributes:
+        times: When they begin, in seconds.
+        levels: The free nodes, less ``base``.
+        base: Free nodes in all of them.
+        least: The lowest of the levels.
+        most: The highest.
+    """
+
+    __slots__ = ("base", "least", "levels", "most", "times")
+
+    def __init__(self, times: list[float], levels: list[int], base: int = 0) -> None:
+        self.times = times
+        self.levels = levels
+        self.base = base
+        self.least = min(levels)
+        self.most = max(levels)
+
+    def measure(self) -> None:
+        """Find the lowest and the highest level after some have changed."""
+        self.least, self.most = min(self.levels), max(self.levels)
+
+    def part(self, start_s: float, end_s: float) -> tuple[int, int]:
+        """The positions of the steps that this time has a part in, at least one."""
+        first = max(0, bisect_right(self.times, start_s) - 1)
+        return first, max(first + 1, bisect_left(self.times, end_s, first))
+
+    def take(self, first: int, behind: int, nodes: int) -> int:
+        """Take nodes in some steps; return the fewest that are left there."""
+        changed = [level - nodes for level in self.levels[first:behind]]
+        self.levels[first:behind] = changed
+        self.measure()
+        return self.base + min(changed)
+
+
 class Profile:
-    """A step function from time to free nodes, from ``now`` on.
+    """A step function from time to free nodes, from some time on.
+
+    The steps stand in blocks, so that what concerns many of them costs as much as there are blocks.
 
     Args:
         now: Where it begins, in seconds.
@@ -48,7 +91,7 @@ class Profile:
         releases: When (seconds) which number of nodes comes free.
     """
 
-    def __init__(self, now: float, free: int, releases: Iterable[tuple[float, int]] | Endings) -> None:
+    def __init__(self, now: float, free: int, releases: Iterable[tuple[float, int]] | Endings = ()) -> None:
         if not isinstance(releases, Endings):
             ordered = sorted(releases)
             times_s, nodes = [time_s for time_s, _ in ordered], [nodes for _, nodes in ordered]
@@ -58,66 +101,179 @@ class Profile:
         sums = accumulate(nodes[overdue:], initial=free + sum(nodes[:overdue]))
         # of the sums at one instant, the last one stays
         steps = dict(zip([now, *times_s[overdue:]], sums, strict=True))
-        self._times = list(steps)
-        self._free = list(steps.values())
-        self._since: dict[int, float] = {}  # so many nodes are not free before
+        times, levels = list(steps), list(steps.values())
+        self._begins = times[::_STEPS]  # of the blocks
+        self._blocks = [_Block(times[i : i + _STEPS], levels[i : i + _STEPS]) for i in range(0, len(times), _STEPS)]
+
+    @property
+    def in_the_end(self) -> int:
+        """The nodes that are free for ever after some time."""
+        block = self._blocks[-1]
+        return block.base + block.levels[-1]
+
+    def forget(self, now: float) -> None:
+        """Let it begin at ``now``, not before its beginning."""
+        if (blocks := self._block(now)) > 0:
+            del self._blocks[:blocks], self._begins[:blocks]
+        block = self._blocks[0]
+        if (steps := bisect_right(block.times, now) - 1) > 0:
+            del block.times[:steps], block.levels[:steps]
+            block.measure()
+        block.times[0] = self._begins[0] = now
+
+    def raise_by(self, nodes: int) -> None:
+        """Let so many more nodes be free, always; a negative number makes them fewer."""
+        for block in self._blocks:
+            block.base += nodes
 
     def room(self, start_s: float, end_s: float) -> int:
         """The nodes that are free all the time from ``start_s`` (not before the beginning) to ``end_s``."""
-        first = bisect_right(self._times, start_s) - 1
-        return min(self._free[first : max(first + 1, bisect_left(self._times, end_s))])
+        return min(self._levels(start_s, end_s))
 
-    def earliest(self, nodes: int, duration_s: float) -> float:
-        """The earliest time from which ``nodes`` nodes are free for ``duration_s``; infinite if there is none."""
-        times, free = self._times, self._free
-        index = self._first(nodes)
-        while index < len(free):
-            behind = bisect_left(times, times[index] + duration_s, index + 1)
-            if min(free[index:behind]) >= nodes:
-                return times[index]
-            index = behind - 1
-            while free[index] >= nodes:  # who starts before the last step with too few nodes meets it, too
-                index -= 1
-            index += 1
-            while index < len(free) and free[index] < nodes:
-                index += 1
+    def most(self, start_s: float, end_s: float) -> int:
+        """The most nodes that are free at some time from ``start_s`` (not before the beginning) to ``end_s``."""
+        return max(self._levels(start_s, end_s))
+
+    def _levels(self, start_s: float, end_s: float) -> list[int]:
+        """The fewest and the most free nodes in each block, of the steps that this time has a part in."""
+        first_block = self._block(start_s)
+        found = []
+        for block in self._blocks[first_block : max(first_block + 1, bisect_left(self._begins, end_s))]:
+            first, behind = block.part(start_s, end_s)
+            if behind - first == len(block.times):
+                found += [block.base + block.least, block.base + block.most]
+            else:
+                levels = block.levels[first:behind]
+                found += [block.base + min(levels), block.base + max(levels)]
+        return found
+
+    def earliest(self, nodes: int, duration_s: float, from_s: float = -math.inf) -> float:
+        """The earliest time from which ``nodes`` nodes are free for ``duration_s``; infinite if there is none.
+
+        Args:
+            nodes: How many.
+            duration_s: How long, in seconds.
+            from_s: It is known that there is none before.
+        """
+        begin_s = self._next(nodes, from_s, free=True)
+        while begin_s < math.inf:
+            end_s = self._next(nodes, begin_s, free=False)
+            if begin_s + duration_s <= end_s:
+                break
+            begin_s = self._next(nodes, end_s, free=True)
+        return begin_s
+
+    def spans(self, nodes: int, start_s: float, end_s: float) -> list[tuple[float, float]]:
+        """When ``nodes`` nodes are free: every such span, whole, of which a part lies between these times."""
+        found = []
+        begin_s = self._next(nodes, start_s, free=True)
+        if begin_s < end_s:
+            begin_s = self._since(nodes, begin_s)
+        while begin_s < end_s:
+            behind_s = self._next(nodes, begin_s, free=False)
+            found.append((begin_s, behind_s))
+            begin_s = self._next(nodes, behind_s, free=True) if behind_s < end_s else math.inf
+        return found
+
+    def _next(self, nodes: int, from_s: float, *, free: bool) -> float:
+        """When the first step begins that has not ended by ``from_s``, and has ``nodes`` nodes free, or has not."""
+        blocks = self._blocks
+        index = self._block(from_s)
+        step = max(0, bisect_right(blocks[index].times, from_s) - 1)
+        while index < len(blocks):
+            block = blocks[index]
+            level = nodes - block.base
+            if block.most >= level if free else block.least < level:
+                levels = block.levels
+                while step < len(levels):
+                    if (levels[step] >= level) == free:
+                        return block.times[step]
+                    step += 1
+            index, step = index + 1, 0
         return math.inf
 
-    def first(self, nodes: int) -> float:
-        """When ``nodes`` nodes are free for the first time, however shortly; infinite if they never are."""
-        index = self._first(nodes)
-        return self._times[index] if index < len(self._times) else math.inf
-
-    def _first(self, nodes: int) -> int:
-        times, free = self._times, self._free
-        known_s = self._since.get(nodes)
-        index, steps = 0 if known_s is None else bisect_left(times, known_s), len(free)
-        while index < steps and free[index] < nodes:
-            index += 1
-        self._since[nodes] = times[index] if index < steps else math.inf
-        return index
+    def _since(self, nodes: int, time_s: float) -> float:
+        """When the first of the steps begins that all have ``nodes`` nodes free, up to the one at ``time_s``."""
+        blocks = self._blocks
+        index = self._block(time_s)
+        step = bisect_right(blocks[index].times, time_s) - 1
+        while True:
+            block = blocks[index]
+            level = nodes - block.base
+            if block.least < level:
+                levels = block.levels
+                while step >= 0:
+                    if levels[step] < level:
+                        return time_s
+                    time_s = block.times[step]
+                    step -= 1
+            time_s = block.times[0]
+            if index == 0:
+                return time_s
+            index -= 1
+            step = len(blocks[index].times) - 1
 
     def take(self, start_s: float, end_s: float, nodes: int) -> int:
         """Take ``nodes`` nodes from ``start_s`` to ``end_s``; a negative number gives them back.
 
+        What lies before the beginning does not count.
+
         Returns:
             The nodes that are free all the time then, as ``room`` says.
         """
-        if nodes < 0:
-            for size, since_s in self._since.items():
-                if since_s > start_s:
-                    self._since[size] = start_s
-        first = self._step(start_s, 0)
-        behind = self._step(end_s, first)
-        left = [free - nodes for free in self._free[first:behind]]
-        self._free[first:behind] = left
-        return min(left) if left else self._free[first]
+        start_s = max(start_s, self._begins[0])
+        if end_s <= start_s:
+            return self.room(start_s, start_s)
+        self._divide(start_s)
+        self._divide(end_s)
+        blocks = self._blocks[self._block(start_s) : bisect_left(self._begins, end_s)]
+        rooms = []
+        for position, block in enumerate(blocks):
+            first, behind = 0, len(block.times)
+            if position == 0 or position == len(blocks) - 1:
+                first, behind = block.part(start_s, end_s)
+            if behind - first < len(block.times):
+                rooms.append(block.take(first, behind, nodes))
+            else:
+                block.base -= nodes
+                rooms.append(block.base + block.least)
+        self._join(end_s)
+        self._join(start_s)
+        return min(rooms)
 
-    def _step(self, time_s: float, first: int) -> int:
-        """The position of the step, not before ``first``, that begins at ``time_s``; makes one if there is none."""
-        times = self._times
-        index = bisect_left(times, time_s, first)
-        if index == len(times) or times[index] != time_s:
-            times.insert(index, time_s)
-            self._free.insert(index, self._free[index - 1])
-        return index
+    def _block(self, time_s: float) -> int:
+        """The position of the block that has this time; of the first one for the time before."""
+        return max(0, bisect_right(self._begins, time_s) - 1)
+
+    def _divide(self, time_s: float) -> None:
+        """Let a step begin at ``time_s``."""
+        index = self._block(time_s)
+        block = self._blocks[index]
+        position = bisect_left(block.times, time_s)
+        if position < len(block.times) and block.times[position] == time_s:
+            return
+        block.times.insert(position, time_s)
+        block.levels.insert(position, block.levels[position - 1])
+        if len(block.times) >= 2 * _STEPS:
+            behind = _Block(block.times[_STEPS:], block.levels[_STEPS:], block.base)
+            del block.times[_STEPS:], block.levels[_STEPS:]
+            block.measure()
+            self._blocks.insert(index + 1, behind)
+            self._begins.insert(index + 1, behind.times[0])
+
+    def _join(self, time_s: float) -> None:
+        """Let no step begin at ``time_s``, where one does, if as many nodes are free before."""
+        index = self._block(time_s)
+        block = self._blocks[index]
+        position = bisect_left(block.times, time_s)
+        level = block.base + block.levels[position]
+        if position > 0:
+            if block.base + block.levels[position - 1] == level:
+                del block.times[position], block.levels[position]
+        elif index > 0 and self._blocks[index - 1].base + self._blocks[index - 1].levels[-1] == level:
+            del block.times[0], block.levels[0]
+            if block.times:
+                block.measure()
+                self._begins[index] = block.times[0]
+            else:
+                del self._blocks[index], self._begins[index]

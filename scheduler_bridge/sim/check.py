@@ -13,7 +13,7 @@ from msgspec import structs
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
-from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
 from scheduler_bridge.policies.compose import at_minimum
 from scheduler_bridge.sim.audit import AuditError, Auditor
@@ -132,8 +132,9 @@ class _Watcher(Around):
         self._passes: list[tuple[ClusterView, float, list[Decision]]] = []
 
     def decide(self, view: ClusterView, now: float) -> list[Decision]:
-        decisions = self.policy.decide(view, now)
+        given = self.policy.decide(view, now)
         view = view.snapshot()
+        decisions = in_full(given, view.reservations)
         if (found := self.policy.decide(view, now)) != decisions:
             raise AuditError(f"at {now} s: the same view gives different decisions, {decisions} and {found}")
         check_feasible(view, now, decisions)
@@ -146,7 +147,7 @@ class _Watcher(Around):
         if self._protects == "head":
             self._check_head(view, now, decisions)
         self._passes.append((view, now, decisions))
-        return decisions
+        return given
 
     def check_memory(self, fresh: Policy) -> None:
         """Let a fresh policy decide the passes in another order.
@@ -167,7 +168,7 @@ class _Watcher(Around):
         first = next(iter(reservations.values()), None)
         started = set()
         for decision in decisions:
-            if not isinstance(decision, Reserve) and not str(decision.reason):
+            if not isinstance(decision, Reserve | Stand) and not str(decision.reason):
                 raise AuditError(f"at {now} s: {decision} gives no reason")
             if isinstance(decision, Start | Share):
                 started.add(decision.job_id)
@@ -244,7 +245,7 @@ def check_feasible(view: ClusterView, now: float, decisions: Sequence[Decision])
         raise AuditError(f"at {now} s: reservations for {promised}, waiting: {sorted(set(waiting) - started)}")
     for decision in decisions:
         what = f"at {now} s, {decision}"
-        if isinstance(decision, Reserve):
+        if isinstance(decision, Reserve | Stand):
             continue
         if decision.nodes < 1:
             raise AuditError(f"{what}: no nodes")
@@ -345,6 +346,8 @@ def _plain(decision: Decision, view: ClusterView) -> Decision:
     if isinstance(decision, Reserve):
         reservation = decision.reservation
         return Reserve(structs.replace(reservation, start_s=round(reservation.start_s, 3))) if view.scaled else decision
+    if isinstance(decision, Stand):
+        return decision
     return structs.replace(decision, reason="")
 
 
@@ -355,6 +358,8 @@ def _moved_decision(decision: Decision) -> Decision:
             reservation, job_id=_renamed(reservation.job_id), start_s=reservation.start_s + _SHIFT_S
         )
         return Reserve(moved)
+    if isinstance(decision, Stand):
+        return decision
     if isinstance(decision, Share):
         decision = structs.replace(decision, mates=tuple(map(_renamed, decision.mates)))
     return structs.replace(decision, job_id=_renamed(decision.job_id), reason="")

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import ClusterView, JobSpec, Line, RunningJob
-from scheduler_bridge.policies import Policy, conservative, redistribution
+from scheduler_bridge.policies import Policy, redistribution
 from scheduler_bridge.policies.backfill import AnyThatFits, Easy
 from scheduler_bridge.policies.compose import (
     AtMinimum,
@@ -24,6 +24,7 @@ from scheduler_bridge.policies.compose import (
 )
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.redistribution import ABOVE_PREFERRED, BY_SIZE, ByPriority
+from scheduler_bridge.policies.reservations import EveryReservation
 from scheduler_bridge.sim import AuditError, Protects, check_policy, random_scenario
 
 SCENARIOS = 400
@@ -56,7 +57,7 @@ class WalltimeAsInstant(Easy):
             plan.start(spec, size.pick(spec, min(plan.usable, need)), "it ends in time")
 
 
-class Forgetful(conservative.EveryReservation):
+class Forgetful(EveryReservation):
     """Makes all reservations anew in every pass."""
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:

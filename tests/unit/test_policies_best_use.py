@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
-from scheduler_bridge.policies import Decision, Grow, InvalidParameterError, Reserve, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, InvalidParameterError, Reserve, Shrink, Stand, Start
 from scheduler_bridge.sim import SimJob, simulate
 
 NOW = 100.0
@@ -33,7 +33,7 @@ def decide(
     free = total - sum(job.nodes for job in jobs)
     view = ClusterView(total, free, tuple(queue), tuple(jobs))
     found: list[Decision] = policies.get("best-use", **parameters).decide(view, now)
-    return [(type(d), d.job_id, d.nodes) for d in found if not isinstance(d, Reserve)]
+    return [(type(d), d.job_id, d.nodes) for d in found if not isinstance(d, Reserve | Stand)]
 
 
 # Work is walltime x nodes / 10 nodes: job 1 has 1000 x 6 / 10 = 600 s, job 2 has 100 x 6 / 10 = 60 s. With a patience

@@ -20,7 +20,7 @@ from scheduler_bridge.core.events import (
     ReservationMade,
 )
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
-from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Stand, Start
 from scheduler_bridge.sim import AuditError, Scenario, SimJob, check_policy, random_scenario
 from scheduler_bridge.sim.keeping import NotKeptError
 
@@ -87,7 +87,7 @@ def start_twice(view: ClusterView, now: float, decisions: list[Decision]) -> lis
 
 
 def prefer_even_ids(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:
-    return [d for d in decisions if isinstance(d, Reserve) or d.job_id % 2 == 0]
+    return [d for d in decisions if isinstance(d, Reserve | Stand) or d.job_id % 2 == 0]
 
 
 def sleep_at_night(view: ClusterView, now: float, decisions: list[Decision]) -> list[Decision]:

@@ -9,7 +9,7 @@ import pytest
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, settings_for
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
-from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
 from scheduler_bridge.sim import SimJob, SimResult, simulate
 
 NOW = 100.0
@@ -36,7 +36,7 @@ def decide(
     free = total - sum(job.nodes for job in jobs)
     view = ClusterView(total, free, tuple(queue), tuple(jobs), (known,) if known else ())
     found = policies.get(policy).decide(view, NOW)
-    return [(type(d), d.job_id, d.nodes) for d in found if not isinstance(d, Reserve)]
+    return [(type(d), d.job_id, d.nodes) for d in found if not isinstance(d, Reserve | Stand)]
 
 
 def starts(result: SimResult) -> list[float | None]:

@@ -17,7 +17,7 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
 )
 from scheduler_bridge.model import ClusterView, InvalidJobError, JobSpec, RunningJob
-from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
 from scheduler_bridge.policies.scalability import MIDDLE, ResizeModel, runtime_s
 from scheduler_bridge.sim import SimJob, simulate
 
@@ -45,7 +45,7 @@ def decide(
     free = total - sum(job.nodes for job in jobs)
     view = ClusterView(total, free, tuple(queue), tuple(jobs))
     found: list[Decision] = policies.get("mebf", **parameters).decide(view, NOW)
-    return [(type(d), d.job_id, d.nodes) for d in found if not isinstance(d, Reserve)]
+    return [(type(d), d.job_id, d.nodes) for d in found if not isinstance(d, Reserve | Stand)]
 
 
 # 20 nodes, all held. Shares of 0.4: job 1 floor(3.2) = 3; job 2 floor(3.2) = 3, but only 2 above its minimum; job 3 1.

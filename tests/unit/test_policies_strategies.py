@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
-from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Start
+from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
 from scheduler_bridge.sim import SimJob, simulate
 
 NOW = 100.0
@@ -34,7 +34,7 @@ def decide(policy: str, total: int, queue: Sequence[JobSpec], jobs: Sequence[Run
 
 
 def sizes(decisions: Sequence[Decision]) -> list[tuple[type, int, int]]:
-    return [(type(d), d.job_id, d.nodes) for d in decisions if not isinstance(d, Reserve)]
+    return [(type(d), d.job_id, d.nodes) for d in decisions if not isinstance(d, Reserve | Stand)]
 
 
 def reserved(decisions: Sequence[Decision]) -> Reservation | None:

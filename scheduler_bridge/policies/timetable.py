@@ -1,0 +1,219 @@
+"""Who holds which number of nodes until when, or is promised them: kept from pass to pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
+from scheduler_bridge.policies.compose import StartSize
+from scheduler_bridge.policies.profile import Profile
+
+Span: TypeAlias = tuple[float, float]
+"""From when until when, in seconds."""
+ALWAYS: Span = (-math.inf, math.inf)
+
+
+class Slot:
+    """A waiting job and what is promised to it.
+
+    Attributes:
+        spec: The job.
+        need: The nodes that it needs.
+        length_s: How long it may take on them, in seconds.
+        start_s: When it is promised them; infinite: nothing is promised.
+    """
+
+    __slots__ = ("length_s", "need", "spec", "start_s")
+
+    def __init__(self, spec: JobSpec, need: int, length_s: float) -> None:
+        self.spec = spec
+        self.need = need
+        self.length_s = length_s
+        self.start_s = math.inf
+
+
+class Timetable:
+    """An index of running jobs that takes in the waiting ones and their reservations, too, when a pass begins.
+
+    That costs what has changed since the last pass, unless all was promised anew meanwhile. What a pass decides is
+    entered at once; if it was not carried out, the next one finds that, and takes in everything anew.
+
+    Args:
+        profile: What the running jobs leave free; by default it follows them.
+
+    Attributes:
+        profile: What running jobs, and all reservations, leave free; less than nothing where they contradict.
+        slots: The waiting jobs, in the order of the queue.
+        new: Those of them that no pass has considered.
+        freed: When nodes have come free since waiting jobs were last considered, one by one.
+        tight: When nodes have been taken since, that may have been promised.
+        soonest_s: No reservation begins before.
+        latest_s: No reservation of so many nodes begins after.
+        follows: All that was promised before, and holds, was known already.
+    """
+
+    def __init__(self, profile: Profile | None = None) -> None:
+        self.profile = Profile(0.0, 0) if profile is None else profile
+        self.slots: dict[int, Slot] = {}
+        self.new: list[Slot] = []
+        self.freed: list[Span] = []
+        self.tight: list[Span] = []
+        self.soonest_s = math.inf
+        self.latest_s: dict[int, float] = {}
+        self.follows = False
+        self._given = profile is not None
+        self._begun = self._given
+        self._running: dict[int, tuple[float, int]] = {}  # expected ends, and nodes that come free then
+        self._held = 0
+        self._size = 0  # nodes free and held
+        self._total_nodes = -1
+        self._renewals = -1
+        self._changed: dict[int, None] = {}  # in the order in which they did
+        self._promised: dict[int, None] = {}  # by the last pass
+        self._started: list[Slot] = []  # by the last pass
+
+    def put(self, job_id: int, job: RunningJob | None) -> None:
+        """Enter the job as it is now, or leave it out."""
+        if job_id in self.slots:
+            self._changed[job_id] = None
+        self._run(job_id, None if job is None else (job.expected_end_s, job.nodes - job.kept_nodes))
+
+    def _run(self, job_id: int, after: tuple[float, int] | None) -> None:
+        """Let the job run until then on so many nodes, or not at all."""
+        before = self._running.get(job_id)
+        if after == before:
+            return
+        if before is not None:
+            self._held -= before[1]
+            del self._running[job_id]
+        if after is not None:
+            self._held += after[1]
+            self._running[job_id] = after
+        if not self._begun:
+            return
+        since_s = -math.inf
+        if before is not None and after is not None and before[1] == after[1]:
+            since_s = min(before[0], after[0])  # only its end has moved
+        if before is not None and before[0] > since_s:
+            self.profile.take(since_s, before[0], -before[1])
+            self.freed.append((since_s, before[0]))
+        if after is not None and after[0] > since_s:
+            self.profile.take(since_s, after[0], after[1])
+            self.tight.append((since_s, after[0]))
+
+    def begin(self, view: ClusterView, queue: Sequence[JobSpec], size: StartSize, now: float) -> None:
+        """Take in how things are at the beginning of a pass."""
+        if not self._begun:
+            self._begun, self._size = True, view.free_nodes + self._held
+            self.profile = Profile(now, view.free_nodes, [(end_s, nodes) for end_s, nodes in self._running.values()])
+        self.profile.forget(now)
+        self.follows = self._catch_up(view)
+        if not self._given and (more := view.free_nodes + self._held - self._size):
+            self._size += more
+            self.profile.raise_by(more)
+            (self.freed if more > 0 else self.tight).append(ALWAYS)
+        new: Sequence[JobSpec] = ()
+        if self.follows:
+            new = _last(queue, len(queue) - len(self.slots))
+            self.follows = self.slots.keys().isdisjoint([spec.job_id for spec in new])
+        if not self.follows:
+            self._renew(view)
+            new = queue
+        self.new = []
+        for spec in new:
+            need = size.need(spec, view.total_nodes)
+            slot = self.slots[spec.job_id] = Slot(spec, need, view.walltime_s(spec, need))
+            self.new.append(slot)
+        if not self.follows:
+            for promise in view.reservations:
+                known = self.slots.get(promise.job_id)
+                if known is not None and known.need == promise.nodes:
+                    self.move(known, promise.start_s)
+
+    def _catch_up(self, view: ClusterView) -> bool:
+        """Let jobs go that wait no more; return whether all else is as the last pass left it."""
+        follows = view.renewals == self._renewals and view.total_nodes == self._total_nodes
+        for slot in self._started:
+            if view.waiting(slot.spec.job_id) is slot.spec:
+                self._run(slot.spec.job_id, None)  # that pass was not carried out
+                follows = False
+        for job_id in {**self._changed, **self._promised}:
+            if (known := self.slots.get(job_id)) is None:
+                continue
+            if view.waiting(job_id) is not known.spec:
+                self.freed.append((known.start_s, known.start_s + known.length_s))
+                self.move(known, math.inf)
+                del self.slots[job_id]
+            else:
+                promise = view.promised(job_id)
+                follows = follows and known.start_s == (math.inf if promise is None else promise.start_s)
+        self._changed.clear()
+        self._promised.clear()
+        self._started.clear()
+        return follows
+
+    def _renew(self, view: ClusterView) -> None:
+        """Forget all waiting jobs."""
+        for slot in self.slots.values():
+            self.move(slot, math.inf)
+        self.slots.clear()
+        self.freed, self.tight, self.soonest_s = [ALWAYS], [ALWAYS], math.inf
+        self._total_nodes = view.total_nodes
+
+    def move(self, slot: Slot, start_s: float) -> int:
+        """Promise the job another start, or nothing (infinite); return how many nodes are free beside it then."""
+        if slot.start_s < math.inf:
+            self.profile.take(slot.start_s, slot.start_s + slot.length_s, -slot.need)
+        slot.start_s = start_s
+        if start_s == math.inf:
+            return 0
+        self.soonest_s = min(self.soonest_s, start_s)
+        if start_s > self.latest_s.get(slot.need, -math.inf):
+            self.latest_s[slot.need] = start_s
+        return self.profile.take(start_s, start_s + slot.length_s, slot.need)
+
+    def start(self, slot: Slot, end_s: float, nodes: int) -> None:
+        """Let the job, which is promised nothing, run from now until ``end_s`` on so many nodes."""
+        self._run(slot.spec.job_id, (end_s, nodes))
+        self._started.append(slot)
+
+    def end(self, view: ClusterView, changed: Iterable[Slot], freed: Iterable[Span], *, stands: bool) -> None:
+        """Take down what the pass, which considered all waiting jobs, has decided.
+
+        Args:
+            view: What it decided on.
+            changed: Who is promised something else now.
+            freed: When nodes have come free in it.
+            stands: What was promised to others is not promised again.
+        """
+        self._promised = {slot.spec.job_id: None for slot in changed}
+        for slot in self._started:
+            del self.slots[slot.spec.job_id]
+        if not stands:
+            self._renewals = view.renewals + (1 if view.reservations else 0)
+        self.freed, self.tight = list(freed), []
+
+    def bound(self) -> None:
+        """Find the soonest and the latest reservations."""
+        soonest_s, latest_s = math.inf, dict[int, float]()
+        for slot in self.slots.values():
+            start_s = slot.start_s
+            if start_s < math.inf:
+                soonest_s = min(soonest_s, start_s)
+                if start_s > latest_s.get(slot.need, -math.inf):
+                    latest_s[slot.need] = start_s
+        self.soonest_s, self.latest_s = soonest_s, latest_s
+
+
+def left(start_s: float, end_s: float, taken_s: float, until_s: float) -> list[Span]:
+    """What is left of a span if another one is taken from it."""
+    before, behind = (start_s, min(end_s, taken_s)), (max(start_s, until_s), end_s)
+    return [span for span in (before, behind) if span[0] < span[1]]
+
+
+def _last(queue: Sequence[JobSpec], count: int) -> list[JobSpec]:
+    """The last jobs of the queue, in its order."""
+    return list(islice(reversed(queue), max(0, count)))[::-1]

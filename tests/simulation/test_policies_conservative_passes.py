@@ -1,0 +1,202 @@
+"""Conservative backfilling pass by pass: what follows changes against what is made anew, and against the textbook."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import SchedulerCore, Settings
+from scheduler_bridge.core.events import (
+    CancelJob,
+    Event,
+    JobEnded,
+    JobSubmitted,
+    NodeDown,
+    NodeUp,
+    ReservationCancelled,
+    ReservationMade,
+)
+from scheduler_bridge.core.lifecycle import JobState
+from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec
+from scheduler_bridge.policies import Decision, Policy, Reserve, Stand, Start, in_full
+from scheduler_bridge.policies.base import Around
+from scheduler_bridge.policies.profile import Profile
+from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim.result import node_names
+
+NODES = 12
+JOBS = 45
+
+
+def textbook(view: ClusterView, now: float) -> list[tuple[str, int, float, int]]:
+    """What the docstring of the policy says, looking at every promise at every moment."""
+    usable = view.free_nodes
+    spans = {job.spec.job_id: (now, job.expected_end_s, job.nodes - job.kept_nodes) for job in view.running}
+    size = usable + sum(nodes for _, _, nodes in spans.values())
+
+    def free(begin: float, end: float) -> int:
+        moments = [begin, *(start for start, _, _ in spans.values() if begin < start < end)]
+        return min(size - sum(n for start, until, n in spans.values() if start <= at < until) for at in moments)
+
+    promised = {promise.job_id: promise for promise in view.reservations}
+    for spec in view.queue:
+        if (promise := promised.get(spec.job_id)) is not None:
+            start = max(now, promise.start_s)
+            end = start + view.walltime_s(spec, promise.nodes)
+            if free(start, end) >= promise.nodes:
+                spans[spec.job_id] = (start, end, promise.nodes)
+    found = []
+    for spec in view.queue:
+        spans.pop(spec.job_id, None)
+        need = spec.min_nodes
+        length = view.walltime_s(spec, need)
+        times = sorted({now, *(end for _, end, _ in spans.values() if end > now)})
+        start = next((time for time in times if free(time, time + length) >= need), float("inf"))
+        if start == now and need <= usable:
+            nodes = min(spec.max_nodes, usable, free(now, now + length))
+            usable -= nodes
+            spans[spec.job_id] = (now, now + view.walltime_s(spec, nodes), nodes)
+            found.append(("start", spec.job_id, now, nodes))
+        elif start < float("inf"):
+            spans[spec.job_id] = (start, start + length, need)
+            found.append(("promise", spec.job_id, start, need))
+    return sorted(found)
+
+
+def told(decisions: list[Decision], now: float) -> list[tuple[str, int, float, int]]:
+    promises = [decision.reservation for decision in decisions if isinstance(decision, Reserve)]
+    found = [("promise", promise.job_id, promise.start_s, promise.nodes) for promise in promises]
+    return sorted(found + [("start", d.job_id, now, d.nodes) for d in decisions if isinstance(d, Start)])
+
+
+class Compared(Around):
+    """Decides on the view of the core, and compares with a view that knows nothing of the last pass."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.standing = self.moved = 0
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        decisions = self.policy.decide(view, now)
+        snapshot = view.snapshot()
+        whole = in_full(decisions, snapshot.reservations)
+        assert whole == self.policy.decide(snapshot, now), f"at {now} s"
+        assert told(whole, now) == textbook(snapshot, now), f"at {now} s"
+        if Stand() in decisions:
+            self.standing += 1
+            self.moved += len(decisions) - 1
+        return decisions
+
+
+def workload(rng: random.Random, share: float, late: float) -> list[SimJob]:
+    """More jobs than the nodes can do for a while; some run longer than expected, or start late."""
+    jobs, now = [], 0.0
+    for job_id in range(JOBS):
+        now += rng.choice([0.0, 0.0, 1.0, 3.0])
+        nodes = rng.choice([1, 1, 2, rng.randint(1, NODES)])
+        low, high = (max(1, nodes - 2), min(NODES, nodes + 3)) if rng.random() < share else (nodes, nodes)
+        walltime_s = float(rng.randint(2, 60))
+        job_class = "rigid" if low == high else "malleable"
+        spec = JobSpec(job_id, "j", "u", job_class, nodes, low, high, walltime_s, now, rho=0.3)  # type: ignore[arg-type]  # one of two words
+        runtime_s = walltime_s * rng.choice([0.01, 0.3, 0.9, 1.0, 1.0 + late])
+        jobs.append(SimJob(spec, runtime_s, start_delay_s=rng.choice([0.0, late])))
+    return jobs
+
+
+def troubles(rng: random.Random) -> Iterator[tuple[float, Event]]:
+    """Nodes that go and come back, and jobs that are cancelled."""
+    for node in rng.sample(node_names(NODES), 3):
+        at_s = rng.uniform(0.0, 150.0)
+        yield at_s, NodeDown(node)
+        yield at_s + rng.uniform(1.0, 100.0), NodeUp(node)
+    for _ in range(5):
+        yield rng.uniform(0.0, 150.0), CancelJob(rng.randrange(JOBS))
+
+
+@pytest.mark.parametrize("walltime", ["fixed", "scaled"])
+@pytest.mark.parametrize("late", [0.0, 0.5])
+def test_every_pass_decides_as_one_that_looks_at_everything(walltime: str, late: float) -> None:
+    standing = moved = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        policy = Compared(policies.get("conservative"))
+        settings = Settings(walltime=walltime)  # type: ignore[arg-type]  # likewise
+        Engine(NODES, policy, settings).run(workload(rng, seed % 3 / 2, late), list(troubles(rng)) if seed % 2 else [])
+        standing, moved = standing + policy.standing, moved + policy.moved
+    assert standing > 300, "hardly any pass followed the one before"
+    assert moved > 300, "hardly any reservation moved"
+
+
+def test_what_was_promised_by_others_in_between_is_noticed() -> None:
+    """While nodes are kept, the parts of the cluster are decided on one by one, and promises made anew."""
+    policy = Compared(policies.get("conservative"))
+    core = SchedulerCore(node_names(4), policy)
+    core.handle_batch([JobSubmitted(JobSpec(i, "r", "u", "rigid", 3, 3, 3, 10.0, 0.0)) for i in range(4)], 0.0)
+    core.handle(JobSubmitted(JobSpec(4, "r", "u", "rigid", 3, 3, 3, 20.0, 0.0)), 1.0)
+    core.handle(JobSubmitted(JobSpec(5, "r", "u", "rigid", 4, 4, 4, 20.0, 0.0)), 2.0)
+    assert expected_starts_s(core) == [10.0, 20.0, 30.0, 40.0, 60.0]
+    core.handle(ReservationMade(AdvanceReservation("kept", 15.0, 50.0, nodes=2)), 3.0)
+    assert expected_starts_s(core) != [10.0, 20.0, 30.0, 40.0, 60.0]
+    core.handle(ReservationCancelled("kept"), 4.0)
+    assert expected_starts_s(core) == [10.0, 20.0, 30.0, 40.0, 60.0]
+    core.handle(JobEnded(0, "completed"), 5.0)
+    assert expected_starts_s(core) == [15.0, 25.0, 35.0, 55.0]
+
+
+def expected_starts_s(core: SchedulerCore) -> list[float | None]:
+    return [row.expected_start_s for row in core.snapshot().jobs if row.state is JobState.QUEUED]
+
+
+def test_decisions_that_nobody_carries_out_change_nothing() -> None:
+    """As where a limit on users' nodes makes a policy decide twice, or somebody only asks what would be."""
+    policy = policies.get("conservative")
+    core = SchedulerCore(node_names(4), policy)
+    core.handle_batch([JobSubmitted(JobSpec(i, "r", "u", "rigid", 3, 3, 3, 10.0, 0.0)) for i in range(3)], 0.0)
+    core.handle(JobSubmitted(JobSpec(3, "r", "u", "rigid", 1, 1, 1, 10.0, 0.0)), 1.0)
+    view = core._state.view()
+    for now in (2.0, 3.0, 3.0):
+        decisions = policy.decide(view, now)
+        assert in_full(decisions, view.reservations) == policy.decide(view.snapshot(), now)
+
+
+def test_the_profile_agrees_with_a_plain_list_of_seconds() -> None:
+    horizon = 700  # nothing is taken in the last seconds, which stand for ever
+    for seed in range(20):
+        rng = random.Random(seed)
+        free = rng.randint(5, 40)
+        profile, naive = Profile(0.0, free), [free] * horizon
+        begin = 0
+        for _ in range(250):
+            start, nodes = rng.randint(begin, horizon - 400), rng.choice([1, 2, 5, -1, -3])
+            end = start + rng.choice([rng.randint(1, 60), rng.randint(60, 300)])
+            naive[start:end] = [level - nodes for level in naive[start:end]]
+            assert profile.take(float(start), float(end), nodes) == min(naive[start:end])
+            if rng.random() < 0.1:
+                begin += rng.randint(0, 5)
+                profile.forget(float(begin))
+            if rng.random() < 0.05:
+                profile.raise_by(2)
+                naive = [level + 2 for level in naive]
+            want, length = rng.randint(1, free), rng.randint(1, 60)
+            fits = [s for s in range(begin, horizon - length) if min(naive[s : s + length]) >= want]
+            assert profile.earliest(want, length) == (fits[0] if fits else float("inf"))
+            assert profile.room(start, end) == min(naive[max(start, begin) : end], default=naive[begin])
+            assert profile.most(start, end) == max(naive[max(start, begin) : end], default=naive[begin])
+            assert profile.spans(want, start, end) == list(spans_of(naive, want, begin, start, end))
+
+
+def spans_of(naive: list[int], want: int, begin: int, start: int, end: int) -> Iterator[tuple[float, float]]:
+    """Every span with enough nodes, whole, of which a second lies in between; the last one is endless."""
+    second = begin
+    while second < len(naive):
+        if naive[second] < want:
+            second += 1
+            continue
+        first = second
+        while second < len(naive) and naive[second] >= want:
+            second += 1
+        if first < end and second > max(start, begin):
+            yield float(first), float(second) if second < len(naive) else float("inf")

@@ -14,11 +14,13 @@ class StartJob(msgspec.Struct, frozen=True, tag=True, gc=False):
         job_id: Which job.
         nodes: Where.
         cores: How many cores of each of the nodes it may use; empty: all.
+        core_ids: Which ones, as bitsets of their ids.
     """
 
     job_id: int
     nodes: tuple[str, ...]
     cores: tuple[int, ...] = ()
+    core_ids: tuple[int, ...] = ()
 
 
 class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -32,6 +34,7 @@ class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
             back; the job chooses. Workers: all its nodes.
         count: How many nodes. Workers: the fewest cores of a node.
         cores: How many cores of each of the nodes.
+        core_ids: Which ones, as bitsets of their ids.
     """
 
     job_id: int
@@ -40,6 +43,7 @@ class SendOrder(msgspec.Struct, frozen=True, tag=True, gc=False):
     nodes: tuple[str, ...]
     count: int
     cores: tuple[int, ...] = ()
+    core_ids: tuple[int, ...] = ()
 
 
 class KillJob(msgspec.Struct, frozen=True, tag=True):

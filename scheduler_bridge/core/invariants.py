@@ -6,6 +6,7 @@ from typing import Final
 
 from scheduler_bridge.core.errors import InvariantError
 from scheduler_bridge.core.lifecycle import HOLDING, JobState
+from scheduler_bridge.core.stacks import Stack
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 
@@ -122,10 +123,20 @@ def _share_contradiction(state: SchedulerState, job: TrackedJob) -> str:
     for stack in sharing.stacks.of(job.spec.job_id):
         if stack.ranks & ~job.allotment.ranks:
             return f"shares nodes that it does not hold: {stack}"
-        if sharing.stacks.spare(stack) < 0:
-            return f"a core is in two allotments: {stack}"
+        if found := _core_contradiction(stack, sharing.stacks.every_core):
+            return f"{found}: {stack}"
         if len(stack.cores) > sharing.jobs_per_node:
             return f"the policy lets {sharing.jobs_per_node} jobs share a node: {stack}"
-        if (stack.cores[job.spec.job_id] < 1) != (job.state is JobState.CLAIMING):
-            return f"uses {stack.cores[job.spec.job_id]} cores: {stack}"
+        if (stack.cores[job.spec.job_id] == 0) != (job.state is JobState.CLAIMING):
+            return f"uses {stack.count(job.spec.job_id)} cores: {stack}"
     return ""
+
+
+def _core_contradiction(stack: Stack, every_core: int) -> str:
+    """What is wrong with the jobs' cores; empty if nothing is."""
+    used = 0
+    for cores in stack.cores.values():
+        if used & cores:
+            return "a core is in two allotments"
+        used |= cores
+    return "the nodes have no such core" if used & ~every_core else ""

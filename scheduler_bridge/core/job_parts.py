@@ -11,7 +11,7 @@ class PendingOrder:
     """An order that the job has not answered yet.
 
     ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs; ``count``: their number, or (workers) the fewest
-    cores of a node that it is to use.
+    cores of a node that it is to use; ``core_ids``: (workers) which ones of each of the nodes, as bitsets.
     """
 
     order: int
@@ -20,6 +20,7 @@ class PendingOrder:
     ranks: int
     count: int
     deferred: bool = False
+    core_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,17 @@ that a job is told to take are its when it has taken them; nobody else is given 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
 from scheduler_bridge.core.job_parts import PendingOrder
 from scheduler_bridge.core.lifecycle import LIVE, JobState, Step
 from scheduler_bridge.core.sharing import Claim
+from scheduler_bridge.core.stacks import Change
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import Allotment, Because, Reason, wording
-from scheduler_bridge.model.allotment import members
+from scheduler_bridge.model.allotment import highest, members
 from scheduler_bridge.policies import Share
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
     for mate in mates:
         chunks.append(mate.allotment.ranks)
         state.pool.share(job_id, mate.allotment.ranks)
-        given = {id(stack): -decision.cores for stack in state.sharing.stacks.join(job_id, mate)}
-        effects += _send(state, mate, given, Because("makes room for job {} on its nodes", (job_id,)))
+        stacks = state.sharing.stacks.join(job_id, mate)
+        room = [Change(s, highest(s.cores[mate.spec.job_id], decision.cores), takes=False) for s in stacks]
+        effects += _send(state, mate, room, Because("makes room for job {} on its nodes", (job_id,)))
     if decision.free_nodes:
         chunks.append(state.pool.take(job_id, decision.free_nodes))
     job.allotment = Allotment(tuple(chunks))
@@ -75,38 +77,44 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
     return effects
 
 
-def _send(state: SchedulerState, job: TrackedJob, given: dict[int, int], reason: Reason) -> list[Effect]:
-    """Tell a job to use ``given`` (by identity of the stack) more cores of each node, or fewer."""
+def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason: Reason) -> list[Effect]:
+    """Tell a job to take or give cores."""
     job_id, all_cores = job.spec.job_id, state.sharing.stacks.all_cores
-    nodes, cores = _by_node(state, job, given)
-    order = PendingOrder(state.next_order, "workers", nodes, job.allotment.ranks, min(cores))
-    state.sharing.told[job_id] = [(s, given[id(s)]) for s in state.sharing.stacks.of(job_id) if id(s) in given]
+    nodes, core_ids = by_node(state, job, changes)
+    cores = _counts(core_ids)
+    order = PendingOrder(state.next_order, "workers", nodes, job.allotment.ranks, min(cores), core_ids=core_ids)
+    state.sharing.told[job_id] = changes
     job.step(Step.ADJUST)
     job.order = order
     job.note = Because("told to use {} of {} cores of each node: {}", (order.count, all_cores, reason))
     state.next_order += 1
     state.note(job)
-    return [SendOrder(job_id, order.order, "workers", nodes, order.count, cores)]
+    return [SendOrder(job_id, order.order, "workers", nodes, order.count, cores, core_ids)]
 
 
-def _by_node(state: SchedulerState, job: TrackedJob, given: dict[int, int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The names of a job's nodes, in the order of its allotment, and the cores of each."""
-    by_rank = {rank: cores for ranks, cores in state.sharing.stacks.per_node(job, given) for rank in members(ranks)}
+def by_node(
+    state: SchedulerState, job: TrackedJob, changes: Sequence[Change] = ()
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The names of a job's nodes, in the order of its allotment, and the cores of each, after ``changes``."""
+    by_rank = {rank: cores for ranks, cores in state.sharing.stacks.per_node(job, changes) for rank in members(ranks)}
     ranks = [rank for chunk in job.allotment.chunks for rank in members(chunk)]
     return state.pool.name(job.allotment), tuple([by_rank[rank] for rank in ranks])
 
 
+def _counts(core_ids: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([cores.bit_count() for cores in core_ids])
+
+
 def takes(state: SchedulerState, job: TrackedJob) -> bool:
     """Whether the job is told to use more cores."""
-    return any(cores > 0 for _, cores in state.sharing.told.get(job.spec.job_id, ()))
+    return any(change.takes for change in state.sharing.told.get(job.spec.job_id, ()))
 
 
 def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: float) -> list[Effect]:
     """The job uses the cores that it was told to; if it was the last to make room, the newcomer starts."""
     sharing, job_id = state.sharing, job.spec.job_id
-    for stack, cores in sharing.told.pop(job_id, ()):
-        if job_id in stack.cores:
-            stack.cores[job_id] += min(cores, sharing.stacks.spare(stack))
+    for change in sharing.told.pop(job_id, ()):
+        sharing.stacks.change(job_id, change)
     job.note = Because("uses {} of {} cores of each node", (order.count, sharing.stacks.all_cores))
     _unsettle(state, (job_id,))
     for newcomer, waiting in sharing.claims.items():
@@ -119,17 +127,16 @@ def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: f
 def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -> list[Effect]:
     sharing, job_id = state.sharing, job.spec.job_id
     del sharing.claims[job_id]
-    for stack in sharing.stacks.of(job_id):
-        stack.cores[job_id] = waiting.cores
+    sharing.stacks.seat(job_id, waiting.cores)
     job.step(Step.START)
     job.told_to_start_s = now
     state.expect(job)
-    nodes, cores = _by_node(state, job, {})
+    nodes, core_ids = by_node(state, job)
     mates = " and ".join(f"job {mate}" for mate in waiting.mates)
     job.note = Because("started on {} with {}: {}", (wording.nodes(len(nodes)), mates, waiting.reason))
     _unsettle(state, (job_id, *waiting.mates))
     state.note(job)
-    return [StartJob(job_id, nodes, cores)]
+    return [StartJob(job_id, nodes, _counts(core_ids), core_ids)]
 
 
 def refused(state: SchedulerState, job: TrackedJob, reason: str) -> None:
@@ -191,12 +198,13 @@ def settle(state: SchedulerState, now: float) -> list[Effect]:
         if job.state not in LIVE or job.state is JobState.CLAIMING:
             sharing.unsettled.discard(job_id)
         elif job.order is None and not any(sharing.claimed(stack) for stack in stacks):
-            spare = {id(s): n for s in stacks if s.host == job_id and (n := sharing.stacks.spare(s)) > 0}
-            if not spare:
+            hosted = [stack for stack in stacks if stack.host == job_id]
+            back = [Change(stack, spare, takes=True) for stack in hosted if (spare := sharing.stacks.spare(stack))]
+            if not back:
                 sharing.stacks.dissolve(job_id)
                 sharing.unsettled.discard(job_id)
             elif job.view().takes_orders(now):
-                effects += _send(state, job, spare, "so many are not used by others any more")
+                effects += _send(state, job, back, "so many are not used by others any more")
     _predict(state, now)
     return effects
 
@@ -208,7 +216,7 @@ def _predict(state: SchedulerState, now: float) -> None:
     jobs = [state.active[job_id] for job_id in ids if job_id in state.active]
     for job in jobs:
         sharing.stacks.run_on(job, now)
-    growing = {job_id for job_id, told in sharing.told.items() if any(cores > 0 for _, cores in told)}
+    growing = {job_id for job_id, told in sharing.told.items() if any(change.takes for change in told)}
     for job_id, shares in sharing.stacks.shares(jobs, now, growing).items():
         job = state.active[job_id]
         changes, job.shares = shares != job.shares, shares

@@ -285,6 +285,10 @@ class SchedulerCore:
         """How many cores of each of its nodes a job may use, where they are fewest."""
         return self._state.sharing.stacks.fewest(job_id)
 
+    def core_ids(self, job_id: int) -> tuple[int, ...]:
+        """Which cores of each of its nodes, in their order, a job may use, as bitsets of their ids."""
+        return on_sharing.by_node(self._state, self._state.jobs[job_id])[1]
+
     def check(self) -> None:
         """Check the whole state, node by node and job by job.
 

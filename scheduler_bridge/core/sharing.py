@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mypy_extensions import mypyc_attr
 
-from scheduler_bridge.core.stacks import Stack, Stacks
+from scheduler_bridge.core.stacks import Change, Stack, Stacks
 from scheduler_bridge.model import EVERY_NODE, NodeFilter, Reason
 
 
@@ -16,7 +16,7 @@ class Claim:
     """A newcomer that waits for its mates.
 
     Attributes:
-        cores: What each mate gives of each of its nodes.
+        cores: How many each mate gives of each of its nodes.
         waits_for: The mates that have not done so yet.
         mates: All of them.
         reason: Why the newcomer starts so.
@@ -34,11 +34,11 @@ class Sharing:
     """All that the core knows about shared nodes.
 
     Attributes:
-        stacks: Who may use how many cores of which nodes.
+        stacks: Who may use which cores of which nodes.
         jobs_per_node: How many jobs the policy lets share a node.
         nodes: Which nodes it lets jobs share.
         claims: The newcomers that wait for their mates.
-        told: Cores that jobs are told to take, by job: of which stack, and how many.
+        told: What jobs are told to take or give, by job.
         unsettled: Jobs to which spare cores may have to be given.
         moved: Jobs whose cores or neighbours have changed since the last predictions.
     """
@@ -47,7 +47,7 @@ class Sharing:
     jobs_per_node: int = 1
     nodes: NodeFilter = EVERY_NODE
     claims: dict[int, Claim] = field(default_factory=dict)
-    told: dict[int, list[tuple[Stack, int]]] = field(default_factory=dict)
+    told: dict[int, list[Change]] = field(default_factory=dict)
     unsettled: set[int] = field(default_factory=set)
     moved: set[int] = field(default_factory=set)
 

@@ -1,4 +1,8 @@
-"""Nodes that several jobs share: who may use how many cores of which, and how long that makes the jobs take.
+"""Nodes that several jobs share: who may use which cores of which, and how long that makes the jobs take.
+
+Cores have ids, from 0 on, and a set of them is a bitset. The paper counts cores; which ones they are is ours [D]: a job
+that makes room keeps its lowest ids and gives its highest, a newcomer takes the highest of those that nobody may use,
+and what comes back is added. So with two jobs on a node each has one range, the same one on all nodes that they share.
 
 Predictions follow the worst model [2019 paper, section 3.4; D, for its equations give totals]: a job is as fast as on
 the node where it has the fewest cores, and it ends when the sum of elapsed time x rate is the time that it asked for.
@@ -7,14 +11,16 @@ the node where it has the fewest cores, and it ends when the sum of elapsed time
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from scheduler_bridge.core.errors import InvariantError
 from scheduler_bridge.core.job_parts import Shares
 from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.model.allotment import highest
 
 _TICKS_PER_S: Final = 1e6
 """Predicted ends are rounded up to such ticks, so that no job is over its time by an error of rounding."""
@@ -27,7 +33,7 @@ class Stack:
 
     Attributes:
         ranks: Which nodes.
-        cores: How many cores of each of them a job may use, by job, in the order in which they came. The first is the
+        cores: Which cores of each of them a job may use, by job, in the order in which they came. The first is the
             host: cores that nobody else may use are its as soon as it can take them.
     """
 
@@ -38,6 +44,24 @@ class Stack:
     def host(self) -> int:
         """The job that came first."""
         return next(iter(self.cores))
+
+    def count(self, job_id: int) -> int:
+        """How many cores of each of the nodes the job may use."""
+        return self.cores[job_id].bit_count()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
+@dataclass(slots=True, eq=False)
+class Change:
+    """What a job is told to do with its part of a stack: take these cores, which nobody else may use, or give them."""
+
+    stack: Stack
+    cores: int
+    takes: bool
+
+    def after(self, before: int) -> int:
+        """The cores that the job has when it has done so."""
+        return before | self.cores if self.takes else before & ~self.cores
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -78,9 +102,17 @@ class Stacks:
         """The stacks that the job is in; its other nodes are its own."""
         return self._of.get(job_id, [])
 
+    @property
+    def every_core(self) -> int:
+        """The ids of all cores of a node."""
+        return (1 << self.all_cores) - 1
+
     def spare(self, stack: Stack) -> int:
-        """The cores of each node of a stack that nobody may use."""
-        return self.all_cores - sum(stack.cores.values())
+        """Which cores of each node of a stack nobody may use."""
+        used = 0
+        for cores in stack.cores.values():
+            used |= cores
+        return self.every_core & ~used
 
     def is_host(self, job_id: int) -> bool:
         """Whether the job came first on all its nodes."""
@@ -97,15 +129,19 @@ class Stacks:
 
     def fewest(self, job_id: int) -> int:
         """The fewest cores of one of its nodes that the job may use."""
-        return min([stack.cores[job_id] for stack in self.of(job_id)], default=self.all_cores)
+        return min([stack.count(job_id) for stack in self.of(job_id)], default=self.all_cores)
 
-    def per_node(self, job: TrackedJob, given: dict[int, int]) -> list[tuple[int, int]]:
-        """What a job may use, with ``given`` (by identity of the stack) more, as (ranks, cores of each of them)."""
+    def per_node(self, job: TrackedJob, changes: Sequence[Change] = ()) -> list[tuple[int, int]]:
+        """What a job may use, after ``changes``, as (ranks, cores of each of them)."""
         alone, found = job.allotment.ranks, []
         for stack in self.of(job.spec.job_id):
             alone &= ~stack.ranks
-            found.append((stack.ranks, stack.cores[job.spec.job_id] + given.get(id(stack), 0)))
-        return [*found, (alone, self.all_cores)] if alone else found
+            cores = stack.cores[job.spec.job_id]
+            for change in changes:
+                if change.stack is stack:
+                    cores = change.after(cores)
+            found.append((stack.ranks, cores))
+        return [*found, (alone, self.every_core)] if alone else found
 
     # who is where ---------------------------------------------------------------------------------------------------
 
@@ -117,20 +153,39 @@ class Stacks:
         for stack in stacks:
             alone &= ~stack.ranks
         if alone:
-            stacks.append(Stack(alone, {host_id: self.all_cores}))
+            stacks.append(Stack(alone, {host_id: self.every_core}))
         for stack in stacks:
             stack.cores[guest] = 0
             self._of.setdefault(guest, []).append(stack)
         return list(stacks)
 
+    def seat(self, job_id: int, count: int) -> None:
+        """Let a job that has joined use so many of the spare cores of its nodes.
+
+        Raises:
+            InvariantError: There are not as many.
+        """
+        for stack in self.of(job_id):
+            spare = self.spare(stack)
+            if spare.bit_count() < count:
+                raise InvariantError(f"a core is in two allotments: job {job_id} is to get {count} cores of {stack}")
+            stack.cores[job_id] = highest(spare, count)
+
+    def change(self, job_id: int, change: Change) -> None:
+        """The job has done what it was told to; of the cores to take, those that are still spare are its."""
+        stack = change.stack
+        if job_id in stack.cores:
+            taken = self.spare(stack) if change.takes else 0
+            before = stack.cores[job_id]
+            stack.cores[job_id] = change.after(before) & (before | taken)
+
     def leave(self, job_id: int, ranks: int) -> set[int]:
         """Take a job off nodes; return the jobs that stay on them."""
         stay: set[int] = set()
-        for stack in list(self.of(job_id)):
-            if not (gone := stack.ranks & ranks):
+        for shared in list(self.of(job_id)):
+            if not (gone := shared.ranks & ranks):
                 continue
-            if gone != stack.ranks:
-                self._split(stack, gone)
+            stack = shared if gone == shared.ranks else self._split(shared, gone)
             del stack.cores[job_id]
             self._of[job_id].remove(stack)
             stay.update(stack.cores)
@@ -138,16 +193,17 @@ class Stacks:
             del self._of[job_id]
         return stay
 
-    def _split(self, stack: Stack, ranks: int) -> None:
-        """Let ``stack`` keep ``ranks`` only; what is left becomes another one with the same jobs."""
-        rest = Stack(stack.ranks & ~ranks, dict(stack.cores))
-        stack.ranks = ranks
-        for job_id in rest.cores:
-            self._of[job_id].append(rest)
+    def _split(self, stack: Stack, ranks: int) -> Stack:
+        """Return another stack of ``ranks`` with the same jobs; what they are told about the rest still holds."""
+        part = Stack(ranks, dict(stack.cores))
+        stack.ranks &= ~ranks
+        for job_id in part.cores:
+            self._of[job_id].append(part)
+        return part
 
     def dissolve(self, job_id: int) -> None:
         """Forget the stacks that the job has for itself, with all cores."""
-        left = [stack for stack in self.of(job_id) if len(stack.cores) > 1 or self.spare(stack) > 0]
+        left = [stack for stack in self.of(job_id) if len(stack.cores) > 1 or self.spare(stack)]
         if left:
             self._of[job_id] = left
         else:
@@ -199,7 +255,8 @@ class Stacks:
 
     def _soon(self, job_id: int) -> float:
         """How fast a job is with all cores that nobody else may use."""
-        cores = [s.cores[job_id] + (self.spare(s) if s.host == job_id else 0) for s in self.of(job_id)]
+        stacks = self.of(job_id)
+        cores = [s.count(job_id) + (self.spare(s).bit_count() if s.host == job_id else 0) for s in stacks]
         return min(cores, default=self.all_cores) / self.all_cores
 
     def _end(self, job: TrackedJob, jobs: dict[int, TrackedJob], ends: dict[int, float]) -> float:
@@ -213,7 +270,7 @@ class Stacks:
         hosted = [stack for stack in self.of(job_id) if stack.host == job_id]
         guests = {guest for stack in hosted for guest in stack.cores} - {job_id}
         guest_ends = {guest: self._end(jobs[guest], jobs, ends) for guest in guests}
-        as_guest = min([s.cores[job_id] for s in self.of(job_id) if s.host != job_id], default=self.all_cores)
+        as_guest = min([s.count(job_id) for s in self.of(job_id) if s.host != job_id], default=self.all_cores)
         known = self._progress[job_id]
         time_s, left_s, rate = known.since_s, known.left_s, known.rate
         if known.soon is not None:
@@ -224,7 +281,7 @@ class Stacks:
                 break
             left_s -= rate * max(0.0, end_s - time_s)
             time_s = max(time_s, end_s)
-            taken = [sum([c for o, c in s.cores.items() if guest_ends.get(o, 0.0) > end_s]) for s in hosted]
+            taken = [sum([s.count(o) for o in s.cores if guest_ends.get(o, 0.0) > end_s]) for s in hosted]
             rate = min(as_guest, self.all_cores - max(taken)) / self.all_cores
         ends[job_id] = time_s + max(0.0, left_s) / rate if rate > 0 else time_s + left_s
         return ends[job_id]

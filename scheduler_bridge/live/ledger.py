@@ -13,6 +13,8 @@ from importlib import metadata
 from itertools import count
 from typing import Final, assert_never
 
+import msgspec
+
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobRow, JobState, SchedulerCore, settings_for
 from scheduler_bridge.core import effects as fx
@@ -26,7 +28,7 @@ from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/4"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/5"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
@@ -96,7 +98,7 @@ class Ledger:
             DivergedError: The core comes to other effects than it did then.
         """
         effects = self.take(entry)
-        if effects != logged:
+        if effects != logged and _unnamed(effects) != logged:
             raise DivergedError(f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}")
 
     def held(self) -> list[Held]:
@@ -287,6 +289,12 @@ def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
         min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s, command=request.command,
         rho=request.rho, reservation=request.reservation,
     )  # fmt: skip
+
+
+def _unnamed(effects: list[fx.Effect]) -> list[fx.Effect]:
+    """The effects as logs have them from before cores had ids."""
+    shared = (fx.StartJob, fx.SendOrder)
+    return [msgspec.structs.replace(one, core_ids=()) if isinstance(one, shared) else one for one in effects]
 
 
 def _learn(job: JobFacts, fact: entries.Abandoned | entries.Loss | entries.Answered) -> None:

@@ -104,6 +104,11 @@ def lowest(ranks: int, count: int) -> int:
     return ranks & ((1 << low) - 1)
 
 
+def highest(ranks: int, count: int) -> int:
+    """The ``count`` highest members of a bitset that has as many."""
+    return ranks ^ lowest(ranks, ranks.bit_count() - count)
+
+
 def runs(ranks: int) -> Iterator[tuple[int, int]]:
     """The members of a bitset as ranges (first, behind the last), ascending."""
     base = 0

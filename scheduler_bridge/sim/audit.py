@@ -31,6 +31,7 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
 )
 from scheduler_bridge.model import EVERY_NODE, JobSpec, NodeFilter
+from scheduler_bridge.model.allotment import members
 from scheduler_bridge.sim.keeping import Keeping
 
 _Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed
@@ -45,6 +46,7 @@ class _Account:
     spec: JobSpec
     nodes: set[str]
     before: dict[str, int] = field(default_factory=dict)
+    """The cores of its nodes before an order to use others."""
     ready: bool = False
     ending: bool = False
     order: SendOrder | None = None
@@ -68,6 +70,7 @@ class Auditor:
     scaled: bool = False
     shared_nodes: NodeFilter = EVERY_NODE
     _uses: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Which cores (a bitset) a job uses, by node and job."""
     _down: set[str] = field(default_factory=set)
     _waiting: dict[int, JobSpec] = field(default_factory=dict)
     _accounts: dict[int, _Account] = field(default_factory=dict)
@@ -121,7 +124,7 @@ class Auditor:
             case ShrinkCompleted():
                 self._free(account, set(answer.nodes))
             case WorkersChanged():
-                for node, cores in zip(order.nodes, order.cores, strict=True):
+                for node, cores in zip(order.nodes, order.core_ids, strict=True):
                     self._use(account.spec.job_id, node, cores, f"{answer}")
             case ResizeFailed() if order.kind == "workers":
                 for node, cores in account.before.items():
@@ -144,7 +147,8 @@ class Auditor:
                     raise AuditError(f"{what}: the job does not wait, or was started before")
                 self._seen.add(effect.job_id)
                 self._accounts[effect.job_id] = _Account(spec, set())
-                self._give(effect.job_id, effect.nodes, what, effect.cores)
+                self._count(effect, what)
+                self._give(effect.job_id, effect.nodes, what, effect.core_ids)
             case SendOrder():
                 self._book_order(effect, what)
             case KillJob():
@@ -173,28 +177,35 @@ class Auditor:
 
     def _book_workers(self, account: _Account, effect: SendOrder, what: str) -> None:
         """More cores are the job's from now on, those that it is to give when it has done so."""
+        self._count(effect, what)
         if set(effect.nodes) != account.nodes or effect.count != min(effect.cores):
             raise AuditError(f"{what}: the job holds {sorted(account.nodes)}")
         job_id = account.spec.job_id
         account.before = {node: self._uses[node][job_id] for node in effect.nodes}
-        for node, cores in zip(effect.nodes, effect.cores, strict=True):
-            self._use(job_id, node, max(cores, account.before[node]), what)
+        for node, cores in zip(effect.nodes, effect.core_ids, strict=True):
+            self._use(job_id, node, cores | account.before[node], what)
+
+    def _count(self, effect: StartJob | SendOrder, what: str) -> None:
+        if effect.cores != tuple(cores.bit_count() for cores in effect.core_ids):
+            raise AuditError(f"{what}: the cores are not as many as their ids")
 
     def _give(self, job_id: int, nodes: Sequence[str], what: str, cores: Sequence[int] = ()) -> None:
         account = self._accounts[job_id]
         for index, node in enumerate(nodes):
             if node in self._down or job_id in self._uses.get(node, {}):
                 raise AuditError(f"{what}: {node} is down, or the job's already")
-            self._use(job_id, node, cores[index] if cores else self.cores_per_node, what)
+            self._use(job_id, node, cores[index] if cores else (1 << self.cores_per_node) - 1, what)
             account.nodes.add(node)
         if not account.spec.min_nodes <= len(account.nodes) <= account.spec.max_nodes:
             raise AuditError(f"{what}: {len(account.nodes)} nodes, out of bounds")
 
     def _use(self, job_id: int, node: str, cores: int, what: str) -> None:
-        """Let a job use so many cores of a node."""
+        """Let a job use these cores of a node."""
         uses = self._uses.setdefault(node, {})
+        others = sum(used for job, used in uses.items() if job != job_id)  # as those are disjoint
         uses[job_id] = cores
-        if cores < 1 or sum(uses.values()) > self.cores_per_node or len(uses) > self.jobs_per_node:
-            raise AuditError(f"{what}: of the {self.cores_per_node} cores of {node}, jobs use {uses}")
+        if not 0 < cores < 1 << self.cores_per_node or cores & others or len(uses) > self.jobs_per_node:
+            ids = {job: list(members(used)) for job, used in uses.items()}
+            raise AuditError(f"{what}: of the {self.cores_per_node} cores of {node}, jobs use {ids}")
         if len(uses) > 1 and node not in self.shared_nodes:
             raise AuditError(f"{what}: {node} is shared, which is none of {self.shared_nodes}")

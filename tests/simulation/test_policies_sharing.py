@@ -104,7 +104,7 @@ def forget_to_give_back(patch: pytest.MonkeyPatch) -> None:
     original = Stacks.spare
 
     def spare(self: Stacks, stack: Stack) -> int:
-        return original(self, stack) + (1 if len(stack.cores) == 1 else 0)
+        return original(self, stack) | (1 if len(stack.cores) == 1 else 0)
 
     patch.setattr(Stacks, "spare", spare)
 
@@ -117,6 +117,10 @@ def take_too_much(patch: pytest.MonkeyPatch) -> None:
         return list(original(state, job, waiting, now))
 
     patch.setattr(on_sharing, "_start", start)
+
+
+def seat_anywhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stacks, "spare", lambda self, stack: self.every_core)
 
 
 def tell_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -146,6 +150,12 @@ def test_a_start_before_all_have_made_room_is_found(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(InvariantError, match="a core is in two allotments"):
+        check_policy(lambda: policies.get("sd-policy", max_slowdown="inf"), one_by_one())
+
+
+def test_a_core_that_is_given_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    seat_anywhere(monkeypatch)
+    with pytest.raises(AuditError, match="jobs use"):
         check_policy(lambda: policies.get("sd-policy", max_slowdown="inf"), one_by_one())
 
 

@@ -159,16 +159,24 @@ def lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effect]:
         on_sharing.left(state, job, gone)
     job.allotment = job.allotment.minus(gone)
     state.pool.release(job.spec.job_id, gone)
-    if job.order is not None and job.order.kind == "shrink":
-        lost_nodes = set(event.nodes)
-        left = tuple(node for node in job.order.nodes if node not in lost_nodes)
-        job.order = replace(job.order, nodes=left, ranks=job.order.ranks & ~gone)
+    if job.order is not None and job.order.kind != "grow":
+        job.order = _without(job.order, event.nodes, gone)
     count = gone.bit_count()
     state.expect_again(job, len(job.allotment) + count, now)
     job.losses += count
     job.note = f"lost {wording.nodes(count)}, goes on with {len(job.allotment)}: {event.reason or 'no reason given'}"
     state.touch(job)
     return []
+
+
+def _without(order: PendingOrder, nodes: tuple[str, ...], ranks: int) -> PendingOrder:
+    """What is left of an order when the job has lost nodes."""
+    lost_nodes = set(nodes)
+    left = tuple([node for node in order.nodes if node not in lost_nodes])
+    core_ids = order.core_ids  # of each node, or none
+    if core_ids:
+        core_ids = tuple([ids for node, ids in zip(order.nodes, core_ids, strict=True) if node not in lost_nodes])
+    return replace(order, nodes=left, ranks=order.ranks & ~ranks, core_ids=core_ids)
 
 
 def request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[Effect]:

@@ -266,6 +266,18 @@ def test_a_job_that_shares_may_lose_nodes() -> None:
     assert policy.seen[-1].free_nodes == 1
 
 
+def test_a_job_may_lose_nodes_while_it_makes_room() -> None:
+    core, _ = make(2, 1, shares=[both()])
+    core.handle(JobSubmitted(malleable(9, 3)), 10.0)
+    core.handle(NodesLost(0, ("b",), "its place died"), 11.0)
+    core.check()
+    assert state_of(core, 9) is JobState.QUEUED
+    # It makes room on the node that it has left, for which there is no reason any more, and gets the cores back.
+    effects = core.handle(WorkersChanged(0, 1), 12.0)
+    assert SendOrder(0, 3, "workers", ("a",), 4, (4,), (15,)) in effects
+    core.check()
+
+
 def test_a_sharing_job_is_not_resized() -> None:
     core, _ = make(2, 1, shares=[both()])
     core.handle(JobSubmitted(malleable(9, 3)), 10.0)

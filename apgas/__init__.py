@@ -23,6 +23,7 @@ else:
         "core.identity": "Place",
         "core.resize": "Deadlines ResizeRecord",
         "errors": "ApgasError CancelledError DeadlineError DeadPlaceError PlaceGoneError SlowPeerError UsageError",
+        "malleability.core_ids": "CoreIds",
         "malleability.handler": "MalleableHandler",
         "runtime.api": "async_ async_at at attach capture here immediate place places uncounted",
         "runtime.collectives": "broadcast gather reduce",
@@ -30,8 +31,8 @@ else:
         "runtime.estimating": "estimate",
         "runtime.failures": "on_place_failure",
         "runtime.logs": "configure_logging",
-        "runtime.malleable": "define_malleable_handler disable_malleable_handler drain_orders nodes offer_shrink "
-        "progress request_grow resizes schedule_orders shrink_wish",
+        "runtime.malleable": "core_ids define_malleable_handler disable_malleable_handler drain_orders nodes "
+        "offer_shrink progress request_grow resizes schedule_orders shrink_wish",
         "runtime.mpi_comm": "comm",
         "runtime.place_state": "PlaceState",
         "runtime.program": "run",

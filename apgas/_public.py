@@ -12,6 +12,7 @@ from apgas.errors import (
     SlowPeerError,
     UsageError,
 )
+from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
     async_,
@@ -31,6 +32,7 @@ from apgas.runtime.estimating import estimate
 from apgas.runtime.failures import on_place_failure
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.malleable import (
+    core_ids,
     define_malleable_handler,
     disable_malleable_handler,
     drain_orders,
@@ -56,6 +58,7 @@ from apgas.runtime.tracing import trace
 __all__ = [
     "ApgasError",
     "CancelledError",
+    "CoreIds",
     "DeadPlaceError",
     "DeadlineError",
     "Deadlines",
@@ -82,6 +85,7 @@ __all__ = [
     "capture",
     "comm",
     "configure_logging",
+    "core_ids",
     "deadline",
     "define_malleable_handler",
     "disable_malleable_handler",

@@ -3,6 +3,8 @@
 Places that have inherited the same cores from whoever started them share these out, each a part of its own in
 proportion to its workers, as long as there is a core for every worker; else each may use all of them, and the system's
 scheduler decides. Nothing is ever used that was not inherited, and places with different cores are left as they are.
+
+A place whose job was asked to compute on its part of a node's cores only is bound to these, and shares out no others.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import apgas
+from glb.errors import GlbError
 
 _SUPPORTED: Final = hasattr(os, "sched_setaffinity")
 
@@ -36,40 +39,90 @@ class Home:
     cores: tuple[int, ...]
 
 
-class _Inherited:
-    """The cores that this place had when it was first asked."""
+class _Cores:
+    """The cores that this place had when it was first asked, those that it is bound to, and those that it uses now."""
 
     def __init__(self) -> None:
-        self.cores = tuple(sorted(os.sched_getaffinity(0))) if _SUPPORTED else ()
-        self.narrowed = False
+        self.inherited = tuple(sorted(os.sched_getaffinity(0))) if _SUPPORTED else ()
+        self.bound: tuple[int, ...] = ()
+        self.now = self.inherited
 
 
-_inherited = apgas.PlaceState(_Inherited)
+_cores = apgas.PlaceState(_Cores)
 
 
 def home() -> Home:
     """Tell where this place runs."""
-    return Home(_machine(), os.getpid(), _inherited.get().cores)
+    return Home(_machine(), os.getpid(), _cores.get().inherited)
 
 
-def cores_here() -> int:
-    """Return the number of cores that this place has inherited."""
-    return len(_inherited.get().cores) or os.cpu_count() or 1
+def cores_here(bound: apgas.CoreIds | None) -> int:
+    """Return the number of cores that this place is to be bound to, or has inherited."""
+    return len((bound and bound.on(apgas.here().node)) or _cores.get().inherited) or os.cpu_count() or 1
+
+
+def told() -> apgas.CoreIds | None:
+    """(place 0) Return the cores that the job was asked to bind itself to; None if it was not asked."""
+    core_ids = apgas.core_ids()
+    return core_ids if core_ids is not None and core_ids.bind else None
+
+
+def check(place: apgas.Place, cores: tuple[int, ...], inherited: tuple[int, ...]) -> None:
+    """See that a place that has inherited cores can be bound to others.
+
+    Raises:
+        GlbError: It cannot.
+    """
+    if not cores:
+        return
+    what = f"{place} on {place.node} is to compute on cores {list(cores)} only"
+    if not inherited:
+        raise GlbError(f"{what}, but this system binds no process to cores")
+    if not set(cores) <= set(inherited):
+        raise GlbError(f"{what}, but may use {list(inherited)}")
+
+
+def bind(core_ids: apgas.CoreIds | None) -> None:
+    """Let this place compute, from now on, on those cores of its node only; None: on those that it has inherited.
+
+    Raises:
+        GlbError: It may not use them.
+    """
+    here, mine = apgas.here(), _cores.get()
+    cores = core_ids.on(here.node) if core_ids is not None else ()
+    check(here, cores, mine.inherited)
+    if cores != mine.bound:
+        mine.bound = cores
+        use(())
+
+
+def release() -> None:
+    """Let this process compute on the cores that it has inherited, whatever it is bound to."""
+    _change(_cores.get().inherited)
 
 
 def use(cores: tuple[int, ...]) -> None:
-    """Let this process compute on ``cores`` only, all of its threads; none: on those that it has inherited."""
-    inherited = _inherited.get()
-    if not _SUPPORTED or not (cores or inherited.narrowed):
-        return
-    inherited.narrowed = bool(cores)
+    """Let this process compute on ``cores`` only; none: on those that it is bound to, or else has inherited."""
+    mine = _cores.get()
+    _change(cores or mine.bound or mine.inherited)
+
+
+def _change(cores: tuple[int, ...]) -> None:
+    mine = _cores.get()
+    if cores != mine.now:
+        mine.now = cores
+        _set(cores)
+
+
+def _set(cores: tuple[int, ...]) -> None:
+    """Let all threads of this process run on ``cores``."""
     done: set[int] = set()
     # a thread that starts meanwhile has the cores of the one that starts it, which may not have had its turn
     while new := set(_threads()) - done:
         for thread in new:
             # threads come and go, and a cpuset may have shrunk: then the system knows better
             with contextlib.suppress(OSError):
-                os.sched_setaffinity(thread, cores or inherited.cores)
+                os.sched_setaffinity(thread, cores)
         done |= new
 
 

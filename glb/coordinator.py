@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import apgas
@@ -29,10 +30,15 @@ class Computation(Generic[R]):
         setup: What every place knows.
         members: The places at the start.
         show: The program's progress callback.
+        bound: The cores on which the job is to compute only, if it was asked to.
     """
 
     def __init__(
-        self, setup: Setup[R], members: list[apgas.Place], show: Callable[[int, int, int], None] | None
+        self,
+        setup: Setup[R],
+        members: list[apgas.Place],
+        show: Callable[[int, int, int], None] | None,
+        bound: apgas.CoreIds | None = None,
     ) -> None:
         self.setup = setup
         self.members = members
@@ -45,7 +51,8 @@ class Computation(Generic[R]):
         self.wrong: LedgerError | None = None
         self.started = time.monotonic()
         self._homes: dict[int, affinity.Home] = {}
-        self._used: dict[int, tuple[int, ...]] = {}
+        self._used: dict[int, tuple[int, ...] | None] = {}
+        self._bound = bound
         self._ledger = Ledger()
         self._latest: dict[int, Load] = {}
         self._initial = Statistics()
@@ -57,7 +64,7 @@ class Computation(Generic[R]):
         messages.enlist(self)
         registered = not self.setup.config.static
         for places in (self.members[:1], self.members[1:]):
-            self._settle(places, everywhere(places, joining.join, self.setup, self.members, registered))
+            self._settle(places, everywhere(places, joining.join, self.setup, self.members, registered, self._bound))
         self._ledger.joined(place.id for place in self.members)
         self.share_cores()
 
@@ -207,7 +214,9 @@ class Computation(Generic[R]):
 
     def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
         self.members = sorted([*old, *new])
-        self._settle(new, everywhere(new, joining.join_late, self.setup, self.members, old, self.workers.usual))
+        usual = self.workers.usual
+        homes = everywhere(new, joining.join_late, self.setup, self.members, old, usual, self._bound)
+        self._settle(new, homes)
         self._ledger.joined(place.id for place in new)
         # not before: one that has work gives some to those that join with it
         for place in new:
@@ -219,23 +228,36 @@ class Computation(Generic[R]):
         """Let ``count`` workers work on each of ``places``; None: on all, and on those that join later."""
         chosen = self.members if places is None else [place for place in self.members if place in places]
         self.workers.set(count, None if places is None else chosen)
-        everywhere(chosen, messages.set_workers, self.setup.number, count)
+        everywhere(chosen, messages.set_workers, self.setup.number, count, self._bound)
         self.share_cores()
+
+    def bind(self, bound: apgas.CoreIds | None) -> None:
+        """Let the places compute on these cores only, from the next ``set_workers`` for all of them on.
+
+        Raises:
+            GlbError: A place may not use them; nothing has changed.
+        """
+        if bound is not None:
+            for place in self.members:
+                affinity.check(place, bound.on(place.node), self._homes[place.id].cores)
+        if bound != self._bound:
+            self._bound = bound
+            self._used.clear()  # they compute on all that they are bound to, until they are told their shares
 
     def _settle(self, places: list[apgas.Place], homes: list[affinity.Home]) -> None:
         self._homes |= {place.id: home for place, home in zip(places, homes, strict=True)}
 
     def give_back_cores(self) -> None:
         """Let place 0 use all cores that it has inherited: processes that it starts inherit from it."""
-        self._used.pop(0, None)
-        messages.use_cores(self.setup.number, ())
+        self._used[0] = None
+        affinity.release()
 
     def share_cores(self) -> None:
         """Tell places whose share of their machine's cores has changed."""
-        if not self.setup.config.affinity:
-            return
-        homes = {place.id: self._homes[place.id] for place in self.members}
-        shares = affinity.shares(homes, {place.id: self.workers.of(place) for place in self.members})
+        homes = {place.id: self._home(place) for place in self.members}
+        shares: dict[int, tuple[int, ...]] = dict.fromkeys(homes, ())
+        if self.setup.config.affinity:
+            shares = affinity.shares(homes, {place.id: self.workers.of(place) for place in self.members})
         for place in self.members:
             if self._used.get(place.id, ()) == shares[place.id]:
                 continue
@@ -244,6 +266,12 @@ class Computation(Generic[R]):
             else:
                 apgas.immediate(place, messages.use_cores, self.setup.number, shares[place.id])
         self._used |= shares
+
+    def _home(self, place: apgas.Place) -> affinity.Home:
+        """Where a place runs, with the cores that it may use."""
+        home = self._homes[place.id]
+        bound = self._bound.on(place.node) if self._bound is not None else ()
+        return replace(home, cores=bound) if bound else home
 
     def _tell(self, places: list[apgas.Place]) -> dict[int, Statistics]:
         """Tell ``places`` the members and return what they have counted so far."""

@@ -114,6 +114,7 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
         raise apgas.UsageError("glb.compute is running already; one computation at a time")
     try:
         if not program.registered:
+            program.elastic.bound = affinity.told()  # orders for other cores come after that
             _register(program.elastic)
             program.registered = True
         return _compute(program, bag, result, config)
@@ -132,10 +133,10 @@ def _compute(program: _Program, bag: Bag[R], result: Callable[[], R], config: Co
     elastic = program.elastic
     with elastic.changing:
         members = elastic.members()
-        workers = config.workers or _default_workers(members, bag)
+        workers = config.workers or _default_workers(members, bag, elastic.bound)
         program.number += 1
         setup = Setup(program.number, result, workers, config)
-        computation = Computation(setup, members, config.on_progress)
+        computation = Computation(setup, members, config.on_progress, elastic.bound)
         try:
             computation.prepare()
         except BaseException:
@@ -185,9 +186,12 @@ def _lost(error: BaseException) -> set[int]:
     return {error.place} if isinstance(error, apgas.DeadPlaceError) else set()
 
 
-def _default_workers(members: list[apgas.Place], bag: Bag[R]) -> int:
-    """Return the cores of place 0's machine divided by the places on it; 1 for a bag that would not use them."""
+def _default_workers(members: list[apgas.Place], bag: Bag[R], bound: apgas.CoreIds | None) -> int:
+    """Return the cores of place 0's machine, or those that it is bound to, divided by the places on it.
+
+    For a bag that would not use them it is 1.
+    """
     if not getattr(bag, "releases_gil", True):
         return 1
     machines = [home.machine for home in everywhere(members, affinity.home)]
-    return max(1, affinity.cores_here() // machines.count(machines[0]))
+    return max(1, affinity.cores_here(bound) // machines.count(machines[0]))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import apgas
+from glb import affinity
 from glb.coordinator import Computation
 from glb.errors import GlbError
 
@@ -25,12 +26,14 @@ class Elastic(apgas.MalleableHandler):
         changing: Held while members change; notified when ``current`` does.
         current: The computation that runs.
         user: The program's own handler, called in addition.
+        bound: The cores on which the job is to compute only, if it was asked to.
     """
 
     def __init__(self) -> None:
         self.changing = threading.Condition()
         self.current: Computation[Any] | None = None
         self.user: apgas.MalleableHandler | None = None
+        self.bound: apgas.CoreIds | None = None
         self._leaving: set[apgas.Place] = set()
 
     def members(self) -> list[apgas.Place]:
@@ -97,15 +100,18 @@ class Elastic(apgas.MalleableHandler):
             self.user.postGrow(nb_places, continued_places, new_places)
 
     def setWorkers(self, nb_workers: int) -> None:
-        """Change the workers of the computation that runs.
+        """Change the workers of the computation that runs, and the cores on which they are.
 
         Raises:
-            GlbError: None runs.
+            GlbError: None runs, or a place may not use such cores.
         """
         with self.changing:
             if self.current is None:
                 raise GlbError("no computation runs whose workers could change")
+            bound = affinity.told()
+            self.current.bind(bound)
             self.current.set_workers(nb_workers, None)
+            self.bound = bound
 
     def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
         """Take evacuated places back."""

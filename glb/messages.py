@@ -71,7 +71,7 @@ def begin(number: int) -> None:
 
 
 def use_cores(number: int, cores: tuple[int, ...]) -> None:
-    """Compute on these cores only, while the computation lasts; none: on those inherited."""
+    """Compute on these cores only, while the computation lasts; none: on those of this place."""
     if number in _runners.get():
         affinity.use(cores)
 
@@ -103,9 +103,10 @@ def set_members(number: int, members: Sequence[apgas.Place]) -> Statistics:
     return _runner(number).set_members(members)
 
 
-def set_workers(number: int, count: int) -> None:
-    """Let so many workers work here from now on."""
+def set_workers(number: int, count: int, cores: apgas.CoreIds | None) -> None:
+    """Let so many workers work here from now on, on ``cores`` only."""
     _runner(number).set_workers(count)
+    affinity.bind(cores)
 
 
 def load(number: int) -> tuple[Load, Statistics]:

@@ -64,6 +64,8 @@ class MalleableHandler(ABC):
     def setWorkers(self, nb_workers: int) -> None:
         """Let ``nb_workers`` threads compute in each place from now on. Programs that cannot do that leave it out.
 
+        Which cores they are to compute on, where the scheduler says so, tells ``apgas.core_ids``.
+
         Args:
             nb_workers: How many, at least 1.
 

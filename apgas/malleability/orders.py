@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from apgas import malleability
+from apgas.malleability import core_ids
 
 PROTOCOL_VERSION: Final = 2
 MAX_LINE_BYTES: Final = 64 * 1024
@@ -29,6 +30,7 @@ JobId = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
 Text = Annotated[str, Meta(max_length=4000)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+CoreList = Annotated[str, Meta(max_length=core_ids.LONGEST, pattern=core_ids.FORM)]
 OutcomeKind: TypeAlias = Literal["done", "refused", "aborted", "not_due"]
 
 
@@ -67,11 +69,17 @@ class Shrink(Message, frozen=True, tag="shrink"):
     nodes: tuple[NodeName, ...] = ()
 
 
-class Workers(Message, frozen=True, tag="workers"):
-    """Let ``count`` threads compute in each place; the nodes stay. A program that has no workers refuses it."""
+class Workers(Message, frozen=True, tag="workers", omit_defaults=True):
+    """Let ``count`` threads compute in each place; the nodes stay. A program that has no workers refuses it.
+
+    A job that has asked for them in its hello is told the ids of the cores that are its: ``core_ids`` of each node, and
+    ``core_ids_of`` nodes that differ.
+    """
 
     order: OrderId
     count: Annotated[int, Meta(ge=1, le=1024)]
+    core_ids: CoreList = ""
+    core_ids_of: dict[NodeName, CoreList] = {}
 
 
 class Withdraw(Message, frozen=True, tag="withdraw"):
@@ -91,12 +99,16 @@ class Answer(Message, frozen=True, tag="answer"):
 # job -> scheduler ---------------------------------------------------------------------------------------------------
 
 
-class Hello(Message, frozen=True, tag="hello"):
-    """First line of every connection: who speaks, and the secret that proves it."""
+class Hello(Message, frozen=True, tag="hello", omit_defaults=True):
+    """First line of every connection: who speaks, and the secret that proves it.
+
+    ``core_ids``: workers orders may have ids. Only schedulers that have set ``MALLEABLE_CORE_IDS`` know the word.
+    """
 
     version: int
     job: JobId
     token: Annotated[str, Meta(min_length=16, max_length=256)]
+    core_ids: bool = False
 
 
 class Ready(Message, frozen=True, tag="ready"):

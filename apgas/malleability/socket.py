@@ -21,6 +21,7 @@ from typing import BinaryIO, assert_never
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import OrderListener
+from apgas.malleability.core_ids import ENV_CORE_IDS
 from apgas.malleability.loss import ENV_ON_LOSS, OnLoss
 
 _logger = logging.getLogger(__name__)
@@ -44,16 +45,17 @@ class SocketCommunicator:
         job: Id of this job.
         token: The secret that proves it.
         on_loss: ``end`` or ``reconnect:SECONDS``: what to do when the connection is lost.
+        core_ids: Whether to ask for the ids of cores.
 
     Raises:
         UsageError: ``endpoint``, ``token`` or ``on_loss`` is malformed.
     """
 
-    def __init__(self, endpoint: str, job: int, token: str, on_loss: str = "end") -> None:
+    def __init__(self, endpoint: str, job: int, token: str, on_loss: str = "end", *, core_ids: bool = False) -> None:
         self._address = _address(endpoint, "endpoint")
         if not 16 <= len(token) <= 256:
             raise UsageError("the token is to have 16 to 256 characters")
-        self._hello = wire.encode(wire.Hello(version=wire.PROTOCOL_VERSION, job=job, token=token))
+        self._hello = wire.encode(wire.Hello(version=wire.PROTOCOL_VERSION, job=job, token=token, core_ids=core_ids))
         self._on_loss = OnLoss.parse(on_loss)
         self._listener: OrderListener | None = None
         self._changed = threading.Condition()
@@ -314,7 +316,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> SocketCommunic
         raise UsageError(f"{wire.ENV_TOKEN} is to have 16 to 256 characters")
     on_loss = variables.get(ENV_ON_LOSS) or "end"
     OnLoss.parse(on_loss, name=ENV_ON_LOSS)
-    return SocketCommunicator(endpoint, int(job), token, on_loss)
+    return SocketCommunicator(endpoint, int(job), token, on_loss, core_ids=ENV_CORE_IDS in variables)
 
 
 def _changed(nodes: tuple[str, ...], done: wire.Outcome) -> tuple[str, ...]:

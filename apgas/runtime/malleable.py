@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from apgas.core.identity import Place
 from apgas.core.resize import Bounds, Deadlines, ResizeRecord
@@ -12,6 +13,9 @@ from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.context import Future
 from apgas.runtime.program import program
 from apgas.runtime.schedule import parse_orders
+
+if TYPE_CHECKING:
+    from apgas.malleability.core_ids import CoreIds
 
 
 def nodes() -> list[list[Place]]:
@@ -142,6 +146,26 @@ def shrink_wish() -> list[Place]:
         []
     """
     return program().resizing.shrink_wish()
+
+
+def core_ids() -> CoreIds | None:
+    """(place 0) Tell which cores of its nodes the job may use, where its scheduler lets jobs share nodes.
+
+    The scheduler says so when it starts the job, and with each order for another number of workers: within
+    ``setWorkers`` they are those of the order. With ``bind`` the program is to compute on no others, which the balancer
+    does.
+
+    Returns:
+        The ids of each node's cores; None if the scheduler has not said, or there is none.
+
+    Raises:
+        UsageError: Not on place 0, or the scheduler has said what makes no sense.
+
+    Example:
+        >>> apgas.core_ids() is None  # nobody shares our nodes
+        True
+    """
+    return program().resizing.core_ids
 
 
 def schedule_orders(orders: str, hosts: Sequence[str] = ()) -> None:

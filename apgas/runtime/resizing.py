@@ -36,6 +36,7 @@ from apgas.runtime.validation import checked
 from apgas.runtime.workers import WorkersOrders
 
 if TYPE_CHECKING:
+    from apgas.malleability.core_ids import CoreIds
     from apgas.runtime.tracing import Tracing
 
 _log = logging.getLogger("apgas.resize")
@@ -163,6 +164,11 @@ class Resizing:
         """The clock when the times of the records began."""
         return round((self._zero_s + self._origin_s) * 1e9)
 
+    @property
+    def core_ids(self) -> CoreIds | None:
+        """The cores that the job may use; None where nothing was said of them."""
+        return self._workers.core_ids
+
     def shrink_wish(self) -> list[Place]:
         """The places on the nodes that the scheduler would like back in the current shrink, while that awaits them."""
         with self.driver.lock:
@@ -209,7 +215,7 @@ class Resizing:
     def order(self, order: o.Order) -> None:
         """Take an order of the scheduler."""
         if isinstance(order, o.Workers):
-            self._workers.ordered(order.order, order.count)
+            self._workers.ordered(order.order, order.count, order)
             return
         kind: r.Kind = "grow" if isinstance(order, o.Grow) else "shrink"
         taken = r.ResizeOrder(order.order, kind, order.count, order.nodes)

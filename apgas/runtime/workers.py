@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Literal
 
 from apgas.core.resize import ResizeRecord
+from apgas.errors import UsageError
+from apgas.malleability import core_ids
+from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
+from apgas.malleability.orders import Workers
 from apgas.runtime import codec
 from apgas.runtime.driver import Driver
 from apgas.runtime.handlers import SerialCalls
@@ -45,28 +50,59 @@ class WorkersOrders:
         self._handler = handler
         self._finished = finished
         self.zero_s = 0.0
+        self._told: CoreIds | None = None
+        self._offered: CoreIds | None = None
+        self._asked = False
 
-    def ordered(self, order: int, count: int) -> None:
-        """Take an order; never blocks."""
+    @property
+    def core_ids(self) -> CoreIds | None:
+        """The cores that the job may use, as far as its scheduler has said; those of an order for its ``setWorkers``.
+
+        Raises:
+            UsageError: What it has said in the environment makes no sense.
+        """
+        if threading.get_ident() == self._methods.thread and self._offered is not None:
+            return self._offered
+        if not self._asked:
+            try:
+                self._told = core_ids.from_environment()
+            except ValueError as error:
+                raise UsageError(f"{core_ids.ENV_CORE_IDS}: {error}") from None
+            self._asked = True
+        return self._told
+
+    def ordered(self, order: int, count: int, message: Workers | None = None) -> None:
+        """Take an order, with what a scheduler has said of it; never blocks."""
         at_s = time.monotonic() - self.zero_s
 
         def carry_out() -> None:
-            outcome, reason = self._change(count)
+            outcome, reason = self._change(count, message)
             seconds = time.monotonic() - self.zero_s - at_s
             with self._driver.lock:
                 self._finished(ResizeRecord(order, "workers", count, at_s, seconds, {}, outcome, reason, ()))
 
         self._calls.add(carry_out)
 
-    def _change(self, count: int) -> tuple[Literal["done", "refused"], str]:
+    def _change(self, count: int, message: Workers | None) -> tuple[Literal["done", "refused"], str]:
         """Call the handler in an activity with a finish of its own; return the outcome and why."""
         handler = self._handler()
         if handler is None:
             return "refused", "no malleable handler is registered"
+        try:
+            told = _told(message) if message is not None else self.core_ids
+        except (UsageError, ValueError) as wrong:
+            return "refused", str(wrong)
+        self._offered = told
         error = self._methods.run(lambda: handler.setWorkers(count))
+        self._offered = None
         if error is None:
+            self._told, self._asked = told, True
             return "done", ""
         if isinstance(error, NotImplementedError):
             return "refused", str(error)
         _log.warning("setWorkers raised", exc_info=error)
         return "refused", f"setWorkers raised {codec.summary(error)}"
+
+
+def _told(message: Workers) -> CoreIds | None:
+    return core_ids.read(message.core_ids, message.core_ids_of, bind=core_ids.binds())

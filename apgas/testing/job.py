@@ -122,24 +122,27 @@ class Job(Generic[T]):
         """
         return self._order("shrink", nodes, tuple(wish), at_progress)
 
-    def workers(self, count: int, *, at_progress: float | None = None) -> Order:
+    def workers(self, count: int, *, at_progress: float | None = None, core_ids: str = "") -> Order:
         """Order the program to compute with so many threads in each place.
 
         Args:
             count: How many.
+            core_ids: The cores of each node that it may use, as ``0-3,8``: what ``apgas.core_ids`` tells it.
             at_progress: Give the order when the program calls ``apgas.progress`` with at least this; else it is given
                 as soon as there is a handler.
 
         Returns:
             The order: wait for it, or withdraw it.
         """
-        return self._order("workers", count, (), at_progress)
+        return self._order("workers", count, (), at_progress, core_ids)
 
-    def _order(self, kind: RecordKind, count: int, names: tuple[str, ...], at_progress: float | None) -> Order:
+    def _order(
+        self, kind: RecordKind, count: int, names: tuple[str, ...], at_progress: float | None, core_ids: str = ""
+    ) -> Order:
         if count < 1:
             what = "is for at least 1 worker" if kind == "workers" else "changes the number of nodes by at least 1"
             raise UsageError(f"an order {what}, not {count if kind == 'workers' else f'by {count}'}")
-        return self._scheduler.give(kind, count, names, at_progress)
+        return self._scheduler.give(kind, count, names, at_progress, core_ids)
 
     @property
     def spare_nodes(self) -> int:

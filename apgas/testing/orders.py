@@ -24,6 +24,7 @@ class Order:
         count: Of nodes.
         nodes: Where to grow, or whom to release preferably.
         at_progress: It is given when the program has told so much progress; None: as soon as it may be.
+        core_ids: Workers: the cores of each node that the program may use; empty: nothing is said of them.
         deferred: Whether the program waited in ``pre*`` for so long that the scheduler was told.
         outcome: How it ended; None: not yet.
     """
@@ -33,6 +34,7 @@ class Order:
     count: int
     nodes: tuple[str, ...]
     at_progress: float | None
+    core_ids: str = ""
     deferred: bool = False
     outcome: wire.Outcome | None = None
     _scheduler: TestScheduler | None = field(default=None, repr=False)
@@ -63,7 +65,7 @@ class Order:
     def as_message(self) -> wire.Order:
         """The order as schedulers send it."""
         if self.kind == "workers":
-            return wire.Workers(order=self.number, count=self.count)
+            return wire.Workers(order=self.number, count=self.count, core_ids=self.core_ids)
         message = wire.Grow if self.kind == "grow" else wire.Shrink
         return message(order=self.number, count=self.count, nodes=self.nodes)
 
@@ -95,12 +97,17 @@ class TestScheduler:
         self._to_job: queue.SimpleQueue[wire.ToJob | None] = queue.SimpleQueue()
 
     def give(
-        self, kind: RecordKind, count: int, nodes: tuple[str, ...] = (), at_progress: float | None = None
+        self,
+        kind: RecordKind,
+        count: int,
+        nodes: tuple[str, ...] = (),
+        at_progress: float | None = None,
+        core_ids: str = "",
     ) -> Order:
         """Give an order as soon as the program has a handler, and has told so much progress."""
         if kind == "grow" and not nodes:
             nodes = self._fresh(count)
-        order = Order(next(self._numbers), kind, count, nodes, at_progress, _scheduler=self)
+        order = Order(next(self._numbers), kind, count, nodes, at_progress, core_ids, _scheduler=self)
         with self._changed:
             self.orders.append(order)
             self._held.append(order)

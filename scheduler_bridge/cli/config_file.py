@@ -48,6 +48,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         policy: Name of the policy.
         parameters: Its parameters (``[set]``).
         cores: Cores of each node, for policies that let jobs share nodes.
+        bind_cores: Whether jobs compute on their cores of a node only.
         state: The state folder; as seen from the file.
         host: Address at which jobs reach the scheduler.
         resize_deadline_s: Seconds for a job to carry an order out.
@@ -67,6 +68,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     policy: str | None = None
     parameters: dict[str, Any] = {}
     cores: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    bind_cores: bool = False
     state: str | None = None
     host: str | None = None
     resize_deadline_s: Annotated[float, Meta(gt=0)] | None = None

@@ -57,6 +57,9 @@ def serve(
         int | None,
         typer.Option("--cores", min=1, max=1024, metavar="N", help="Cores of a node, for sd-policy.", show_default="1"),
     ] = None,
+    bind_cores: Annotated[
+        bool, typer.Option("--bind-cores", help="Let jobs compute on their cores of a node only, which must exist.")
+    ] = False,
     user_nodes: Annotated[
         int | None,
         typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
@@ -113,6 +116,7 @@ def serve(
     options = {
         "host": file.host,
         "cores_per_node": cores or file.cores,
+        "bind_cores": bind_cores or file.bind_cores,
         "resize_deadline_s": resize_deadline_s or file.resize_deadline_s,
         "grace_s": file.grace_s,
         "user_jobs": file.user_jobs,

@@ -53,6 +53,7 @@ class DaemonConfig:
         policy: Name of a registered policy.
         parameters: Parameters of the policy.
         cores_per_node: Cores of each node, for policies that let jobs share nodes; it holds until no job is left.
+        bind_cores: Whether jobs are told to compute on their cores only: those must exist.
         state_dir: Folder of the control socket, the jobs' output and the history; made if needed, closed to others.
         host: Address at which jobs reach the daemon.
         resize_deadline_s: Time for a job to carry an order out; then the order is withdrawn.
@@ -72,6 +73,7 @@ class DaemonConfig:
     policy: str = "malleable"
     parameters: Mapping[str, object] = field(default_factory=dict)
     cores_per_node: int = 1
+    bind_cores: bool = False
     host: str = "127.0.0.1"
     resize_deadline_s: float = 60.0
     withdraw_s: float = 5.0

@@ -17,6 +17,7 @@ from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.job_server import JobServer
 from scheduler_bridge.live.ledger import Held
 from scheduler_bridge.live.session import Heard, JobLink, OpenOrder, Trespassed
+from scheduler_bridge.live.telling import lists
 from scheduler_bridge.live.timing import Timed, untimed
 
 _logger = logging.getLogger(__name__)
@@ -79,7 +80,8 @@ class Dialogue:
             self._malleable.add(job_id)
         self.server.admit(link)
         if row.order is not None:
-            self.order(fx.SendOrder(job_id, row.order.order, row.order.kind, row.order.nodes, row.order.count))
+            order = row.order
+            self.order(fx.SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
 
     def dismiss(self, job_id: int) -> None:
         """The job has ended."""
@@ -91,7 +93,9 @@ class Dialogue:
         """Give an order, and see to it that it is answered in time."""
         if self.server.link(effect.job_id) is None:  # The job ended while the order was being logged.
             return
-        self.server.order(effect.job_id, OpenOrder(effect.order, effect.kind, effect.count, effect.nodes))
+        core_ids = lists(effect.nodes, effect.core_ids)
+        order = OpenOrder(effect.order, effect.kind, effect.count, effect.nodes, core_ids)
+        self.server.order(effect.job_id, order)
         self._after(self._config.resize_deadline_s, effect, self._overdue)
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import entries, reconfiguring
 from scheduler_bridge.live.access import Standing
+from scheduler_bridge.live.binding import check_binding
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.dialogue import Dialogue
@@ -92,8 +93,9 @@ class Driver:
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
+        check_binding(config, cores)
         self.executor = executor(
-            Setup(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores)
+            Setup(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores, config.bind_cores)
         )
         limits = (config.limits.open_jobs, config.user_jobs)
         self.desk = Desk(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
@@ -262,8 +264,8 @@ class Driver:
         _logger.info("job %d, %s, is taken up again", spec.job_id, job.row.state)
         self.dialogue.resume(job, self._folder.token(key))
         endpoint = self.dialogue.server.endpoint
-        cores = self._ledger.core.cores(spec.job_id)
-        self.executor.start(spec.job_id, job.facts.attempt, job.facts.request, job.nodes, endpoint, cores)
+        core_ids = self._ledger.core.core_ids(spec.job_id)
+        self.executor.start(spec.job_id, job.facts.attempt, job.facts.request, job.nodes, endpoint, core_ids)
         if job.row.state is JobState.ENDING:
             self.executor.end(spec.job_id)
 
@@ -342,8 +344,8 @@ class Driver:
         facts = self._ledger.jobs[job_id]
         token = self._folder.token(f"{job_id}.{facts.attempt}")
         self.dialogue.expect(job_id, nodes, token, malleable=facts.request.job_class == "malleable")
-        cores = self._ledger.core.cores(job_id)
-        self.executor.start(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint, cores)
+        core_ids = self._ledger.core.core_ids(job_id)
+        self.executor.start(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint, core_ids)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 from apgas.malleability import loss
 from apgas.malleability import orders as wire
+from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
@@ -24,6 +25,7 @@ from scheduler_bridge.live.config import EMULATED
 from scheduler_bridge.live.outputs import output_files
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.state import StateFolder, scratch_folder
+from scheduler_bridge.live.telling import lists
 from scheduler_bridge.live.template import ENV_RESILIENT, launch_command, of_names, starts_launcher
 
 _logger = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class Setup:
         ended: Called with the job's id when nothing of it is left.
         reach: What the MPI launcher is told about how to reach nodes.
         cores_per_node: Cores of each node.
+        bind_cores: Whether jobs are told to compute on their cores only.
     """
 
     folder: StateFolder
@@ -62,6 +65,7 @@ class Setup:
     ended: Callable[[int, Ending], None]
     reach: tuple[str, ...] = EMULATED
     cores_per_node: int = 1
+    bind_cores: bool = False
 
 
 class Executor:
@@ -79,22 +83,30 @@ class Executor:
         self._retired: dict[str, asyncio.Task[None]] = {}
 
     def start(
-        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+        self,
+        job_id: int,
+        attempt: int,
+        request: JobRequest,
+        nodes: tuple[str, ...],
+        endpoint: str,
+        core_ids: tuple[int, ...],
     ) -> None:
-        """See to it that an attempt to run a job runs on ``cores`` of each of ``nodes``; started and ended follow.
+        """See to it that an attempt runs on these cores (bitsets of ids) of each of ``nodes``; started, ended follow.
 
         If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
         """
         key = f"{job_id}.{attempt}"
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
+        cores, told = min(ids.bit_count() for ids in core_ids), str(lists(nodes, core_ids))
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, self._setup.mpiexec, self._setup.reach, cores),
+            command=launch_command(request, nodes, self._setup.mpiexec, self._setup.reach, cores, told),
             cwd=request.cwd or str(Path.cwd()),
             environment=of_names(self._setup.reach)
-            | _environment(request, job_id, endpoint, self._folder.token(key), mark, cores),
+            | _environment(request, job_id, endpoint, self._folder.token(key), mark)
+            | {ENV_CORES: str(cores), ENV_CORE_IDS: told, ENV_BIND_CORES: "1" if self._setup.bind_cores else ""},
             mark=mark,
             output=str(output),
             errors=str(errors),
@@ -168,6 +180,8 @@ class Executor:
 
     def lacks(self, node: str) -> str:  # noqa: ARG002 - back-ends look at it
         """Return why there can be no node of this name, for back-ends that know; empty if there can."""
+        if self._setup.bind_cores and self._setup.reach == EMULATED:
+            return "jobs are bound to cores, and emulated nodes have the same ones"
         return ""
 
     async def judged(self, job_id: int, ending: Ending) -> Ending:  # noqa: ARG002 - back-ends look at it
@@ -320,7 +334,7 @@ class _Run:
         return Ending(ending.status, ": ".join(part for part in parts if part))
 
 
-def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, mark: str, cores: int) -> dict[str, str]:
+def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, mark: str) -> dict[str, str]:
     """The daemon's variables without those of an MPI job that it may itself be in, the job's own, and the bridge's."""
     inherited = {
         name: value
@@ -338,7 +352,6 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
         "TMPDIR": str(scratch_folder(mark)),
         wire.ENV_SCHEDULER: endpoint,
         wire.ENV_JOB: str(job_id),
-        ENV_CORES: str(cores),
         wire.ENV_TOKEN: token,
         marks.ENV_MARK: mark,
     }

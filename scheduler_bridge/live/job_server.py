@@ -75,7 +75,7 @@ class JobServer:
         link = self._links.get(job_id)
         if link is not None:
             link.open = order
-            self.tell(job_id, order.message())
+            self.tell(job_id, order.message(core_ids=link.core_ids))
 
     def withdraw(self, job_id: int) -> None:
         """Take the job's open order back; its outcome is still awaited."""

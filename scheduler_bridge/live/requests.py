@@ -38,7 +38,7 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     Attributes:
         command: Program and arguments; no shell reads them. ``{hosts}`` and ``{count}`` stand for the job's nodes,
-            ``{cores}`` for the cores of each place that it may use.
+            ``{cores}`` for the cores of each place that it may use, ``{core_ids}`` for the ids of those of each node.
         nodes: Size that the user wants (rigid: the size).
         walltime_s: The job is ended after this many seconds of running.
         cwd: Folder in which the command runs; empty: the daemon's.

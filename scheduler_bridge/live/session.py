@@ -35,6 +35,7 @@ from typing import Literal, TypeAlias, assert_never
 from apgas.malleability import orders as wire
 from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.config import Limits
+from scheduler_bridge.live.telling import NO_LISTS, Lists
 from scheduler_bridge.model import wording
 
 Said: TypeAlias = wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving | wire.Lost
@@ -52,14 +53,17 @@ class OpenOrder:
     kind: Literal["grow", "shrink", "workers"]
     count: int
     nodes: tuple[str, ...]
+    core_ids: Lists = NO_LISTS
+    """Workers: which cores of the nodes."""
     withdrawn: bool = False
     claimed: bool = field(default=False, compare=False)
     """The job said "done", but not on the right nodes: where it runs is unknown unless it corrects itself."""
 
-    def message(self) -> wire.Grow | wire.Shrink | wire.Workers:
-        """Return the order as the job reads it."""
+    def message(self, *, core_ids: bool) -> wire.Grow | wire.Shrink | wire.Workers:
+        """Return the order as the job reads it; ``core_ids``: whether it knows those."""
         if self.kind == "workers":
-            return wire.Workers(order=self.order, count=self.count)
+            told = self.core_ids if core_ids else NO_LISTS
+            return wire.Workers(self.order, self.count, told.everywhere, told.by_node)
         form = wire.Grow if self.kind == "grow" else wire.Shrink
         return form(order=self.order, count=self.count, nodes=self.nodes)
 
@@ -76,6 +80,8 @@ class JobLink:
     """Grow orders whose outcome came too late to be awaited: their nodes may be someone else's by now."""
     losses: int = -1
     """The number of the last loss that was reported."""
+    core_ids: bool = False
+    """The job has asked for the ids of cores; it says so in every hello."""
     phase: Literal["silent", "ready", "disabled"] = "silent"
     open: OpenOrder | None = None
 
@@ -178,11 +184,11 @@ class Session:
         proven = hmac.compare_digest(expected.encode(), message.token.encode())
         if link is None or not proven:
             return self.end("unknown job or wrong token")
-        self.job_id = link.job_id
+        self.job_id, link.core_ids = link.job_id, message.core_ids
         self._fresh = True
         actions: list[Action] = [Send(wire.Welcome(version=wire.PROTOCOL_VERSION)), Attach(link.job_id)]
         if link.open is not None:  # It may have been lost with the previous connection; jobs drop repeated orders.
-            actions.append(Send(link.open.message()))
+            actions.append(Send(link.open.message(core_ids=link.core_ids)))
             if link.open.withdrawn:
                 actions.append(Send(wire.Withdraw(order=link.open.order)))
         return actions

@@ -74,17 +74,18 @@ def launch_command(
     mpiexec: Path,
     reach: tuple[str, ...] = EMULATED,
     cores: int = 1,
+    core_ids: str = "",
 ) -> tuple[str, ...]:
     """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
 
-    ``reach`` tells the launcher how to reach them; the job may use ``cores`` of each.
+    ``reach`` tells the launcher how to reach them; the job may use ``cores`` of each, ``core_ids``.
 
     If the job's environment says how many places share a node, each node gets so many.
     """
     per_node = int(request.environment.get(_PLACES_PER_NODE) or "1")
     hosts = ",".join(nodes if per_node == 1 else (f"{node}:{per_node}" for node in nodes))
     count = str(len(nodes) * per_node)
-    stands_for = {"{hosts}": hosts, "{count}": count, "{cores}": str(max(1, cores // per_node))}
+    stands_for = {"{hosts}": hosts, "{count}": count, "{cores}": str(max(1, cores // per_node)), "{core_ids}": core_ids}
     words = tuple(_filled(word, stands_for) for word in request.command)
     if request.protocol == "v1":
         return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--nodes", ",".join(nodes), "--", *words)

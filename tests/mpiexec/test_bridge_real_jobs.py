@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,9 +16,11 @@ from typing import Any
 import pytest
 from support import Leftovers, Running, start_job
 
+from apgas.malleability.core_ids import parsed
 from apgas.testing.leftovers import living
 
 PATIENCE_S = 60.0
+CORES = os.sched_getaffinity(0)
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 
 
@@ -104,6 +108,61 @@ def test_two_jobs_share_their_nodes(serving: Running, tmp_path: Path, leftovers:
     serving.process.send_signal(signal.SIGTERM)
     assert serving.wait(PATIENCE_S).rc == 0
     leftovers.check(serving.mark)
+
+
+@pytest.mark.skipif(not {0, 1} <= CORES, reason="a node of the cores 0 and 1 needs them")
+@pytest.mark.parametrize("serving", ["sd-policy --cores 2 --nodes 1 --bind-cores"], indirect=True)
+def test_two_jobs_on_a_node_compute_on_cores_of_their_own(
+    serving: Running, tmp_path: Path, leftovers: Leftovers
+) -> None:
+    one = ("--class", "malleable", "--min", "1", "--nodes", "1", "--max", "1", "--walltime")
+    long = _pi(tmp_path / "long.json", "--samples", "3e11", "--workers", "{cores}")
+    _submit(tmp_path, "--name", "long", *one, "6000", "--", *long)
+    _until_it_computes(tmp_path)
+    assert _cores(serving.mark, 1) == {0, 1}
+    short = _pi(tmp_path / "short.json", "--samples", "3e8", "--workers", "{cores}")
+    _submit(tmp_path, "--name", "short", *one, "60", "--", *short)
+    _until("the second one computes on its core", lambda: _cores(serving.mark, 2) == {1})
+    assert _cores(serving.mark, 1) == {0}, "all threads of the first one"
+    _until("the second one has ended", lambda: not _cores(serving.mark, 2))
+    _until("the first one has both cores", lambda: _cores(serving.mark, 1) == {0, 1})
+    assert [job["state"] for job in _report(tmp_path)] == ["running", "completed"]
+    serving.process.send_signal(signal.SIGTERM)
+    assert serving.wait(PATIENCE_S).rc == 0
+    leftovers.check(serving.mark)
+
+
+def _cores(mark: str, job_id: int) -> set[int]:
+    """The cores on which a thread of a place of the job may run now."""
+    found: set[int] = set()
+    for process in living(mark):
+        with contextlib.suppress(OSError):  # it has ended
+            place = Path("/proc", str(process))
+            variables = (place / "environ").read_bytes().split(b"\0")
+            if f"MALLEABLE_JOB={job_id}".encode() in variables and b"benchmarks.pi" in _words(place)[2:3]:
+                for task in (place / "task").iterdir():
+                    found |= _allowed((task / "status").read_text(encoding="utf-8"))
+    return found
+
+
+def _words(place: Path) -> list[bytes]:
+    return (place / "cmdline").read_bytes().split(b"\0")
+
+
+def _allowed(status: str) -> set[int]:
+    (line,) = (line for line in status.splitlines() if line.startswith("Cpus_allowed_list:"))
+    return set(parsed(line.partition(":")[2].strip()))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cores", "story"),
+    [("2", "2", "2 nodes that one machine emulates have the same cores"), ("1", "1024", "a node has the cores 0-1023")],
+)
+def test_jobs_are_not_bound_to_cores_that_there_are_not(nodes: str, cores: str, story: str, tmp_path: Path) -> None:
+    command = [*MALLEABLE, "serve", "--nodes", nodes, "--cores", cores, "--bind-cores", "--state", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 2
+    assert story in done.stderr
 
 
 def _told(folder: Path, job_id: int) -> list[str]:

@@ -64,9 +64,15 @@ class PretendedJobs:
             self.malleable.add(job_id)
 
     def start(
-        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+        self,
+        job_id: int,
+        attempt: int,
+        request: JobRequest,
+        nodes: tuple[str, ...],
+        endpoint: str,
+        core_ids: tuple[int, ...],
     ) -> None:
-        assert 1 <= cores <= CORES
+        assert all(0 < ids < 1 << CORES for ids in core_ids)
         self.todo.append((job_id, lambda: self._run(job_id)))
 
     def _run(self, job_id: int) -> None:

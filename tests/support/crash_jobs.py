@@ -154,7 +154,13 @@ class Executor:
         return self.world.driver is self.driver and not self.world.dead
 
     def start(
-        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+        self,
+        job_id: int,
+        attempt: int,
+        request: JobRequest,
+        nodes: tuple[str, ...],
+        endpoint: str,
+        core_ids: tuple[int, ...],
     ) -> None:
         world = self.world
         key = f"{job_id}.{attempt}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 from apgas.malleability import orders as wire
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.session import Action, Attach, Close, Heard, JobLink, OpenOrder, Send, Session, Trespassed
+from scheduler_bridge.live.telling import Lists
 
 TOKEN = "t" * 32
 DEFAULTS = Limits()
@@ -192,3 +193,24 @@ def test_a_job_that_ended_is_not_listened_to() -> None:
     hello(session)
     del links[7]
     assert "ended" in closing(session, say(session, wire.Progress(done=1.0)))
+
+
+def test_a_job_that_asks_for_the_ids_of_cores_is_told_them() -> None:
+    session, link = make()
+    say(session, wire.Hello(version=2, job=7, token=TOKEN, core_ids=True))
+    link.open = OpenOrder(3, "workers", 2, ("a", "b", "c"), Lists("2-3"))
+    assert link.open.message(core_ids=link.core_ids) == wire.Workers(order=3, count=2, core_ids="2-3")
+    again, _ = make(link)
+    said = say(again, wire.Hello(version=2, job=7, token=TOKEN, core_ids=True))
+    assert Send(wire.Workers(order=3, count=2, core_ids="2-3")) in said
+
+
+def test_a_job_that_does_not_know_them_is_not() -> None:
+    session, link = make()
+    link.open = OpenOrder(3, "workers", 2, ("a", "b", "c"), Lists("", {"a": "0-1", "b": "2-3", "c": "2-3"}))
+    (*_, order) = hello(session)
+    assert order == Send(wire.Workers(order=3, count=2))
+    assert wire.encode(wire.Workers(order=3, count=2)) == b'{"type":"workers","order":3,"count":2}\n'
+    assert wire.encode(wire.Hello(version=2, job=7, token=TOKEN)) == (
+        b'{"type":"hello","version":2,"job":7,"token":"' + TOKEN.encode() + b'"}\n'
+    )

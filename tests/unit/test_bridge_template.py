@@ -41,6 +41,11 @@ def test_a_command_is_told_the_cores_of_each_place(per_node: str, cores: int, ea
     assert words[-2:] == ("--workers", each)
 
 
+def test_a_command_is_told_the_ids_of_its_cores() -> None:
+    words = launch_command(request("taskset", "-c{core_ids}", "prog"), ("a",), MPIEXEC, cores=2, core_ids="2-3")
+    assert words[-3:] == ("taskset", "-c2-3", "prog")
+
+
 @pytest.mark.parametrize("text", ["0", "many", "-2"])
 def test_the_number_of_places_is_checked_at_submission(text: str) -> None:
     with pytest.raises(SubmitError, match="APGAS_PLACES_PER_NODE"):

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 import pytest
 
+import apgas
+import glb
+from apgas.testing.pytest_plugin import MakeJob
+from glb import affinity
 from glb.affinity import Home, shares
+from glb.testing import Numbers, Total
 
 FOUR = (0, 1, 2, 3)
 
@@ -43,3 +51,79 @@ def test_parts_never_overlap_and_are_large_enough(cores: int) -> None:
             continue
         assert sorted(core for part in found.values() for core in part) == list(range(cores))
         assert all(len(found[place]) >= workers[place] for place in workers)
+
+
+def compute(orders: int) -> None:
+    """Computes until so many orders have ended."""
+    while not orders or len(apgas.resizes()) < orders:
+        glb.compute(Numbers([1], 500), Total, glb.Config(granularity=10))
+        if not orders:
+            return
+
+
+Used = list[tuple[int, tuple[int, ...]]]
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> Used:
+    """What places were let run on, on a machine of four cores; in reality they share a process."""
+    found: Used = []
+    monkeypatch.setattr(affinity, "_set", lambda cores: found.append((apgas.here().id, cores)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(FOUR))
+    return found
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, cores: str, bind: str = "1") -> None:
+    monkeypatch.setenv("MALLEABLE_CORE_IDS", cores)
+    monkeypatch.setenv("MALLEABLE_BIND_CORES", bind)
+
+
+def test_places_are_bound_to_the_cores_of_the_job_from_order_to_order(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, used: Used
+) -> None:
+    ask(monkeypatch, "0-1")
+    job = apgas_job(compute, 2, places=2)
+    orders = [job.workers(2, core_ids="2-3"), job.workers(1, core_ids="7")]
+    job.run()
+    assert by_place(used) == {0: [(0, 1), (2, 3)], 1: [(0, 1), (2, 3)]}
+    assert [order.wait().outcome for order in orders] == ["done", "refused"]
+    assert "is to compute on cores [7] only, but may use [0, 1, 2, 3]" in orders[1].wait().reason
+
+
+def by_place(used: Used) -> dict[int, Sequence[tuple[int, ...]]]:
+    return {place: [cores for one, cores in used if one == place] for place in {place for place, _ in used}}
+
+
+def test_ids_are_only_told_where_nobody_asks_for_more(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, used: Used
+) -> None:
+    ask(monkeypatch, "7", bind="")
+    job = apgas_job(compute, 1)
+    order = job.workers(2, core_ids="70-71")
+    job.run()
+    assert order.wait().outcome == "done"
+    assert used == []
+
+
+@pytest.mark.parametrize(
+    ("cores", "here", "story"),
+    [("3-4", set(FOUR), r"cores \[3, 4\] only, but may use \[0, 1, 2, 3\]"), ("0", set[int](), "binds no process")],
+)
+def test_a_place_refuses_cores_that_it_may_not_use(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, used: Used, cores: str, here: set[int], story: str
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: here)
+    ask(monkeypatch, cores)
+    with pytest.raises(ExceptionGroup) as failed:
+        apgas_job(compute, 0).run()
+    assert failed.group_contains(glb.GlbError, match=story)
+    assert used == []
+
+
+def test_a_bound_job_has_as_many_workers_as_cores(
+    apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch, used: Used
+) -> None:
+    ask(monkeypatch, "1-3")
+    found = apgas_job(lambda: glb.compute(Numbers([1], 50), Total).workers, places=1).run()
+    assert found == 3
+    assert used == [(0, (1, 2, 3))]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+import pytest
+
 import apgas
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
@@ -21,6 +23,18 @@ class WithWorkers(ReleaseNewest):
         if nb_workers == 7:
             raise ValueError("seven is too many")
         self.counts.append(nb_workers)
+
+
+class WithCores(WithWorkers):
+    """Takes note of its cores, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cores: list[apgas.CoreIds | None] = []
+
+    def setWorkers(self, nb_workers: int) -> None:
+        self.cores.append(apgas.core_ids())
+        super().setWorkers(nb_workers)
 
 
 def wait_for(handler: apgas.MalleableHandler, orders: int) -> Sequence[int]:
@@ -47,6 +61,31 @@ def test_a_program_without_workers_refuses(apgas_job: MakeJob) -> None:
     job.run()
     assert order.wait().outcome == "refused"
     assert order.wait().reason.startswith("this program does not change its workers")
+
+
+def test_the_handler_is_told_the_cores(apgas_job: MakeJob) -> None:
+    def main(handler: WithCores) -> apgas.CoreIds | None:
+        wait_for(handler, 3)
+        return apgas.core_ids()
+
+    handler = WithCores()
+    job = apgas_job(main, handler)
+    orders = [job.workers(2, core_ids="0-1"), job.workers(7, core_ids="2-8"), job.workers(3, core_ids="5,3")]
+    assert job.run() == apgas.CoreIds((0, 1)), "it goes on with those that it had"
+    assert handler.cores == [apgas.CoreIds((0, 1)), apgas.CoreIds(tuple(range(2, 9)))]
+    assert [order.wait().outcome for order in orders] == ["done", "refused", "refused"]
+    assert orders[2].wait().reason == "the cores '5,3' do not ascend"
+
+
+def test_a_job_knows_the_cores_with_which_it_was_started(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLEABLE_CORE_IDS", "2-3;b=0")
+    monkeypatch.setenv("MALLEABLE_BIND_CORES", "1")
+    found = apgas_job(apgas.core_ids).run()
+    assert found == apgas.CoreIds((2, 3), {"b": (0,)}, bind=True)
+    assert (found.on("a"), found.on("b")) == ((2, 3), (0,))
+    monkeypatch.setenv("MALLEABLE_CORE_IDS", "all of them")
+    with pytest.raises(apgas.UsageError, match="MALLEABLE_CORE_IDS: 'all of them' is no list of cores"):
+        apgas_job(apgas.core_ids).run()
 
 
 def scheduled(handler: WithWorkers) -> list[tuple[str, int, str]]:

@@ -46,10 +46,16 @@ class StandIn(Executor):
         self._report_start, self._report_end = setup.started, setup.ended
 
     def start(
-        self, job_id: int, attempt: int, request: JobRequest, nodes: tuple[str, ...], endpoint: str, cores: int
+        self,
+        job_id: int,
+        attempt: int,
+        request: JobRequest,
+        nodes: tuple[str, ...],
+        endpoint: str,
+        core_ids: tuple[int, ...],
     ) -> None:
         """Say that a job starts."""
-        del request, endpoint, cores  # Whoever plays the job knows them.
+        del request, endpoint, core_ids  # Whoever plays the job knows them.
         loop = asyncio.get_running_loop()
 
         def over() -> None:

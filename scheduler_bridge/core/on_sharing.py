@@ -18,6 +18,7 @@ from scheduler_bridge.core.stacks import Change
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import Allotment, Because, Reason, wording
 from scheduler_bridge.model.allotment import highest, members
+from scheduler_bridge.model.core_list import listed
 from scheduler_bridge.policies import Share
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason:
     state.sharing.told[job_id] = changes
     job.step(Step.ADJUST)
     job.order = order
-    job.note = Because("told to use {} of {} cores of each node: {}", (order.count, all_cores, reason))
+    which = _which(core_ids, " ({})")
+    job.note = Because("told to use {} of {} cores of each node{}: {}", (order.count, all_cores, which, reason))
     state.next_order += 1
     state.note(job)
     return [SendOrder(job_id, order.order, "workers", nodes, order.count, cores, core_ids)]
@@ -105,6 +107,11 @@ def _counts(core_ids: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([cores.bit_count() for cores in core_ids])
 
 
+def _which(core_ids: tuple[int, ...], text: str) -> str:
+    """Name the cores of each node, if they are the same ones."""
+    return text.format(listed(core_ids[0])) if len(set(core_ids)) == 1 else ""
+
+
 def takes(state: SchedulerState, job: TrackedJob) -> bool:
     """Whether the job is told to use more cores."""
     return any(change.takes for change in state.sharing.told.get(job.spec.job_id, ()))
@@ -115,7 +122,8 @@ def adjusted(state: SchedulerState, job: TrackedJob, order: PendingOrder, now: f
     sharing, job_id = state.sharing, job.spec.job_id
     for change in sharing.told.pop(job_id, ()):
         sharing.stacks.change(job_id, change)
-    job.note = Because("uses {} of {} cores of each node", (order.count, sharing.stacks.all_cores))
+    which = _which(order.core_ids, " ({})")
+    job.note = Because("uses {} of {} cores of each node{}", (order.count, sharing.stacks.all_cores, which))
     _unsettle(state, (job_id,))
     for newcomer, waiting in sharing.claims.items():
         if job_id in waiting.waits_for:
@@ -133,7 +141,8 @@ def _start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -
     state.expect(job)
     nodes, core_ids = by_node(state, job)
     mates = " and ".join(f"job {mate}" for mate in waiting.mates)
-    job.note = Because("started on {} with {}: {}", (wording.nodes(len(nodes)), mates, waiting.reason))
+    which = _which(core_ids, " (cores {} of each)")
+    job.note = Because("started on {} with {}{}: {}", (wording.nodes(len(nodes)), mates, which, waiting.reason))
     _unsettle(state, (job_id, *waiting.mates))
     state.note(job)
     return [StartJob(job_id, nodes, _counts(core_ids), core_ids)]

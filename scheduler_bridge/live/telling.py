@@ -9,7 +9,7 @@ from operator import and_
 from typing import Final
 
 from apgas.malleability import core_ids as words
-from scheduler_bridge.model.allotment import members
+from scheduler_bridge.model.core_list import listed
 
 MOST_CHARACTERS: Final = 32 * 1024
 """Lists by node that are longer together are not told: a message has 64 KiB. [D] The job knows the number then."""
@@ -43,8 +43,3 @@ def lists(nodes: Sequence[str], core_ids: Sequence[int]) -> Lists:
     by_node = {node: listed(ids) for node, ids in zip(nodes, core_ids, strict=True)}
     length = sum(len(node) + len(ids) + 6 for node, ids in by_node.items())  # 6: quotes, colon, comma
     return Lists(by_node=by_node) if length <= MOST_CHARACTERS else NO_LISTS
-
-
-def listed(core_ids: int) -> str:
-    """Write a bitset of ids as a list."""
-    return words.listed(members(core_ids))

@@ -21,7 +21,8 @@ class Segment(msgspec.Struct, frozen=True):
     """The nodes that a job held from ``from_s`` to ``to_s``; the next segment starts where the allotment changed.
 
     ``share`` is the part of these nodes' cores that it could use: less than 1 where jobs share nodes; ``shares`` that
-    of each node, if they differ. ``is_guest``: it was started on nodes of others.
+    of each node, if they differ. ``is_guest``: it was started on nodes of others. ``core_ids``: which cores of these
+    nodes, as ``0-3,8``, one list for all or one for each; empty: all, or older than that this was known.
     """
 
     from_s: float
@@ -30,10 +31,16 @@ class Segment(msgspec.Struct, frozen=True):
     share: float = 1.0
     is_guest: bool = False
     shares: tuple[float, ...] = ()
+    core_ids: tuple[str, ...] = ()
 
     def by_node(self) -> Iterable[tuple[str, float]]:
         """Each node, and the part of its cores that the job could use."""
         return zip(self.nodes, self.shares or (self.share,) * len(self.nodes), strict=True)
+
+    def core_ids_by_node(self) -> Iterable[tuple[str, str]]:
+        """Each node, and which of its cores the job could use; empty: all, or not known."""
+        ids = self.core_ids or ("",)
+        return zip(self.nodes, ids * len(self.nodes) if len(ids) == 1 else ids, strict=True)
 
 
 class ResizeRecord(msgspec.Struct):

@@ -14,6 +14,7 @@ import msgspec
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.model.core_list import listed
 from scheduler_bridge.record.model import (
     Advance,
     JobRecord,
@@ -41,6 +42,8 @@ class _Watched:
     promised: dict[str, float] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
+    cores: dict[str, str] = field(default_factory=dict)
+    told_cores: dict[str, str] = field(default_factory=dict)
     is_guest: bool = False
 
     def change(self, nodes: Iterable[str], now_s: float) -> None:
@@ -55,9 +58,14 @@ class _Watched:
         if not self.shares:
             return Segment(self.since_s, to_s, self.held, is_guest=self.is_guest)
         shares = [self.shares.get(node, 1.0) for node in self.held]
+        cores = tuple([self.cores.get(node, "") for node in self.held])
+        if len(set(cores)) == 1:
+            cores = cores[:1]
+        if "" in cores:  # it has grown since, and so has all of them
+            cores = ()
         if len(set(shares)) == 1:
-            return Segment(self.since_s, to_s, self.held, shares[0], self.is_guest)
-        return Segment(self.since_s, to_s, self.held, sum(shares) / len(shares), self.is_guest, tuple(shares))
+            return Segment(self.since_s, to_s, self.held, shares[0], self.is_guest, core_ids=cores)
+        return Segment(self.since_s, to_s, self.held, sum(shares) / len(shares), self.is_guest, tuple(shares), cores)
 
 
 class Recorder:
@@ -212,7 +220,7 @@ class Recorder:
             case ev.WorkersChanged(job_id=job_id):
                 sharer = self._jobs[job_id]
                 sharer.change(sharer.held, at_s)
-                sharer.shares = sharer.told
+                sharer.shares, sharer.cores = sharer.told, sharer.told_cores
             case ev.ResizeFailed(job_id=job_id, order=order, reason=reason):
                 self._failed(job_id, order, reason, at_s)
             case ev.ResizeDeferred(job_id=job_id, order=order, reason=reason):
@@ -317,11 +325,14 @@ class Recorder:
 
     def _effect(self, effect: fx.Effect, at_s: float) -> None:
         match effect:
-            case fx.StartJob(job_id=job_id, nodes=nodes, cores=cores):
-                self._jobs[job_id].promised = dict.fromkeys(nodes, at_s)
-                self._jobs[job_id].shares, self._jobs[job_id].is_guest = self._shares(nodes, cores), bool(cores)
-            case fx.SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores):
-                self._jobs[job_id].told = self._shares(nodes, cores)  # it moves cores, not nodes
+            case fx.StartJob(job_id=job_id, nodes=nodes, cores=cores, core_ids=core_ids):
+                job = self._jobs[job_id]
+                job.promised = dict.fromkeys(nodes, at_s)
+                job.shares, job.is_guest = self._shares(nodes, cores), bool(cores)
+                job.cores = _lists(nodes, core_ids)
+            case fx.SendOrder(job_id=job_id, kind="workers", nodes=nodes, cores=cores, core_ids=core_ids):
+                job = self._jobs[job_id]
+                job.told, job.told_cores = self._shares(nodes, cores), _lists(nodes, core_ids)  # it moves no nodes
             case fx.SendOrder(job_id=job_id, order=order, kind="grow" | "shrink" as kind, nodes=nodes, count=count):
                 watched = self._jobs[job_id]
                 watched.record.resizes.append(
@@ -339,3 +350,8 @@ class Recorder:
                     refused.record.state, refused.record.reason = "refused", reason
             case _:  # A kill shows in the job's end, a wake-up in nothing.
                 pass
+
+
+def _lists(nodes: Sequence[str], core_ids: Sequence[int]) -> dict[str, str]:
+    """The ids of each node's cores, if they are known."""
+    return {node: listed(ids) for node, ids in zip(nodes, core_ids, strict=True)} if core_ids else {}

@@ -189,19 +189,19 @@ def test_jobs_that_share_nodes_count_with_their_part_of_the_cores() -> None:
     recorder = Recorder(NODES, "sd-policy", origin_s=100.0, cores_per_node=4)
     recorder.observe(100.0, ev.JobSubmitted(spec()), [fx.StartJob(1, ("a",))])
     recorder.observe(101.0, ev.JobStarted(1))
-    recorder.observe(110.0, ev.JobSubmitted(spec(2)), [fx.SendOrder(1, 1, "workers", ("a",), 3, (3,))])
-    recorder.observe(110.0, ev.WorkersChanged(1, 1), [fx.StartJob(2, ("a",), (1,))])
+    recorder.observe(110.0, ev.JobSubmitted(spec(2)), [fx.SendOrder(1, 1, "workers", ("a",), 3, (3,), (0b0111,))])
+    recorder.observe(110.0, ev.WorkersChanged(1, 1), [fx.StartJob(2, ("a",), (1,), (0b1000,))])
     recorder.observe(110.0, ev.JobStarted(2))
-    recorder.observe(130.0, ev.JobEnded(2, "completed"), [fx.SendOrder(1, 2, "workers", ("a",), 4, (4,))])
+    recorder.observe(130.0, ev.JobEnded(2, "completed"), [fx.SendOrder(1, 2, "workers", ("a",), 4, (4,), (0b1111,))])
     recorder.observe(130.0, ev.WorkersChanged(1, 2))
     recorder.observe(140.0, ev.JobEnded(1, "completed"))
     record = recorder.record()
     assert record.jobs[0].segments == [
         Segment(1.0, 10.0, ("a",)),
-        Segment(10.0, 30.0, ("a",), 0.75),
-        Segment(30.0, 40.0, ("a",)),
+        Segment(10.0, 30.0, ("a",), 0.75, core_ids=("0-2",)),
+        Segment(30.0, 40.0, ("a",), core_ids=("0-3",)),
     ]
-    assert record.jobs[1].segments == [Segment(10.0, 30.0, ("a",), 0.25, is_guest=True)]
+    assert record.jobs[1].segments == [Segment(10.0, 30.0, ("a",), 0.25, is_guest=True, core_ids=("3",))]
     assert busy_node_s(record.jobs) == 39.0
     assert busy_steps(record) == [(1.0, 1.0), (40.0, 0.0)], "the node is busy all the time, once"
     assert decode_record(encode_record(record)) == record
@@ -240,3 +240,17 @@ def test_kept_nodes_are_recorded_until_they_are_given_back() -> None:
         [fx.KeepNodes("s", ("a",))],
     )
     assert len(recorder.record().advance) == 2, "it was cancelled at once"
+
+
+def test_the_cores_of_each_node_are_known_where_they_differ() -> None:
+    recorder = Recorder(NODES, "sd-policy", origin_s=100.0, cores_per_node=4)
+    recorder.observe(100.0, ev.JobSubmitted(spec()), [fx.StartJob(1, ("a", "b"), (1, 3), (0b0100, 0b1011))])
+    recorder.observe(100.0, ev.JobStarted(1))
+    recorder.observe(110.0, ev.JobEnded(1, "completed"))
+    (segment,) = recorder.record().jobs[0].segments
+    assert list(segment.core_ids_by_node()) == [("a", "2"), ("b", "0-1,3")]
+    assert list(Segment(0.0, 1.0, ("a", "b"), 0.5, core_ids=("2-3",)).core_ids_by_node()) == [
+        ("a", "2-3"),
+        ("b", "2-3"),
+    ]
+    assert list(Segment(0.0, 1.0, ("a", "b")).core_ids_by_node()) == [("a", ""), ("b", "")]

@@ -88,7 +88,9 @@ def test_the_newcomer_starts_when_all_mates_have_made_room() -> None:
     assert core.handle(WorkersChanged(1, 2), 11.0) == []
     assert core.handle(WorkersChanged(0, 1), 12.0) == [StartJob(9, ("a", "b", "c"), (2, 2, 2), (12, 12, 12))]
     core.check()
-    assert core.explain(9) == "job 9 is starting: started on 3 nodes with job 0 and job 1: they share"
+    assert (
+        core.explain(9) == "job 9 is starting: started on 3 nodes with job 0 and job 1 (cores 2-3 of each): they share"
+    )
 
 
 @pytest.mark.parametrize(("moved", "ahead_of", "waiting"), [(11, 10, [11, 10, 9]), (9, 10, [9, 10, 11])])

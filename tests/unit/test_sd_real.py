@@ -13,6 +13,7 @@ from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS
 from scheduler_bridge.experiments.sd_real import findings
 from scheduler_bridge.experiments.sd_real.experiment import conclude
+from scheduler_bridge.experiments.sd_real.meeting import Meetings, meetings
 from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, STATIC
 from scheduler_bridge.record import JobRecord, RunRecord, Segment
 
@@ -60,6 +61,33 @@ def test_the_figures_of_merit_by_hand() -> None:
     # two nodes are busy for 12 s under both, at 350 W
     assert found[SHARED]["energy_wh"] == pytest.approx(found[STATIC]["energy_wh"]) == pytest.approx(24 * 350 / 3600)
     assert findings.change(found, "response_s") == pytest.approx(-20)
+
+
+def _met(*jobs: JobRecord) -> Meetings:
+    return meetings([_record(SHARED, *jobs)])
+
+
+def test_jobs_that_had_a_core_in_common_are_found() -> None:
+    mate = _job(
+        1, 0.0,
+        Segment(0.0, 2.0, NODES, core_ids=("0-3",)), Segment(2.0, 6.0, NODES, 0.5, core_ids=("0-1",)),
+        Segment(6.0, 12.0, NODES, core_ids=("0-3",)),
+    )  # fmt: skip
+    guest = _job(2, 2.0, Segment(2.0, 6.0, NODES, 0.5, is_guest=True, core_ids=("2-3", "3")))
+    assert _met(mate, guest) == Meetings(2, 0, ())
+    late = _met(mate, _job(2, 2.0, Segment(2.0, 6.5, NODES, 0.5, core_ids=("2-3", "3"))))
+    assert late.apart == 2
+    common = ("[2, 3] of n1", "[3] of n2")
+    assert late.clashes == tuple(f"jobs 1 and 2 both had the cores {cores} at 6.0 s." for cores in common)
+    assert _met(*SHARED_RUN.jobs) == Meetings(0, 2, ())
+    assert _met(*SHARED_RUN.jobs).said().endswith("; of 2 times the records do not tell the cores.")
+
+
+def test_a_core_in_common_fails_the_experiment() -> None:
+    both = _record(SHARED, *(_job(n, 0.0, Segment(0.0, 4.0, NODES, 0.5, n > 1, core_ids=("1",))) for n in (1, 2)))
+    outcome = conclude(PLANS["tiny"], {**RECORDS, RunKey(SHARED, 100, 1): both})
+    assert not outcome.passed
+    assert "jobs 1 and 2 both had the cores [1] of n1 at 0.0 s." in outcome.remarks
 
 
 def test_claims_are_judged_by_batches_that_are_large_enough() -> None:

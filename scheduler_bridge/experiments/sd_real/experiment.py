@@ -17,6 +17,7 @@ from scheduler_bridge.experiments.own_runs.presenting import of_runs
 from scheduler_bridge.experiments.own_runs.problems import calibrate
 from scheduler_bridge.experiments.own_runs.runner import Runner, Watcher, quality, run_all
 from scheduler_bridge.experiments.sd_real import findings
+from scheduler_bridge.experiments.sd_real.meeting import meetings
 from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, Scale, SharedPlan
 from scheduler_bridge.record import RunRecord
 
@@ -77,12 +78,13 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
     from scheduler_bridge.experiments.sd_real.figure import draw_changes
     from scheduler_bridge.report.gantt import describe, draw
 
-    wrong = faults(records)
+    met = meetings(record for key, record in records.items() if key.policy == SHARED)
+    wrong = [*faults(records), *met.clashes]
     found = findings.by_policy(records)
     claims, words = findings.claims_table(found, enough=plan.jobs >= _ENOUGH)
     shared = findings.sharers(record for key, record in records.items() if key.policy == SHARED)
     jobs = sum(len(record.jobs) for record in records.values())
-    results = "every result is right" if not wrong else f"{len(wrong)} jobs failed or are wrong"
+    results = "every result is right" if not wrong else f"{len(wrong)} jobs failed, are wrong or shared a core"
     where = f"{plan.nodes} nodes of {plan.cores} cores emulated on one machine of {os.cpu_count()} cores"
     lag_s = max(quality(record)[1] for record in records.values())
     late = f"A place fell {lag_s:.1f} s behind its rate: the cores of the machine were the bottleneck."
@@ -93,7 +95,16 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
         "SD-Policy on real jobs that share nodes",
         f"{len(records)} runs, {jobs} jobs: {results}; {shared} jobs started on nodes of others."
         f"{f' {counted(words)}.' if plan.jobs >= _ENOUGH else ''}",
-        (f"Emulated: {where}.", _NOTE, _STARTS, _STATIC, _ENERGY, *([late] if lag_s > LAG_LIMIT_S else []), *wrong),
+        (
+            f"Emulated: {where}.",
+            _NOTE,
+            f"Cores: {met.said()}",
+            _STARTS,
+            _STATIC,
+            _ENERGY,
+            *([late] if lag_s > LAG_LIMIT_S else []),
+            *wrong,
+        ),
         (findings.merit_table(found), claims, findings.jobs_table(records), honesty_table(records)),
         {
             "changes": draw_changes(found, len(records)),

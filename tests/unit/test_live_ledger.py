@@ -1,0 +1,57 @@
+"""A log leads to the same effects again, also one from before cores had ids."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live.entries import Entry, Requested
+from scheduler_bridge.live.ledger import DivergedError, Ledger, spec_of
+from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.live.store import Era
+
+ERA = Era(
+    nodes=("a",), policy="sd-policy", parameters={"max_slowdown": "inf"}, first_job=1, started_at="", wall_s=0.0,
+    boot="", monotonic_s=0.0, cores_per_node=4,
+)  # fmt: skip
+
+
+def submitted(number: int, walltime_s: float, at_s: float) -> Entry:
+    request = JobRequest(
+        name="job", command=("x",), job_class="malleable", nodes=1, min_nodes=1, max_nodes=1, walltime_s=walltime_s
+    )
+    spec = spec_of(number, request, at_s)
+    return Entry(at_s, (ev.JobSubmitted(spec),), (Requested(number, request),))
+
+
+ENTRIES = (
+    submitted(1, 1000.0, 0.0),
+    Entry(1.0, (ev.JobStarted(1), ev.MalleableReady(1)), ()),
+    submitted(2, 10.0, 2.0),
+    Entry(3.0, (ev.WorkersChanged(1, 1),), ()),
+)
+
+
+def replayed(change: dict[str, object]) -> list[fx.Effect]:
+    """Replay a log that has other effects than what is decided now; returns the last ones of these."""
+    now, again = Ledger(ERA), Ledger(ERA)
+    effects: list[fx.Effect] = []
+    for entry in ENTRIES:
+        effects = now.take(entry)
+        logged = [
+            msgspec.structs.replace(effect, **change) if getattr(effect, "core_ids", ()) else effect
+            for effect in effects
+        ]
+        again.replay(entry, logged)
+    return effects
+
+
+def test_a_log_from_before_cores_had_ids_is_read() -> None:
+    assert replayed({}) == replayed({"core_ids": ()}) == [fx.StartJob(2, ("a",), (2,), (0b1100,))]
+
+
+def test_a_log_with_other_ids_is_not() -> None:
+    with pytest.raises(DivergedError):
+        replayed({"core_ids": (0b0110,)})

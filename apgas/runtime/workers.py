@@ -52,6 +52,7 @@ class WorkersOrders:
         self.zero_s = 0.0
         self._told: CoreIds | None = None
         self._offered: CoreIds | None = None
+        self._offers = False
         self._asked = False
 
     @property
@@ -61,7 +62,7 @@ class WorkersOrders:
         Raises:
             UsageError: What it has said in the environment makes no sense.
         """
-        if threading.get_ident() == self._methods.thread and self._offered is not None:
+        if self._offers and threading.get_ident() == self._methods.thread:
             return self._offered
         if not self._asked:
             try:
@@ -92,9 +93,9 @@ class WorkersOrders:
             told = _told(message) if message is not None else self.core_ids
         except (UsageError, ValueError) as wrong:
             return "refused", str(wrong)
-        self._offered = told
+        self._offered, self._offers = told, True
         error = self._methods.run(lambda: handler.setWorkers(count))
-        self._offered = None
+        self._offers = False
         if error is None:
             self._told, self._asked = told, True
             return "done", ""

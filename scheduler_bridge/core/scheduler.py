@@ -281,10 +281,6 @@ class SchedulerCore:
         """Cores of each node."""
         return self._state.settings.cores_per_node
 
-    def cores(self, job_id: int) -> int:
-        """How many cores of each of its nodes a job may use, where they are fewest."""
-        return self._state.sharing.stacks.fewest(job_id)
-
     def core_ids(self, job_id: int) -> tuple[int, ...]:
         """Which cores of each of its nodes, in their order, a job may use, as bitsets of their ids."""
         return on_sharing.by_node(self._state, self._state.jobs[job_id])[1]

@@ -315,9 +315,9 @@ class Driver:
 
     def _carry_out(self, effect: fx.Effect) -> None:
         match effect:
-            case fx.StartJob(job_id=job_id, nodes=nodes):
+            case fx.StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
-                self._start(job_id, nodes)
+                self._start(job_id, nodes, core_ids)
             case fx.SendOrder():
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":
@@ -340,11 +340,10 @@ class Driver:
             case _:
                 assert_never(effect)
 
-    def _start(self, job_id: int, nodes: tuple[str, ...]) -> None:
+    def _start(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> None:
         facts = self._ledger.jobs[job_id]
         token = self._folder.token(f"{job_id}.{facts.attempt}")
         self.dialogue.expect(job_id, nodes, token, malleable=facts.request.job_class == "malleable")
-        core_ids = self._ledger.core.core_ids(job_id)
         self.executor.start(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint, core_ids)
 
     def _wake_at(self, time_s: float) -> None:

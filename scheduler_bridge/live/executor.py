@@ -91,13 +91,14 @@ class Executor:
         endpoint: str,
         core_ids: tuple[int, ...],
     ) -> None:
-        """See to it that an attempt runs on these cores (bitsets of ids) of each of ``nodes``; started, ended follow.
+        """See to it that an attempt runs on these cores (bitsets of ids; none: all) of its nodes; events follow.
 
         If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
         """
         key = f"{job_id}.{attempt}"
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
+        core_ids = core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
         cores, told = min(ids.bit_count() for ids in core_ids), str(lists(nodes, core_ids))
         launch = Launch(
             notes=str(self._folder.runs),

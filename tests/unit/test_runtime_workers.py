@@ -77,6 +77,15 @@ def test_the_handler_is_told_the_cores(apgas_job: MakeJob) -> None:
     assert orders[2].wait().reason == "the cores '5,3' do not ascend"
 
 
+def test_an_order_that_says_nothing_of_cores_leaves_nothing_known(apgas_job: MakeJob) -> None:
+    handler = WithCores()
+    job = apgas_job(wait_for, handler, 2)
+    job.workers(2, core_ids="0-1")
+    job.workers(3)
+    job.run()
+    assert handler.cores == [apgas.CoreIds((0, 1)), None]
+
+
 def test_a_job_knows_the_cores_with_which_it_was_started(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLEABLE_CORE_IDS", "2-3;b=0")
     monkeypatch.setenv("MALLEABLE_BIND_CORES", "1")

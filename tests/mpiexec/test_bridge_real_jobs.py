@@ -95,6 +95,12 @@ def test_two_jobs_share_their_nodes(serving: Running, tmp_path: Path, leftovers:
     _until_it_computes(tmp_path)
     short = _pi(tmp_path / "short.json", "--samples", "1e8", "--workers", "{cores}")
     _submit(tmp_path, "--name", "short", *sizes, "30", "--", *short)
+    # Three nodes are this machine: ids are told, and nobody is bound to them.
+    told = (b"MALLEABLE_CORES=1", b"MALLEABLE_CORE_IDS=1", b"MALLEABLE_BIND_CORES=")
+    _until("the second one runs", lambda: any(_places(serving.mark, 2)))
+    for place in _places(serving.mark, 2):
+        assert set(told) <= set(_variables(place))
+    assert _cores(serving.mark, 1) == CORES
     _until("the first has all cores again", lambda: "uses 2 of 2 cores of each node" in _told(tmp_path, 1)[-1])
     assert [text.partition(":")[0] for text in _told(tmp_path, 1)[-4:]] == [
         "told to use 1 of 2 cores of each node (0)",
@@ -135,18 +141,24 @@ def test_two_jobs_on_a_node_compute_on_cores_of_their_own(
 def _cores(mark: str, job_id: int) -> set[int]:
     """The cores on which a thread of a place of the job may run now."""
     found: set[int] = set()
-    for process in living(mark):
+    for place in _places(mark, job_id):
         with contextlib.suppress(OSError):  # it has ended
-            place = Path("/proc", str(process))
-            variables = (place / "environ").read_bytes().split(b"\0")
-            if f"MALLEABLE_JOB={job_id}".encode() in variables and b"benchmarks.pi" in _words(place)[2:3]:
-                for task in (place / "task").iterdir():
-                    found |= _allowed((task / "status").read_text(encoding="utf-8"))
+            for task in (place / "task").iterdir():
+                found |= _allowed((task / "status").read_text(encoding="utf-8"))
     return found
 
 
-def _words(place: Path) -> list[bytes]:
-    return (place / "cmdline").read_bytes().split(b"\0")
+def _places(mark: str, job_id: int) -> Iterator[Path]:
+    for process in living(mark):
+        place = Path("/proc", str(process))
+        with contextlib.suppress(OSError):
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            if b"benchmarks.pi" in words[2:3] and f"MALLEABLE_JOB={job_id}".encode() in _variables(place):
+                yield place
+
+
+def _variables(place: Path) -> list[bytes]:
+    return (place / "environ").read_bytes().split(b"\0")
 
 
 def _allowed(status: str) -> set[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -36,10 +35,12 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
 )
 from scheduler_bridge.policies import Policy
+from scheduler_bridge.sim.agenda import Agenda
 from scheduler_bridge.sim.answering import answers
 from scheduler_bridge.sim.models import JobRecord, SimJob
 from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
 from scheduler_bridge.sim.running import Change, Run, SharingModel, Wish, share, without
+from scheduler_bridge.sim.sizes import Sizes
 
 _PROGRESS_BATCHES: Final = 500
 _MAX_BATCHES: Final = 10_000
@@ -108,9 +109,8 @@ class Engine:
         self._wake_s = math.inf  # the earliest time that the core asked for
         self._now = 0.0
         self._batches = self._events = 0
-        self._serial = 0
         self._submissions: deque[SimJob] = deque()
-        self._heap: list[tuple[float, int, Event | Change | Wish, Run | None, int]] = []
+        self._agenda = Agenda()
         self._at_once: list[tuple[Event | Change | Wish, Run, int]] = []  # of this instant, for its next batch
         self._sims: dict[int, SimJob] = {}  # of the jobs that wait
         self._runs: dict[int, Run] = {}
@@ -131,7 +131,7 @@ class Engine:
         self._core = self._make_core(prompt_starts=self._prompt)
         for time_s, event in disturbances:
             self._push(time_s, event)
-        while self._at_once or self._heap or self._submissions or self._wake_s < math.inf:
+        while self._at_once or self._submissions or min(self._agenda.next_s(), self._wake_s) < math.inf:
             self._step()
         self._note_ends(self._core.endings())
         return SimResult(self._records, self._now, self._batches, self._events, self._core)
@@ -140,8 +140,7 @@ class Engine:
         if run is not None and time_s == self._now:
             self._at_once.append((event, run, run.version))
             return
-        self._serial += 1
-        heapq.heappush(self._heap, (time_s, self._serial, event, run, run.version if run else 0))
+        self._agenda.push(time_s, event, run)
 
     def _step(self) -> None:
         """Hand everything that happens at the next instant to the core, and do what it wants."""
@@ -189,8 +188,8 @@ class Engine:
             for event, at_once, version in due:
                 self._add(event, at_once, version, events)
             return events
-        heap, submissions = self._heap, self._submissions
-        now = heap[0][0] if heap else math.inf
+        agenda, submissions = self._agenda, self._submissions
+        now = agenda.next_s()
         if submissions and submissions[0].spec.submit_s < now:
             now = submissions[0].spec.submit_s
         if self._wake_s <= now:  # unless the jobs that it wanted to look at have ended since
@@ -207,9 +206,10 @@ class Engine:
                 self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
             else:
                 events.append(self._submit(sim))
-        while heap and heap[0][0] <= now:
-            self._now, _, event, run, version = heapq.heappop(heap)
-            self._add(event, run, version, events)
+        while (time_s := agenda.next_s()) <= now:
+            self._now = time_s
+            event, run = agenda.pop()
+            self._add(event, run, run.version if run else 0, events)
         self._now = now
         if self._wake_s <= now:
             self._wake_s = math.inf
@@ -257,12 +257,12 @@ class Engine:
                 run.nodes += nodes
                 record.grows += 1
                 self._arrived(run, record)
-                record.sizes.append((self._now, len(run.nodes)))
+                record.sizes.append(self._now, len(run.nodes))
                 self._go_on(run, len(run.nodes))
             case ShrinkCompleted(nodes=nodes):
                 run.nodes = without(run.nodes, nodes)
                 record.shrinks += 1
-                record.sizes.append((self._now, len(run.nodes)))
+                record.sizes.append(self._now, len(run.nodes))
                 self._go_on(run, len(run.nodes))
             case WorkersChanged():
                 self._use(run, run.told_cores, record)
@@ -290,7 +290,7 @@ class Engine:
         """The job computes from now on."""
         record.start_s = self._now
         record.reserve(run.told_s, self._now, len(run.nodes))
-        record.sizes = [(self._now, len(run.nodes))]
+        record.sizes = Sizes([(self._now, len(run.nodes))])
         if run.sim.startup is not None:
             run.computes_s = self._now + run.sim.startup(len(run.nodes))
             self._push(run.computes_s, Change(run.sim.spec.job_id, len(run.nodes)), run)

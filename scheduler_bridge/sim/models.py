@@ -9,6 +9,7 @@ import msgspec
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim.costs import Cost
+from scheduler_bridge.sim.sizes import Sizes
 from scheduler_bridge.sim.speedup import Speedup, linear_speedup
 
 
@@ -108,7 +109,7 @@ class JobRecord(msgspec.Struct):
     end_s: float | None = None
     outcome: Outcome | None = None
     refused: bool = False
-    sizes: list[tuple[float, int]] = []
+    sizes: Sizes = msgspec.field(default_factory=Sizes)
     shares: tuple[tuple[float, float], ...] = ()
     grows: int = 0
     shrinks: int = 0

@@ -18,6 +18,7 @@ from scheduler_bridge.experiments.mebf.over_time import column, utilizations
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
+from scheduler_bridge.sim.sizes import Sizes
 
 MS = variant("1k", "intensive", "medium")
 
@@ -96,7 +97,7 @@ def test_utilization_by_steps_of_four_hours() -> None:
     # where the next step begins. Of 16 node-hours: 2 x 1 + 1 x 1; 2 x 4; 2 x 1 + 4 x 3; nothing.
     def record(job_id: int, start_h: float, end_h: float, sizes: list[tuple[float, int]]) -> JobRecord:
         spec = JobSpec(job_id, "job", "ann", "malleable", 2, 1, 4, 1e6, 0.0)
-        return JobRecord(spec, 3600 * start_h, 3600 * end_h, sizes=[(3600 * at, nodes) for at, nodes in sizes])
+        return JobRecord(spec, 3600 * start_h, 3600 * end_h, sizes=Sizes((3600 * at, nodes) for at, nodes in sizes))
 
     found = utilizations([record(1, 3, 12, [(3, 2), (9, 4)]), record(2, 3, 4, [(3, 1)])], 4)
     assert [found[column(hour)] for hour in (0, 4, 8, 12)] == [pytest.approx(100 * n / 16) for n in (3, 8, 14, 0)]

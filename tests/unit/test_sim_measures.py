@@ -9,6 +9,7 @@ from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobClass, JobSpec
 from scheduler_bridge.sim import JobRecord, Power, SimJob, measure, simulate
 from scheduler_bridge.sim.measures import jain
+from scheduler_bridge.sim.sizes import Sizes
 
 
 def record(
@@ -23,7 +24,7 @@ def record(
     nodes = sizes[0][1] if sizes else 1
     high = nodes if job_class == "rigid" else 8
     spec = JobSpec(job_id, "j", "u", job_class, nodes, nodes, high, 1000.0, submit_s)
-    return JobRecord(spec, start_s, end_s, outcome if end_s is not None else None, sizes=sizes)
+    return JobRecord(spec, start_s, end_s, outcome if end_s is not None else None, sizes=Sizes(sizes))
 
 
 def test_means_of_two_jobs() -> None:

@@ -1,0 +1,59 @@
+"""What is to happen, by time."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Final, TypeAlias
+
+from scheduler_bridge.core.events import Event, JobEnded
+from scheduler_bridge.sim.running import Change, Run, Wish
+
+What: TypeAlias = Event | Change | Wish
+
+_FEW: Final = 1000
+"""Below so many entries nobody cares how many of them are outdated."""
+
+
+class Agenda:
+    """What is to happen, the earliest first, in the order in which it was entered.
+
+    Each change of a job's speed outdates what was predicted for it. Outdated entries never come up, and are thrown away
+    before they are most of all: where jobs are resized often, they would take more memory than all else.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, What, Run | None, int]] = []
+        self._serial = 0
+        self._most = _FEW
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, time_s: float, what: What, run: Run | None) -> None:
+        """Let ``what`` happen at ``time_s``, unless the job's speed changes before if it is a prediction."""
+        self._serial += 1
+        heapq.heappush(self._heap, (time_s, self._serial, what, run, run.version if run else 0))
+        if len(self._heap) > self._most:
+            self._heap = [entry for entry in self._heap if not _is_outdated(entry[2], entry[3], entry[4])]
+            heapq.heapify(self._heap)
+            self._most = max(_FEW, 2 * len(self._heap))
+
+    def next_s(self) -> float:
+        """When the next thing happens; infinite if there is none."""
+        heap = self._heap
+        while heap:
+            time_s, _, what, run, version = heap[0]
+            if not _is_outdated(what, run, version):
+                return time_s
+            heapq.heappop(heap)
+        return math.inf
+
+    def pop(self) -> tuple[What, Run | None]:
+        """Take out the next thing, after ``next_s`` has told when it happens."""
+        _, _, what, run, _ = heapq.heappop(self._heap)
+        return what, run
+
+
+def _is_outdated(what: What, run: Run | None, version: int) -> bool:
+    return run is not None and (run.over or (version != run.version and isinstance(what, JobEnded | Wish)))

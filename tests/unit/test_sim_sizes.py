@@ -1,0 +1,30 @@
+"""How many nodes a job had from which time on, kept in little memory."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import pytest
+
+from scheduler_bridge.sim.sizes import Sizes
+
+
+def test_they_are_pairs_of_a_time_and_a_number() -> None:
+    sizes = Sizes([(0.5, 4)])
+    sizes.append(6.25, 1)
+    assert sizes == [(0.5, 4), (6.25, 1)]
+    assert repr(sizes) == "[(0.5, 4), (6.25, 1)]"
+    assert (len(sizes), sizes[0], sizes[-1], sizes[1:]) == (2, (0.5, 4), (6.25, 1), [(6.25, 1)])
+    assert isinstance(sizes[0][1], int)
+    assert sizes != [(0.5, 4)]
+    with pytest.raises(IndexError):
+        sizes[2]
+    assert pickle.loads(pickle.dumps(sizes)) == sizes
+
+
+def test_a_pair_takes_twenty_bytes_at_most() -> None:
+    sizes = Sizes()
+    for number in range(1000):
+        sizes.append(number / 7, number)
+    assert sys.getsizeof(sizes._numbers) < 20_000 + 100

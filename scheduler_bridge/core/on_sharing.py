@@ -72,7 +72,7 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
         chunks.append(state.pool.take(job_id, decision.free_nodes))
     job.allotment = Allotment(tuple(chunks))
     job.note = Because("waits for {} to make room", (" and ".join(f"job {mate}" for mate in decision.mates),))
-    state.active[job_id] = job
+    state.activate(job)
     _unsettle(state, (job_id, *decision.mates))
     state.note(job)
     return effects

@@ -83,7 +83,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
     job.note = Because("started on {}: {}", (wording.nodes(decision.nodes), decision.reason))
     del state.queue[spec.job_id]
     state.reservations.pop(spec.job_id, None)
-    state.active[spec.job_id] = job
+    state.activate(job)
     if state.prompt_starts:
         state.run(job, now)
     else:

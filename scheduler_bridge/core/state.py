@@ -49,6 +49,7 @@ class SchedulerState:
         accuracy: Per user, their mean.
         next_order: Number of the next order.
         next_place: Place in the queue of the next job that is submitted.
+        next_turn: Place among the starts of the next job that is told to start.
         changed: Something happened since the last pass that may allow a decision, besides submissions.
         arrived: The jobs submitted since the last pass.
         calm: Since the last pass, and in it, nothing happened to any job but submissions.
@@ -77,6 +78,7 @@ class SchedulerState:
     accuracy: dict[str, float] = field(default_factory=dict)
     next_order: int = 1
     next_place: int = 0
+    next_turn: int = 0
     changed: bool = False
     arrived: list[JobSpec] = field(default_factory=list)
     calm: bool = False
@@ -218,6 +220,11 @@ class SchedulerState:
         self.reservations.pop(job_id, None)
         self.stale[job_id] = job
         self.changed = True
+
+    def activate(self, job: TrackedJob) -> None:
+        """Let a job that was told to start be the last one of those that hold nodes."""
+        self.active[job.spec.job_id] = job
+        job.turn, self.next_turn = self.next_turn, self.next_turn + 1
 
     def run(self, job: TrackedJob, now: float) -> None:
         """Let the walltime of a job that was told to start begin."""

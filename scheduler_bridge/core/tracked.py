@@ -40,6 +40,8 @@ class TrackedJob:
     reason: str = ""
     note: Reason = "submitted"
     starts: int = 0
+    turn: int = 0
+    """Its place among the starts."""
     grows: int = 0
     shrinks: int = 0
     last_resize: Literal["grow", "shrink"] | None = None
@@ -98,6 +100,7 @@ class TrackedJob:
                 order.count if order else 0,
                 order.deferred if order else False,
                 self.last_resize,
+                self.turn,
             )
             if (shares := self.shares) is not None:
                 self.seen = structs.replace(

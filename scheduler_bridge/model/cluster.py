@@ -28,6 +28,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
         order_nodes: How many nodes that order moves.
         deferred: The job put the order off: nobody knows when it will be carried out.
         last_resize: The kind of its last completed order that moved nodes, if any.
+        turn: Its place among the starts: the one that started later has the larger one.
         cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
         neighbours: The most other jobs on one of its nodes.
         is_host: Whether it was the first on all its nodes.
@@ -46,6 +47,7 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
     order_nodes: int = 0
     deferred: bool = False
     last_resize: Literal["grow", "shrink"] | None = None
+    turn: int = 0
     cores: int | None = None
     neighbours: int = 0
     is_host: bool = True

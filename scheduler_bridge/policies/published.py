@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob, wording
+from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, RunningJob, wording
 from scheduler_bridge.policies.backfill import IN_ORDER, too_few
-from scheduler_bridge.policies.compose import StartSize
+from scheduler_bridge.policies.compose import StartSize, at_minimum
 from scheduler_bridge.policies.plan import Plan
+from scheduler_bridge.policies.redistribution import givable_nodes
 
 PASS_INTERVAL_S = 5.0
 """The published scheduler decides this often, and at submissions and ends."""
@@ -19,7 +20,7 @@ COOLDOWN_S = 60.0
 
 
 def giver(view: ClusterView) -> RunningJob | None:
-    """The job whose released nodes the scheduler waits for: the published one does nothing else meanwhile."""
+    """The job whose released nodes the scheduler waits for, if there is one."""
     return next((job for job in view.running if job.releasing_nodes > 0), None)
 
 
@@ -33,24 +34,27 @@ class PublishedEasy:
 
     def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
         """Start jobs in order, then those that end before the first blocked one can start, if it was known before."""
-        if giver(plan.view) is not None:
+        if plan.releasing:  # the published scheduler waits for it, and does nothing else meanwhile
             plan.reservations += [old for old in plan.view.reservations if any(s.job_id == old.job_id for s in queue)]
             return
-        known = {reservation.job_id for reservation in plan.view.reservations}
-        for spec in queue:
-            need = size.need(spec, plan.view.total_nodes)
-            fits = need <= plan.usable
-            if (head := plan.reservation) is None:
-                if fits:
-                    plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
-                    continue
-                if plan.usable > 0 or spec.job_id in known:
-                    plan.reservations.append(plan.reserve(spec, need, floor=None))
-                if spec.job_id not in known:
-                    return
-            elif fits and plan.now + spec.walltime_s < head.start_s:
-                why = f"backfilled: it ends before {wording.seconds(head.start_s)}; {head}"
-                plan.start(spec, size.pick(spec, plan.usable), why)
+        line = plan.line(queue, size.need)
+        while (spec := line.next()) is not None and line.need <= (usable := plan.usable):
+            plan.start(spec, size.pick(spec, usable), IN_ORDER)
+        if spec is None:
+            return
+        is_known = any(reservation.job_id == spec.job_id for reservation in plan.view.reservations)
+        if is_known or plan.usable > 0:
+            plan.reservations.append(plan.reserve(spec, line.need, floor=None))
+        if is_known:
+            self._overtake(plan, line, plan.reservations[0], size)
+
+    @staticmethod
+    def _overtake(plan: Plan, line: Line, head: Reservation, size: StartSize) -> None:
+        """Start those that end before ``head`` begins."""
+        while (usable := plan.usable) > 0 and (spec := line.next_fitting(1, usable, usable, plan.now, plan.now)):
+            if plan.now + spec.walltime_s < head.start_s:
+                why = Because("backfilled: it ends before {}; {}", (wording.seconds(head.start_s), head))
+                plan.start(spec, size.pick(spec, usable), why)
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes, or it might delay the first job, or a job is releasing nodes."""
@@ -73,29 +77,38 @@ class TakeFromAll:
 
     def resize(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
         """Shrink for the first waiting job; if there is none, or it cannot be helped, give idle nodes away."""
-        if giver(plan.view) is not None:
+        if plan.releasing:
             return
-        able = [job for job in plan.view.running if job.resizable(plan.now)]
-        if not (waiting and self._take(plan, waiting[0], able, size.need(waiting[0], plan.view.total_nodes))):
-            self._give(plan, able)
+        if not (waiting and self._take(plan, waiting[0], size.need(waiting[0], plan.view.total_nodes))):
+            self._give(plan)
 
     @staticmethod
-    def _take(plan: Plan, head: JobSpec, able: Sequence[RunningJob], need: int) -> bool:
+    def _take(plan: Plan, head: JobSpec, need: int) -> bool:
         """Shrink for ``head``; return whether that is done."""
         missing = need - plan.free
-        donors = [(job, job.reclaimable_nodes(job.spec.min_nodes)) for job in able]
-        if not 0 < missing <= sum(nodes for _, nodes in donors):
+        if not 0 < missing <= givable_nodes(plan, at_minimum):
             return False
-        for job, nodes in donors:
-            if nodes > 0:
-                reason = f"so that job {head.job_id} can start on {wording.nodes(need)}; every job gives that can"
+        reason = Because("so that job {} can start on {}; every job gives that can", (head.job_id, wording.nodes(need)))
+        for job in plan.view.running:
+            if job.resizable(plan.now) and (nodes := job.reclaimable_nodes(job.spec.min_nodes)) > 0:
                 plan.shrink(job, min(missing, nodes), reason)
         return True
 
     @staticmethod
-    def _give(plan: Plan, able: Sequence[RunningJob]) -> None:
+    def _give(plan: Plan) -> None:
         """Give idle nodes to the jobs with most room to grow; among equals, to the one that started last."""
-        for job in sorted(able, key=lambda job: job.max_nodes - job.nodes)[::-1]:
-            nodes = min(plan.usable, job.max_nodes - job.nodes)
-            if nodes > 0:
+        if plan.usable == 0:
+            return
+        for job in plan.view.running_by(_most_room):
+            if job.resizable_from_s <= plan.now:
+                nodes = min(plan.usable, job.max_nodes - job.nodes)
                 plan.grow(job, nodes, "idle nodes go to the job with most room to grow")
+                if plan.usable == 0:
+                    return
+
+
+def _most_room(job: RunningJob) -> tuple[int, int] | None:
+    """The jobs that can grow, if they are not on pause; the one with most room, or else that started last, is first."""
+    room = job.max_nodes - job.nodes
+    able = room > 0 and job.ready and job.order is None and not job.shares
+    return (-room, -job.turn) if able else None

@@ -74,7 +74,7 @@ class ByPriority:
 
     def _take(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
         """Shrink for every waiting job, in order, whose start that completes and that delays no reservation."""
-        if not waiting or (total := self._reclaimable(plan)) == 0:
+        if not waiting or (total := givable_nodes(plan, self.floor)) == 0:
             return
         donors = _Frontier(self._donors(plan), self._gives)
         line = plan.line(waiting, size.need)
@@ -101,11 +101,6 @@ class ByPriority:
             for job, nodes in self._collect(donors, missing):
                 plan.shrink(job, nodes, reason)
             plan.promise(spec, need)
-
-    def _reclaimable(self, plan: Plan) -> int:
-        """How many nodes running jobs can give now."""
-        measure = _givable(self.floor)
-        return plan.view.total(measure) - sum([measure(job) for job in plan.view.paused(plan.now)])
 
     def _donors(self, plan: Plan) -> Iterator[_Donor]:
         """The running jobs that can give nodes now, the highest priority first."""
@@ -193,6 +188,12 @@ class ByPriority:
             plan.enlarge(taker.spec, nodes, "larger because nodes are idle")
         else:
             plan.grow(taker.job, nodes, Because("idle nodes go to {}", (self.priority.lowest,)))
+
+
+def givable_nodes(plan: Plan, floor: Floor) -> int:
+    """How many nodes above ``floor`` running jobs can give now."""
+    measure = _givable(floor)
+    return plan.view.total(measure) - sum([measure(job) for job in plan.view.paused(plan.now)])
 
 
 @cache

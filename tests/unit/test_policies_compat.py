@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, settings_for
+from scheduler_bridge.core.effects import Effect, SendOrder
+from scheduler_bridge.core.events import Event
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
-from scheduler_bridge.sim import SimJob, SimResult, simulate
+from scheduler_bridge.sim import Engine, SimJob, SimResult, simulate
 
 NOW = 100.0
 HEAD = 9
@@ -34,7 +37,8 @@ def decide(
 ) -> list[tuple[type[Decision], int, int]]:
     """One pass of ``policy``: what it starts and resizes; ``known``: what the pass before reserved."""
     free = total - sum(job.nodes for job in jobs)
-    view = ClusterView(total, free, tuple(queue), tuple(jobs), (known,) if known else ())
+    started = tuple(structs.replace(job, turn=turn) for turn, job in enumerate(jobs))
+    view = ClusterView(total, free, tuple(queue), started, (known,) if known else ())
     found = policies.get(policy).decide(view, NOW)
     return [(type(d), d.job_id, d.nodes) for d in found if not isinstance(d, Reserve | Stand)]
 
@@ -123,6 +127,24 @@ def test_idle_nodes_go_to_the_job_with_most_room_and_then_to_the_one_that_starte
     # 20 nodes, 5 free. Room: job 1 two, jobs 2 and 3 four each. Job 3 started last and gets 4, job 2 the fifth.
     jobs = [running(malleable(1, 1, 7), 5), running(malleable(2, 1, 9), 5), running(malleable(3, 1, 9), 5)]
     assert decide("malleable-compat", 20, [], jobs) == [(Grow, 3, 4), (Grow, 2, 1)]
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 2), (2, 1)])
+def test_among_equals_the_start_decides_who_grows_first_and_not_the_id(first: int, last: int) -> None:
+    # 8 nodes: two malleable jobs start on 4 each, at 0 and 1 s. 2 s: job 3 needs 6: each gives 3. 12 s: its 6 nodes are
+    # free, and each could get 3.
+    jobs = [
+        SimJob(malleable(first, 1, 4, 100.0), 50.0),
+        SimJob(malleable(last, 1, 4, 100.0, submit_s=1.0), 50.0),
+        SimJob(rigid(3, 6, 10.0, submit_s=2.0), 10.0),
+    ]
+    grown: list[int] = []
+
+    def watch(now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+        grown.extend(effect.job_id for effect in effects if isinstance(effect, SendOrder) and effect.kind == "grow")
+
+    Engine(8, policies.get("malleable-compat"), observer=watch).run(jobs)
+    assert grown == [last, first]
 
 
 def test_nothing_is_decided_until_the_nodes_are_released() -> None:

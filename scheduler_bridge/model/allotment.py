@@ -70,7 +70,7 @@ class Allotment:
             if count <= 0:
                 break
             size = chunk.bit_count()
-            found.append(chunk if size <= count else chunk ^ lowest(chunk, size - count))
+            found.append(chunk if size <= count else highest(chunk, count))
             count -= size
         return Allotment(tuple(reversed(found)))
 
@@ -106,7 +106,16 @@ def lowest(ranks: int, count: int) -> int:
 
 def highest(ranks: int, count: int) -> int:
     """The ``count`` highest members of a bitset that has as many."""
-    return ranks ^ lowest(ranks, ranks.bit_count() - count)
+    behind = ranks.bit_length()
+    run = ((1 << count) - 1) << (behind - count)
+    if ranks & run == run:
+        return run
+    if count > _FEW:
+        return ranks ^ lowest(ranks, ranks.bit_count() - count)
+    left = ranks
+    for _ in range(count):
+        left ^= 1 << (left.bit_length() - 1)
+    return ranks ^ left
 
 
 def runs(ranks: int) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from scheduler_bridge.model import Allotment, InvalidJobError, JobSpec, Reservation, wording
-from scheduler_bridge.model.allotment import lowest, members
+from scheduler_bridge.model.allotment import highest, lowest, members
 
 GOOD = JobSpec(7, "uts", "ann", "malleable", 4, 2, 8, 60.0, 0.0, ("python", "-m", "x"))
 
@@ -74,6 +74,7 @@ def test_bitsets_are_taken_apart_at_any_size() -> None:
             assert list(members(bits)) == ranks
             count = rng.randint(1, len(ranks))
             assert list(members(lowest(bits, count))) == ranks[:count]
+            assert list(members(highest(bits, count))) == ranks[-count:]
 
 
 def test_a_reservation_admits_what_ends_in_time_or_is_spare() -> None:

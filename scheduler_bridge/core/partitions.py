@@ -15,6 +15,7 @@ A job that holds lent nodes is not resized where a policy counts nodes that it c
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -233,7 +234,7 @@ def _placeholders(state: SchedulerState, closed: Iterable[Booking], now: float) 
         if nodes:
             job_id, end_s = _PLACEHOLDER + number, booking.spec.end_s
             spec = JobSpec(job_id, booking.spec.name, "", "rigid", nodes, nodes, nodes, end_s - now, now)
-            found.append(RunningJob(spec, nodes, now, end_s, nodes))
+            found.append(RunningJob(spec, nodes, now, end_s, nodes, turn=sys.maxsize))
     return found
 
 

@@ -86,10 +86,14 @@ class Hosts:
 
     Args:
         terms: Who may be one.
+
+    Attributes:
+        limit: The penalty of one that shares its nodes stays below it: that of the terms, or a lower one.
     """
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
+        self.limit = terms.limit
         self._known: dict[int, Host] = {}
         self._by_offer: dict[int, dict[int, list[tuple[float, int, Host]]]] = {}  # and by size; who ends last is first
         self._sizes: Counter[int] = Counter()
@@ -133,6 +137,7 @@ class Hosts:
     def without(self, job_ids: Collection[int]) -> Hosts:
         """The others."""
         made = Hosts(self._terms)
+        made.limit = self.limit
         made._known = dict(self._known)
         made._by_offer = {o: {size: list(them) for size, them in some.items()} for o, some in self._by_offer.items()}
         made._sizes = self._sizes.copy()
@@ -141,13 +146,31 @@ class Hosts:
             made._drop(made._known[job_id])
         return made
 
+    def lower(self, limit: float) -> None:
+        """Let another limit hold from now on, not above that of the terms.
+
+        Who is above it is never a candidate, for the penalty of one that shares is its own or more.
+        """
+        if limit > self.limit:
+            self._failed.clear()
+        self.limit = limit
+
     def __getitem__(self, job_id: int) -> Host:
         return self._known[job_id]
 
     @property
     def offers(self) -> list[int]:
-        """What hosts can give, most first."""
-        return sorted(self._by_offer, reverse=True)
+        """What hosts below the limit can give, most first."""
+        offers = sorted(self._by_offer, reverse=True)
+        return offers if self.limit == self._terms.limit else [offer for offer in offers if self._has(offer)]
+
+    def _has(self, offer: int) -> bool:
+        """Whether a host below the limit can give so much."""
+        for some in self._by_offer[offer].values():
+            for _, _, host in some:
+                if penalty(host.wait_s, host.increase_s, host.job.spec.walltime_s) < self.limit:
+                    return True
+        return False
 
     def partners(self, nodes: int) -> list[int]:
         """The sizes of hosts that have so many nodes alone or together with another one."""
@@ -173,7 +196,7 @@ class Hosts:
             sizes: Only hosts with so many nodes; None: all sizes.
             most_nodes: Only hosts with at most so many.
         """
-        part, limit, end_s = cores / self._terms.all_cores, self._terms.limit, now + duration_s
+        part, limit, end_s = cores / self._terms.all_cores, self.limit, now + duration_s
         longest_s = duration_s * self._terms.factor  # nobody is delayed by more
         found = []
         for offer, by_size in self._by_offer.items():
@@ -201,6 +224,31 @@ class Hosts:
     def note_failure(self, nodes: int, cores: int, duration_s: float) -> None:
         """Take down that no hosts fit."""
         self._failed[nodes, cores] = duration_s
+
+
+class Slowdowns:
+    """The slowdowns of the running jobs from requested times [2019 paper, section 3.2.2]: an index."""
+
+    def __init__(self) -> None:
+        self._turn_of: dict[int, int] = {}
+        self._turns: list[tuple[int, int]] = []  # and ids: in order, for a sum depends on the order in its last digits
+        self._values: list[float] = []
+
+    def put(self, job_id: int, job: RunningJob | None) -> None:
+        """Enter the job as it is now, or leave it out."""
+        if (before := self._turn_of.pop(job_id, None)) is not None:
+            position = bisect_left(self._turns, (before, job_id))
+            del self._turns[position], self._values[position]
+        if job is not None:
+            position = bisect_left(self._turns, (job.turn, job_id))
+            self._turns.insert(position, (job.turn, job_id))
+            self._values.insert(position, penalty(wait_s(job), increase_s(job), job.spec.walltime_s))
+            self._turn_of[job_id] = job.turn
+
+    @property
+    def mean(self) -> float:
+        """Their mean; infinite if no job runs."""
+        return sum(self._values) / len(self._values) if self._values else math.inf
 
 
 def _entry(host: Host) -> tuple[float, int, Host]:

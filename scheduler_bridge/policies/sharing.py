@@ -12,8 +12,8 @@ from typing import Final
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies.backfill import IN_ORDER, too_few
 from scheduler_bridge.policies.compose import StartSize
-from scheduler_bridge.policies.hosts import Hosts, Terms, increase_s, wait_s
-from scheduler_bridge.policies.mates import Mate, choose, penalty
+from scheduler_bridge.policies.hosts import Hosts, Slowdowns, Terms
+from scheduler_bridge.policies.mates import Mate, choose
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.profile import Profile
 
@@ -31,7 +31,8 @@ class Sharing:
     [D] The reservations of a pass are made anew from walltimes, and mates' delays push those behind them back.
 
     Attributes:
-        limit: A mate's penalty stays below it (MAX_SLOWDOWN); None: below the mean slowdown of the running jobs.
+        limit: A mate's penalty stays below it (MAX_SLOWDOWN); None: below the mean slowdown of the running jobs
+            (DynAVGSD).
         factor: The part of a mate's cores that it gives (SharingFactor).
         cores_per_rank: A mate keeps at least so many cores of each node.
         mates: How many mates a job has at most (m).
@@ -79,9 +80,12 @@ class Sharing:
     def _hosts(self, plan: Plan) -> Hosts:
         """The running jobs that could be mates now."""
         view = plan.view
-        if self.limit is not None and not view.paused(plan.now):
-            return view.index(_index(self, self.limit, view.cores_per_node))
-        hosts = Hosts(self.terms(self._limit(view), view.cores_per_node))
+        limit = view.index(Slowdowns).mean if self.limit is None else self.limit
+        if not view.paused(plan.now):
+            hosts = view.index(_index(self, math.inf if self.limit is None else limit, view.cores_per_node))
+            hosts.lower(limit)
+            return hosts
+        hosts = Hosts(self.terms(limit, view.cores_per_node))
         for job in view.running:
             if job.takes_orders(plan.now):
                 hosts.put(job.spec.job_id, job)
@@ -90,13 +94,6 @@ class Sharing:
     def terms(self, limit: float, all_cores: int) -> Terms:
         """Who may be a mate if penalties stay below ``limit`` and nodes have so many cores."""
         return Terms(limit, self.factor, self.cores_per_rank, self.jobs_per_node, all_cores)
-
-    def _limit(self, view: ClusterView) -> float:
-        """MAX_SLOWDOWN, or DynAVGSD: the mean slowdown of the running jobs from requested times [section 3.2.2]."""
-        if self.limit is not None:
-            return self.limit
-        slowdowns = [penalty(wait_s(job), increase_s(job), job.spec.walltime_s) for job in view.running]
-        return sum(slowdowns) / len(slowdowns) if slowdowns else math.inf
 
     def _share(
         self, plan: Plan, profile: Profile, spec: JobSpec, need: int, static_start_s: float, hosts: Hosts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,7 @@ from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobClass, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
-from scheduler_bridge.policies.hosts import Hosts, Terms
+from scheduler_bridge.policies.hosts import Hosts, Slowdowns, Terms
 from scheduler_bridge.policies.mates import Mate
 from scheduler_bridge.policies.plan import by_expected_end, reclaimable, settled, shrinkable
 from scheduler_bridge.policies.profile import Endings
@@ -84,17 +85,29 @@ def endings(view: ClusterView) -> list[tuple[float, int]]:
     return sorted(zip(index.times_s, index.nodes, strict=True))
 
 
-def contents(hosts: Hosts) -> list[object]:
+def contents(hosts: Hosts) -> tuple[list[int], list[list[int]], list[list[Mate]]]:
     """The offers, the partners and the candidates of all sizes."""
     candidates = [sorted(hosts.candidates(cores, 40.0, 0.0, None, 8), key=by_mate) for cores in hosts.offers]
-    return [hosts.offers, [sorted(hosts.partners(nodes)) for nodes in range(1, 9)], candidates]
+    return hosts.offers, [sorted(hosts.partners(nodes)) for nodes in range(1, 9)], candidates
 
 
 def by_mate(mate: Mate) -> int:
     return mate.job_id
 
 
-HOSTS = partial(Hosts, Terms(limit=50.0, factor=0.5, cores_per_rank=1, jobs_per_node=3, all_cores=4))
+def compare_below(limit: float, live: ClusterView, plain: ClusterView) -> None:
+    """Hosts of which the limit is lowered are those that were made with the lower one, but for useless partners."""
+    lowered, made = live.index(ANY_HOSTS), plain.index(partial(Hosts, replace(TERMS, limit=limit)))
+    lowered.lower(limit)
+    for found in (lowered, lowered.without([])):
+        (offers, partners, candidates), (same_offers, some, same_candidates) = contents(found), contents(made)
+        assert (offers, candidates) == (same_offers, same_candidates)
+        assert all(set(few) <= set(many) for few, many in zip(some, partners, strict=True))
+
+
+TERMS = Terms(limit=50.0, factor=0.5, cores_per_rank=1, jobs_per_node=3, all_cores=4)
+HOSTS = partial(Hosts, TERMS)
+ANY_HOSTS = partial(Hosts, replace(TERMS, limit=math.inf))
 
 
 def by_work(spec: JobSpec) -> float:
@@ -126,6 +139,12 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     assert sorted(live.paused(now), key=by_id) == sorted(plain.paused(now), key=by_id)
     assert endings(live) == endings(plain)
     assert contents(live.index(HOSTS)) == contents(plain.index(HOSTS))
+    mean = plain.index(Slowdowns).mean
+    assert live.index(Slowdowns).mean == mean
+    for limit in (mean, rng.uniform(1.0, 2.0), 50.0):
+        compare_below(limit, live, plain)
+    turns = [job.turn for job in plain.running]
+    assert turns == sorted(set(turns))
     orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *live._ranked]]
     orders += [(live.queue_by_user(key), plain.queue_by_user(key)) for key in [by_accuracy, *live._by_user]]
     least = rng.randint(1, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -12,6 +13,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Reserve, Share, Start
+from scheduler_bridge.policies.hosts import Hosts, Terms
 from scheduler_bridge.sim import Engine, SimJob, SimResult
 
 NOW = 100.0
@@ -280,3 +282,13 @@ def test_jobs_that_share_are_ended_at_the_extended_walltime() -> None:
     result = run(2, [SimJob(malleable(0, 2, 100.0), 900.0), SimJob(malleable(1, 2, 20.0, 10.0), 900.0)])
     assert ends(result) == [120.0, 50.0]
     assert [record.outcome for record in result.records.values()] == ["timeout", "timeout"]
+
+
+def test_a_search_that_failed_is_made_again_under_a_higher_limit_only() -> None:
+    hosts = Hosts(Terms(limit=math.inf, factor=0.5, cores_per_rank=1, jobs_per_node=2, all_cores=4))
+    hosts.lower(2.0)
+    hosts.note_failure(3, 2, 100.0)
+    hosts.lower(1.5)
+    assert hosts.fails(3, 2, 100.0)
+    hosts.lower(1.6)
+    assert not hosts.fails(3, 2, 100.0)

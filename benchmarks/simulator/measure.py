@@ -8,13 +8,13 @@ import time
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.simulator.cases import THETA, Case
 from scheduler_bridge import policies
-from scheduler_bridge.core import Settings
+from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.real_workloads.traces import theta
 from scheduler_bridge.model import ClusterView
 from scheduler_bridge.policies import Decision, Policy
@@ -86,7 +86,7 @@ def run(case: Case, data: Path | None = None) -> Figures:
     workload = _workload(case, data)
     timed = Timed(policies.get(case.policy))
     began = time.process_time()
-    settings = Settings(walltime="scaled", cores_per_node=case.cores_per_node)
+    settings = replace(settings_for(case.policy), walltime="scaled", cores_per_node=case.cores_per_node)
     done = replay(workload, timed, options=ReplayOptions(settings=settings))
     cpu_s = time.process_time() - began
     passes = array("d", sorted(timed.seconds))

@@ -6,9 +6,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeAlias
 
 from scheduler_bridge.model import RunningJob
+
+Span: TypeAlias = tuple[float, float]
+"""From when until when, in seconds."""
 
 _STEPS: Final = 48
 """So many steps make a block when it is new; one with twice as many is divided."""
@@ -163,16 +166,33 @@ class Profile:
             begin_s = self._next(nodes, end_s, free=True)
         return begin_s
 
-    def spans(self, nodes: int, start_s: float, end_s: float) -> list[tuple[float, float]]:
+    def spans(self, nodes: int, start_s: float, end_s: float) -> list[Span]:
         """When ``nodes`` nodes are free: every such span, whole, of which a part lies between these times."""
-        found = []
-        begin_s = self._next(nodes, start_s, free=True)
-        if begin_s < end_s:
-            begin_s = self._since(nodes, begin_s)
-        while begin_s < end_s:
-            behind_s = self._next(nodes, begin_s, free=False)
-            found.append((begin_s, behind_s))
-            begin_s = self._next(nodes, behind_s, free=True) if behind_s < end_s else math.inf
+        found = list[Span]()
+        blocks, begins = self._blocks, self._begins
+        index = self._block(start_s)
+        step = max(0, bisect_right(blocks[index].times, start_s) - 1)
+        if blocks[index].times[step] >= end_s:
+            return []
+        is_free = blocks[index].base + blocks[index].levels[step] >= nodes
+        begin_s = self._since(nodes, blocks[index].times[step]) if is_free else math.inf
+        while index < len(blocks) and (is_free or begins[index] < end_s):
+            block = blocks[index]
+            level = nodes - block.base
+            if block.least < level if is_free else block.most >= level:
+                levels = block.levels
+                while step < len(levels):
+                    if (levels[step] >= level) != is_free:
+                        time_s = block.times[step]
+                        if is_free:
+                            found.append((begin_s, time_s))
+                        if time_s >= end_s:
+                            return found
+                        is_free, begin_s = not is_free, time_s
+                    step += 1
+            index, step = index + 1, 0
+        if is_free:
+            found.append((begin_s, math.inf))
         return found
 
     def _next(self, nodes: int, from_s: float, *, free: bool) -> float:

@@ -11,7 +11,8 @@ from scheduler_bridge.policies.backfill import IN_ORDER, too_few
 from scheduler_bridge.policies.compose import StartSize
 from scheduler_bridge.policies.openings import Openings
 from scheduler_bridge.policies.plan import Plan
-from scheduler_bridge.policies.timetable import Slot, Span, Timetable, left
+from scheduler_bridge.policies.profile import Span
+from scheduler_bridge.policies.timetable import Slot, Timetable, left
 
 OVERTAKES: Final = "backfilled: it delays nobody's reservation"
 
@@ -75,8 +76,8 @@ class _Draft:
             for job_id, slot in table.slots.items():
                 if slot.start_s < now:
                     self._before_s[job_id] = slot.start_s
-                    tight.append((max(now, slot.start_s + slot.length_s), now + slot.length_s))
-                    table.move(slot, now)
+                    if table.move(slot, now) < 0:
+                        tight.append((now, now + slot.length_s))
             table.soonest_s = now
         return [(start_s, end_s) for start_s, end_s in tight if end_s > now and self._lacks(start_s, end_s)]
 
@@ -117,7 +118,7 @@ class _Draft:
             if from_s < math.inf and self._place(slot, from_s, reason):
                 continue
             reason = OVERTAKES
-            if slot.start_s != before_s.get(slot.spec.job_id, start_s):
+            if slot.start_s != (before_s.get(slot.spec.job_id, start_s) if before_s else start_s):
                 changed.append(slot)
         plan.stands = table.follows and all(slot.start_s < math.inf for slot in changed)
         table.end(plan.view, changed, self._freed, stands=plan.stands)

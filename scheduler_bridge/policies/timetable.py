@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TypeAlias
 
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import StartSize
-from scheduler_bridge.policies.profile import Profile
+from scheduler_bridge.policies.profile import Profile, Span
 
-Span: TypeAlias = tuple[float, float]
-"""From when until when, in seconds."""
 ALWAYS: Span = (-math.inf, math.inf)
 
 
@@ -49,7 +46,7 @@ class Timetable:
         slots: The waiting jobs, in the order of the queue.
         new: Those of them that no pass has considered.
         freed: When nodes have come free since waiting jobs were last considered, one by one.
-        tight: When nodes have been taken since, that may have been promised.
+        tight: When nodes have been taken since that were promised, unless others have come free.
         soonest_s: No reservation begins before.
         latest_s: No reservation of so many nodes begins after.
         follows: All that was promised before, and holds, was known already.
@@ -100,8 +97,7 @@ class Timetable:
         if before is not None and before[0] > since_s:
             self.profile.take(since_s, before[0], -before[1])
             self.freed.append((since_s, before[0]))
-        if after is not None and after[0] > since_s:
-            self.profile.take(since_s, after[0], after[1])
+        if after is not None and after[0] > since_s and self.profile.take(since_s, after[0], after[1]) < 0:
             self.tight.append((since_s, after[0]))
 
     def begin(self, view: ClusterView, queue: Sequence[JobSpec], size: StartSize, now: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias, overload
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Key, Line, Need, Reason, Reservation, RunningJob
@@ -13,11 +13,6 @@ from scheduler_bridge.policies.profile import Endings, Profile
 
 Floor: TypeAlias = Callable[[JobSpec], int]
 """The size down to which running malleable jobs may be asked to shrink."""
-
-
-def by_expected_end(job: RunningJob) -> float:
-    """Who ends first, by walltime, comes first."""
-    return job.expected_end_s
 
 
 @cache
@@ -38,10 +33,17 @@ def shrinkable(floor: Floor) -> Key:
 
 
 @cache
-def settled(floor: Floor) -> Key:
-    """The other jobs, who ends first by what is expected comes first."""
-    others = shrinkable(floor)
-    return lambda job: job.expected_end_s if others(job) is None else None
+def endings(floor: Floor | None, scaled: bool) -> Callable[[], Endings]:
+    """Index what running jobs still hold when they end, if they give back before what is above ``floor``.
+
+    Where walltimes are scaled, jobs that give back are left out, for that is when their ends change.
+    """
+
+    def left(job: RunningJob) -> int | None:
+        given = job.releasing_nodes + (0 if floor is None else job.reclaimable_nodes(floor(job.spec)))
+        return None if scaled and given > 0 else job.nodes - job.kept_nodes - given
+
+    return partial(Endings, left)
 
 
 class Waiting(Sequence[JobSpec]):
@@ -214,20 +216,10 @@ class Plan:
             nodes: How many nodes it needs.
             floor: Count nodes that malleable jobs hold above it as available from their next possible order on.
         """
-        available = self.free + self.releasing
-        start_s = self.now
-        if floor is None and not self._starts and not (self.releasing and self.view.scaled):
-            for job in self.view.running_by(by_expected_end):  # the usual case: nothing else comes free
-                if job.expected_end_s > start_s:
-                    if available >= nodes:
-                        break
-                    start_s = job.expected_end_s
-                available += job.nodes - job.kept_nodes
-                if self.releasing:
-                    available -= job.releasing_nodes
-            start_s = start_s if available >= nodes else math.inf
-            return Reservation(spec.job_id, start_s, nodes, max(0, available - nodes))
-        for time_s, released in self._releases(floor):
+        available, start_s = self.free + self.releasing, self.now
+        at_once, later = (0, []) if floor is None else self._reclaimable(floor)
+        available += at_once
+        for time_s, released in self._releases(floor, later):
             if time_s > start_s:
                 if available >= nodes:
                     break
@@ -237,49 +229,31 @@ class Plan:
 
     def profile(self) -> Profile:
         """The nodes free from now on if all walltimes hold; those about to be released count at once."""
-        if self.releasing:
-            return Profile(self.now, self.free + self.releasing, self._releases(None))
+        free = self.free + self.releasing
+        if self.releasing and self.view.scaled:
+            return Profile(self.now, free, self._releases(None, []))
         started = sum([nodes for _, nodes, _ in self._starts.values()])
-        profile = Profile(self.now, self.free + started, self.view.index(Endings))
+        profile = Profile(self.now, free + started, self.view.index(endings(None, self.view.scaled)))
         for spec, nodes, _ in self._starts.values():
             profile.take(self.now, self.now + self.view.walltime_s(spec, nodes), nodes)
         return profile
 
-    def _releases(self, floor: Floor | None) -> Iterator[tuple[float, int]]:
-        """When which number of held nodes comes free, earliest first, not before now.
+    def _releases(self, floor: Floor | None, later: list[tuple[float, int]]) -> Iterable[tuple[float, int]]:
+        """When which number of held nodes comes free, the earliest first; ``later`` can be reclaimed above ``floor``.
 
         [D] Where walltimes are scaled, a job that can be shrunk is expected to end as late as it would at ``floor``: so
         to shrink it delays no reservation.
         """
-        now = self.now
-        walltime_s = self.view.walltime_s
-        others = [(now + walltime_s(spec, nodes), nodes) for spec, nodes, _ in self._starts.values()]
-        if floor is not None:
-            at_once, later = self._reclaimable(floor)
-            others += [(now, at_once), *later]
-        key: Key = by_expected_end
-        shrinking, scaled = self.view.releasing, self.view.scaled
-        if scaled and floor is not None:
-            key, shrinking = settled(floor), self.view.running_by(shrinkable(floor))
-        for job in shrinking if scaled else ():
-            nodes = job.nodes - job.releasing_nodes
-            nodes -= 0 if floor is None else job.reclaimable_nodes(floor(job.spec))
-            others.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
-        others.sort(reverse=True)
-        for job in self.view.running_by(key):
-            if scaled and floor is None and job.releasing_nodes > 0:
-                continue
-            held, end_s = job.nodes - job.kept_nodes, job.expected_end_s
-            if job.order is not None:
-                held -= job.releasing_nodes
-            if floor is not None and job.ready:
-                held -= job.reclaimable_nodes(floor(job.spec))
-            if end_s < now:
-                end_s = now
-            while others and others[-1][0] <= end_s:
-                yield others.pop()
-            yield end_s, held
-        yield from reversed(others)
+        now, view = self.now, self.view
+        index = view.index(endings(floor, view.scaled))
+        others = later + [(now + view.walltime_s(spec, nodes), nodes) for spec, nodes, _ in self._starts.values()]
+        if view.scaled:
+            for job in view.releasing if floor is None else view.running_by(shrinkable(floor)):
+                nodes = job.nodes - job.releasing_nodes
+                nodes -= 0 if floor is None else job.reclaimable_nodes(floor(job.spec))
+                others.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
+        steps = zip(index.times_s, index.nodes, strict=True)
+        return _merged(steps, sorted(others, reverse=True)) if others else steps
 
     def _reclaimable(self, floor: Floor) -> tuple[int, list[tuple[float, int]]]:
         """The nodes above ``floor`` that can be taken back now, and when others can be."""
@@ -326,3 +300,12 @@ class Plan:
         if self._shares or self._resizes:
             found += [*self._shares.values(), *self._resizes.values()]
         return found
+
+
+def _merged(steps: Iterable[tuple[float, int]], others: list[tuple[float, int]]) -> Iterator[tuple[float, int]]:
+    """Both by time; ``others`` have the latest first."""
+    for step in steps:
+        while others and others[-1][0] <= step[0]:
+            yield others.pop()
+        yield step
+    yield from reversed(others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Final, TypeAlias
 
@@ -20,19 +20,24 @@ _STEPS: Final = 48
 class Endings:
     """When running jobs are expected to end, and how many of their nodes come free then, in parallel: an index.
 
+    Args:
+        left: The nodes of a job that do; None: the job is left out.
+
     Attributes:
         times_s: The times, in order, in seconds.
         nodes: The nodes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, left: Callable[[RunningJob], int | None]) -> None:
+        self._left = left
         self._known: dict[int, tuple[float, int]] = {}
         self.times_s: list[float] = []
         self.nodes: list[int] = []
 
     def put(self, job_id: int, job: RunningJob | None) -> None:
         """Enter the job as it is now, or leave it out."""
-        entry = None if job is None else (job.expected_end_s, job.nodes - job.kept_nodes)
+        nodes = None if job is None else self._left(job)
+        entry = None if job is None or nodes is None else (job.expected_end_s, nodes)
         before = self._known.get(job_id)
         if entry == before:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,14 +40,15 @@ from scheduler_bridge.model import ClusterView, JobClass, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
 from scheduler_bridge.policies.hosts import Hosts, Slowdowns, Terms
 from scheduler_bridge.policies.mates import Mate
-from scheduler_bridge.policies.plan import by_expected_end, reclaimable, settled, shrinkable
+from scheduler_bridge.policies.plan import endings, reclaimable, shrinkable
 from scheduler_bridge.policies.profile import Endings
 
 NODES = tuple(f"n{index}" for index in range(8))
 SEEDS = 6
 BATCHES = 150
-KEYS = (by_expected_end, shrinkable(at_minimum), settled(at_minimum))
+KEYS = (shrinkable(at_minimum), shrinkable(at_preferred))
 MEASURES = (reclaimable(at_minimum), reclaimable(at_preferred))
+ENDINGS = [endings(floor, scaled) for floor in (None, at_minimum, at_preferred) for scaled in (False, True)]
 PARAMETERS: dict[str, dict[str, object]] = {
     "sd-policy": {"max_slowdown": "inf", "jobs_per_node": 3, "mates": 3, "free_nodes": "yes"}
 }
@@ -79,8 +80,8 @@ def walk(view: ClusterView, queue: Sequence[JobSpec], arguments: tuple[Any, ...]
     return met
 
 
-def endings(view: ClusterView) -> list[tuple[float, int]]:
-    index = view.index(Endings)
+def releases(view: ClusterView, make: Callable[[], Endings]) -> list[tuple[float, int]]:
+    index = view.index(make)
     assert index.times_s == sorted(index.times_s)
     return sorted(zip(index.times_s, index.nodes, strict=True))
 
@@ -137,7 +138,8 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     for key in [*KEYS, *live._orders]:
         assert list(live.running_by(key)) == list(plain.running_by(key))
     assert sorted(live.paused(now), key=by_id) == sorted(plain.paused(now), key=by_id)
-    assert endings(live) == endings(plain)
+    for make in ENDINGS:
+        assert releases(live, make) == releases(plain, make)
     assert contents(live.index(HOSTS)) == contents(plain.index(HOSTS))
     mean = plain.index(Slowdowns).mean
     assert live.index(Slowdowns).mean == mean

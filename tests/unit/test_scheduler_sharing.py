@@ -24,7 +24,9 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.core.history import Claim, counts_on
 from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation
 from scheduler_bridge.policies import Decision, Share, Start
-from scheduler_bridge.policies.plan import by_expected_end
+from scheduler_bridge.policies.plan import endings
+
+ENDINGS = endings(None, False)
 
 
 def malleable(job_id: int, nodes: int, walltime_s: float = 1000.0) -> JobSpec:
@@ -195,7 +197,7 @@ def test_a_newcomer_takes_the_cores_of_a_mate_that_ends_and_then_has_the_node_fo
 
 def test_a_mate_that_makes_no_room_sends_the_newcomer_back_to_its_place() -> None:
     core, _ = make(2, 1, shares=[both(), both(8)])
-    core._state.view().running_by(by_expected_end)  # there is an index from now on
+    core._state.view().index(ENDINGS)  # it follows from now on
     core.handle(JobSubmitted(malleable(9, 3)), 10.0)
     core.handle_batch([JobSubmitted(malleable(10, 3)), JobSubmitted(malleable(11, 3))], 10.0)
     core.handle(WorkersChanged(0, 1), 11.0)
@@ -204,7 +206,7 @@ def test_a_mate_that_makes_no_room_sends_the_newcomer_back_to_its_place() -> Non
     core.check()
     assert state_of(core, 9) is JobState.QUEUED
     assert list(core._state.queue) == [9, 10, 11]
-    assert {job.spec.job_id for job in core._state.view().running_by(by_expected_end)} == {0, 1}
+    assert sorted(core._state.view().index(ENDINGS).nodes) == [1, 2]
     assert core.handle(WorkersChanged(0, 3), 13.0) == []
     # Job 1 takes orders again 30 s after the refusal, and the newcomer has another try.
     assert [effect for effect in core.handle(WakeUp(), 42.0) if isinstance(effect, SendOrder)] == [

@@ -115,10 +115,12 @@ class Histories:
         explain, claims = None, dict[int, tuple[Claim, ...]]()
         # Where all are remembered, those far back in a long queue would cost more than all else that is decided.
         near = islice(state.queue, _NEAR_JOBS) if self.remembered == "all" else state.queue
+        first, free = next(iter(state.reservations.values()), None), state.pool.free
+        usual = [_why(first, fits=fits) for fits in (False, True)]
         for job_id in self._among(near):
-            spec, reservation = state.jobs[job_id].spec, state.reservation_of(job_id)
-            due = None if reservation is None else (reservation.job_id, reservation.start_s)
-            why = (due, spec.min_nodes <= state.pool.free)
+            spec, reservation = state.jobs[job_id].spec, state.reservations.get(job_id, first)
+            fits = spec.min_nodes <= free
+            why = usual[fits] if reservation is first else _why(reservation, fits=fits)
             if self._waits.get(job_id) == why:
                 continue
             self._waits[job_id] = why
@@ -140,13 +142,18 @@ class Histories:
         self._moments.setdefault(job_id, deque(maxlen=_MOMENTS)).append(moment)
 
 
+def _why(reservation: Reservation | None, *, fits: bool) -> object:
+    """What must change before it is said anew why a job waits, in whose way ``reservation`` stands."""
+    return None if reservation is None else (reservation.job_id, reservation.start_s), fits
+
+
 def counts_on(state: SchedulerState, reservation: Reservation) -> tuple[Claim, ...]:
     """The nodes that come free until the reservation begins: those being released first, then by time."""
     found: list[Claim] = []
     for job in [job.view() for job in state.active.values()]:
-        if job.releasing_nodes:
-            found.append(Claim(job.spec.job_id, job.releasing_nodes, None))
-        left = job.nodes - job.releasing_nodes - job.kept_nodes  # others stay on nodes that it shares
+        if releasing := job.releasing_nodes:
+            found.append(Claim(job.spec.job_id, releasing, None))
+        left = job.nodes - releasing - job.kept_nodes  # others stay on nodes that it shares
         if job.expected_end_s <= reservation.start_s and left > 0:
             found.append(Claim(job.spec.job_id, left, job.expected_end_s))
     return tuple(sorted(found, key=lambda claim: (claim.until_s is not None, claim.until_s or 0.0, claim.job_id)))

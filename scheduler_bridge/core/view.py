@@ -129,16 +129,17 @@ class LiveView(ClusterView):
     @property
     def releasing_nodes(self) -> int:
         """Nodes that are about to be released."""
-        if self._releasing is not None and not self._releasing:  # as mostly
-            return 0
-        return sum([job.releasing_nodes for job in self.releasing])
+        return sum([job.releasing_nodes for job in found.values()]) if (found := self._being_shrunk()) else 0
 
     @property
     def releasing(self) -> Sequence[RunningJob]:
         """The running jobs that are about to release nodes, in the order of their ids."""
+        return [job for _, job in sorted(found.items())] if (found := self._being_shrunk()) else ()
+
+    def _being_shrunk(self) -> Mapping[int, RunningJob]:
         if self._releasing is None:
             self._releasing = {job.spec.job_id: job for job in self.running if job.releasing_nodes > 0}
-        return [job for _, job in sorted(self._releasing.items())] if self._releasing else ()
+        return self._releasing
 
     @property
     def reservations(self) -> tuple[Reservation, ...]:

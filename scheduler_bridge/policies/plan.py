@@ -218,8 +218,11 @@ class Plan:
         """
         available, start_s = self.free + self.releasing, self.now
         at_once, later = (0, []) if floor is None else self._reclaimable(floor)
-        available += at_once
-        for time_s, released in self._releases(floor, later):
+        others = sorted(later + self._others(floor), reverse=True)
+        index = self.view.index(endings(floor, self.view.scaled))
+        passed, available = index.pass_over(nodes, available + at_once, others[-1][0] if others else math.inf)
+        steps = index.beyond(passed)
+        for time_s, released in _merged(steps, others) if others else steps:
             if time_s > start_s:
                 if available >= nodes:
                     break
@@ -229,31 +232,29 @@ class Plan:
 
     def profile(self) -> Profile:
         """The nodes free from now on if all walltimes hold; those about to be released count at once."""
-        free = self.free + self.releasing
+        free, index = self.free + self.releasing, self.view.index(endings(None, self.view.scaled))
         if self.releasing and self.view.scaled:
-            return Profile(self.now, free, self._releases(None, []))
+            return Profile(self.now, free, [*index.beyond(0), *self._others(None)])
         started = sum([nodes for _, nodes, _ in self._starts.values()])
-        profile = Profile(self.now, free + started, self.view.index(endings(None, self.view.scaled)))
+        profile = Profile(self.now, free + started, index)
         for spec, nodes, _ in self._starts.values():
             profile.take(self.now, self.now + self.view.walltime_s(spec, nodes), nodes)
         return profile
 
-    def _releases(self, floor: Floor | None, later: list[tuple[float, int]]) -> Iterable[tuple[float, int]]:
-        """When which number of held nodes comes free, the earliest first; ``later`` can be reclaimed above ``floor``.
+    def _others(self, floor: Floor | None) -> list[tuple[float, int]]:
+        """When which number of nodes comes free with jobs that the index of endings leaves out, in no order.
 
         [D] Where walltimes are scaled, a job that can be shrunk is expected to end as late as it would at ``floor``: so
         to shrink it delays no reservation.
         """
         now, view = self.now, self.view
-        index = view.index(endings(floor, view.scaled))
-        others = later + [(now + view.walltime_s(spec, nodes), nodes) for spec, nodes, _ in self._starts.values()]
+        found = [(now + view.walltime_s(spec, nodes), nodes) for spec, nodes, _ in self._starts.values()]
         if view.scaled:
             for job in view.releasing if floor is None else view.running_by(shrinkable(floor)):
                 nodes = job.nodes - job.releasing_nodes
                 nodes -= 0 if floor is None else job.reclaimable_nodes(floor(job.spec))
-                others.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
-        steps = zip(index.times_s, index.nodes, strict=True)
-        return _merged(steps, sorted(others, reverse=True)) if others else steps
+                found.append((job.end_at_s(max(1, nodes), now), nodes - job.kept_nodes))
+        return found
 
     def _reclaimable(self, floor: Floor) -> tuple[int, list[tuple[float, int]]]:
         """The nodes above ``floor`` that can be taken back now, and when others can be."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, islice
 from typing import Final, TypeAlias
 
 from scheduler_bridge.model import RunningJob
@@ -13,6 +13,7 @@ from scheduler_bridge.model import RunningJob
 Span: TypeAlias = tuple[float, float]
 """From when until when, in seconds."""
 
+_BLOCK_JOBS: Final = 64
 _STEPS: Final = 48
 """So many steps make a block when it is new; one with twice as many is divided."""
 
@@ -21,7 +22,7 @@ class Endings:
     """When running jobs are expected to end, and how many of their nodes come free then, in parallel: an index.
 
     Args:
-        left: The nodes of a job that do; None: the job is left out.
+        left: The nodes of a job that do, not below 0; None: the job is left out.
 
     Attributes:
         times_s: The times, in order, in seconds.
@@ -49,6 +50,24 @@ class Endings:
             self.times_s.insert(position, entry[0])
             self.nodes.insert(position, entry[1])
             self._known[job_id] = entry
+
+    def pass_over(self, wanted: int, free: int, before_s: float) -> tuple[int, int]:
+        """Pass blocks of jobs over that end before ``before_s`` and leave fewer than ``wanted`` nodes free.
+
+        Returns:
+            How many jobs they are, and how many nodes are free when they have ended, if it were ``free`` before.
+        """
+        passed = 0
+        for behind in range(_BLOCK_JOBS, len(self.nodes) + 1, _BLOCK_JOBS):
+            then = free + sum(self.nodes[passed:behind])
+            if then >= wanted or self.times_s[behind - 1] >= before_s:
+                break
+            passed, free = behind, then
+        return passed, free
+
+    def beyond(self, passed: int) -> Iterator[tuple[float, int]]:
+        """The times and nodes of all but the first ``passed`` jobs, in order."""
+        return zip(islice(self.times_s, passed, None), islice(self.nodes, passed, None), strict=True)
 
 
 class _Block:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final, Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
@@ -15,8 +17,9 @@ from scheduler_bridge.policies.plan import Floor, Plan
 NOW_S: Final = 50.0
 TIMES = st.integers(0, 100).map(float)
 """Half of them are over: jobs may be overdue, and pauses at an end."""
+COPIES = st.sampled_from([1, 1, 1, 50])
+NODES = st.integers(1, 40) | st.integers(1, 1000)
 FLOORS = st.sampled_from([None, at_minimum, at_preferred])
-Job = tuple[JobSpec, RunningJob]
 
 
 def spec_of(job_id: int, low: int, nodes: int, high: int, walltime_s: float) -> JobSpec:
@@ -55,8 +58,13 @@ def running(draw: st.DrawFn, job_id: int) -> RunningJob:
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    """The plan of a pass in which some jobs may have been started."""
-    jobs = [draw(running(job_id)) for job_id in range(draw(st.integers(0, 8)))]
+    """The plan of a pass in which some jobs may have been started; there may be many of each kind of running jobs."""
+    kinds, copies = [draw(running(job_id)) for job_id in range(draw(st.integers(0, 8)))], draw(COPIES)
+    jobs = [
+        structs.replace(job, spec=structs.replace(job.spec, job_id=10 * copy + number), expected_end_s=end_s)
+        for number, job in enumerate(kinds)
+        for copy, end_s in enumerate(draw(st.permutations([job.expected_end_s + copy / 4 for copy in range(copies)])))
+    ]
     free = draw(st.integers(0, 6))
     view = ClusterView(
         total_nodes=free + sum(job.nodes for job in jobs),
@@ -66,7 +74,7 @@ def plans(draw: st.DrawFn) -> Plan:
         scaled=draw(st.booleans()),
     )
     plan = Plan(view, NOW_S)
-    for job_id in range(100, 100 + draw(st.integers(0, 2))):
+    for job_id in range(1000, 1000 + draw(st.integers(0, 2))):
         spec = draw(specs(job_id))
         if spec.min_nodes <= plan.free:
             plan.start(spec, spec.min_nodes, "")
@@ -101,14 +109,24 @@ def naive(plan: Plan, nodes: int, floor: Floor | None) -> tuple[float, int]:
     return math.inf, 0
 
 
-@given(plans(), st.integers(1, 40), FLOORS)
-@settings(max_examples=1000, deadline=None)
+@given(plans(), NODES, FLOORS)
+@settings(max_examples=500, deadline=None)
 def test_a_reservation_is_at_the_first_time_with_enough_nodes(plan: Plan, nodes: int, floor: Floor | None) -> None:
-    reservation = plan.reserve(spec_of(999, nodes, nodes, nodes, 10.0), nodes, floor=floor)
+    reservation = plan.reserve(spec_of(9999, nodes, nodes, nodes, 10.0), nodes, floor=floor)
     assert (reservation.start_s, reservation.spare_nodes) == naive(plan, nodes, floor)
 
 
-@given(plans(), st.integers(1, 40))
-@settings(max_examples=500, deadline=None)
+@given(plans(), NODES)
+@settings(max_examples=200, deadline=None)
 def test_a_profile_has_enough_nodes_from_the_same_time_on(plan: Plan, nodes: int) -> None:
     assert plan.profile().first(nodes) == naive(plan, nodes, None)[0]
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_it_is_the_very_job_that_makes_it_enough(nodes: int) -> None:
+    jobs = [RunningJob(spec_of(number, 3, 3, 3, 5.0), nodes, 0.0, NOW_S + number, 3) for number in range(300)]
+    plan = Plan(ClusterView(300 * nodes, 0, (), jobs), NOW_S)
+    for number in range(300):
+        wanted = number * nodes + 1
+        reservation = plan.reserve(spec_of(9999, wanted, wanted, wanted, 10.0), wanted, floor=None)
+        assert (reservation.start_s, reservation.spare_nodes) == (NOW_S + number, nodes - 1)

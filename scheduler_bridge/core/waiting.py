@@ -36,8 +36,8 @@ class _Block:
         self.needs.insert(index, need)
         self.walltimes_s.insert(index, walltime_s)
 
-    def remove(self, job_id: int) -> None:
-        """Take a job out."""
+    def remove(self, job_id: int) -> int:
+        """Take a job out; return what it needed."""
         index = self.ids.index(job_id)
         need, walltime_s = self.needs.pop(index), self.walltimes_s.pop(index)
         del self.specs[index], self.ids[index]
@@ -46,6 +46,7 @@ class _Block:
                 self.least_need, self.most_need = min(self.needs), max(self.needs)
             if walltime_s == self.least_walltime_s:
                 self.least_walltime_s = min(self.walltimes_s)
+        return need
 
 
 class WaitingIndex:
@@ -55,6 +56,10 @@ class WaitingIndex:
         need: The nodes that a job needs.
         queue: The jobs that wait now.
         walltime_s: How long a job may take on so many nodes.
+
+    Attributes:
+        blocks: The jobs, in order.
+        least_need: The nodes that the smallest job needs; 0 if there is none.
     """
 
     def __init__(self, need: Need, queue: Iterable[JobSpec], walltime_s: Callable[[JobSpec, int], float]) -> None:
@@ -62,6 +67,8 @@ class WaitingIndex:
         self._walltime_s = walltime_s
         self._total_nodes = -1
         self._block_of: dict[int, _Block] = {}
+        self._jobs_needing: dict[int, int] = {}
+        self.least_need = 0
         self.blocks: list[_Block] = []
         for spec in queue:
             self._append(spec, 0)  # the needs follow at the first walk
@@ -79,8 +86,7 @@ class WaitingIndex:
         block = self.blocks[0] if behind is None else self._block_of[behind]
         index = 0 if behind is None else block.ids.index(behind) + 1
         need = self._need(spec, self._total_nodes)
-        block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
-        self._block_of[spec.job_id] = block
+        self._enter(block, index, spec, need)
         if len(block.specs) > 4 * _BLOCK_JOBS:
             self._rebuild()
 
@@ -88,7 +94,12 @@ class WaitingIndex:
         """Take a job out, if it is there."""
         if (block := self._block_of.pop(job_id, None)) is None:
             return
-        block.remove(job_id)
+        need = block.remove(job_id)
+        left = self._jobs_needing[need] = self._jobs_needing[need] - 1
+        if not left:
+            del self._jobs_needing[need]
+            if need == self.least_need:
+                self.least_need = min(self._jobs_needing, default=0)
         if not block.specs:
             self.blocks.remove(block)
         elif len(self.blocks) > 8 and len(self.blocks) * _BLOCK_JOBS > 4 * len(self._block_of):
@@ -99,17 +110,24 @@ class WaitingIndex:
         if total_nodes != self._total_nodes:
             self._total_nodes = total_nodes
             self._rebuild()
-        return IndexedLine(self.blocks)
+        return IndexedLine(self.blocks, self.least_need)
 
     def _append(self, spec: JobSpec, need: int) -> None:
         if not self.blocks or len(self.blocks[-1].specs) == _BLOCK_JOBS:
             self.blocks.append(_Block())
-        block = self._block_of[spec.job_id] = self.blocks[-1]
-        block.insert(len(block.specs), spec, need, self._walltime_s(spec, need or spec.nodes))
+        self._enter(self.blocks[-1], len(self.blocks[-1].specs), spec, need)
+
+    def _enter(self, block: _Block, index: int, spec: JobSpec, need: int) -> None:
+        block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
+        self._block_of[spec.job_id] = block
+        if not self._jobs_needing or need < self.least_need:
+            self.least_need = need
+        self._jobs_needing[need] = self._jobs_needing.get(need, 0) + 1
 
     def _rebuild(self) -> None:
         specs = [spec for block in self.blocks for spec in block.specs]
         self.blocks.clear()
+        self._jobs_needing.clear()
         for spec in specs:
             self._append(spec, self._need(spec, self._total_nodes))
 
@@ -117,11 +135,12 @@ class WaitingIndex:
 class IndexedLine:
     """A walk along the blocks; see ``Line``."""
 
-    __slots__ = ("_block", "_blocks", "_index", "need")
+    __slots__ = ("_block", "_blocks", "_index", "_least_need", "need")
 
-    def __init__(self, blocks: list[_Block]) -> None:
+    def __init__(self, blocks: list[_Block], least_need: int) -> None:
         self.need = 0
         self._blocks = blocks
+        self._least_need = least_need
         self._block = self._index = 0
 
     def next(self) -> JobSpec | None:
@@ -139,7 +158,8 @@ class IndexedLine:
     def next_fitting(self, least: int, most: int, spare: int, now: float, by_s: float) -> JobSpec | None:
         """The next job that needs ``least`` to ``most`` nodes, and at most ``spare`` of them unless it ends in time."""
         blocks, start = self._blocks, self._index
-        for position in range(self._block, len(blocks)):
+        behind = len(blocks) if self._least_need <= most else 0  # else nobody's turn comes
+        for position in range(self._block, behind):
             block = blocks[position]
             if (
                 block.least_need <= most

@@ -20,6 +20,7 @@ from scheduler_bridge.backends.slurm import SlurmBackend, allocated_nodes, insid
 from scheduler_bridge.cli.common import LauncherOption, StateOption, slurm_state_folder, state_folder
 from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.garbage import rare_searches
 from scheduler_bridge.live import Daemon, DaemonConfig, open_files
 from scheduler_bridge.live.config import numbered_nodes
 from scheduler_bridge.live.v1 import AdminConfig, AdminServer
@@ -134,6 +135,7 @@ def serve(
     logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, format="%(asctime)s %(message)s")
     page = Web(file.web.port if web is None and file.web else web or 0, web_host or (file.web or Web()).host)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(rare_searches())  # each holds all up, the longer the more jobs there are
         place: HostsBackend | SlurmBackend | None = None
         if placed_on is not None:
             settings, place = stack.enter_context(on_hosts(settings, placed_on))

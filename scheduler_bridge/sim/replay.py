@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from scheduler_bridge.core import Remembered, Settings
 from scheduler_bridge.core.events import Event
+from scheduler_bridge.garbage import rare_searches
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
-from scheduler_bridge.sim.garbage import rare_searches
 from scheduler_bridge.sim.measures import Measures, Power, measure
 from scheduler_bridge.sim.result import Observer, Progress, SimResult
 from scheduler_bridge.sim.running import SharingModel

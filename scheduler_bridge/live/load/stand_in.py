@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_bridge.garbage import rare_searches
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live.config import DaemonConfig, numbered_nodes
 from scheduler_bridge.live.daemon import Daemon
@@ -124,5 +125,5 @@ def main() -> None:
     config = DaemonConfig(
         nodes=numbered_nodes(int(nodes)), state_dir=Path(folder), policy=policy, mpiexec=Path(sys.executable)
     )
-    with contextlib.suppress(KeyboardInterrupt):  # ends it, too
+    with contextlib.suppress(KeyboardInterrupt), rare_searches():  # an interrupt ends it, too; searches as in ``serve``
         asyncio.run(_serve(config, int(connected)))

@@ -129,7 +129,9 @@ class LiveView(ClusterView):
     @property
     def releasing_nodes(self) -> int:
         """Nodes that are about to be released."""
-        return sum([job.releasing_nodes for job in found.values()]) if (found := self._being_shrunk()) else 0
+        if self._releasing is not None and not self._releasing:  # as mostly
+            return 0
+        return sum([job.releasing_nodes for job in self._being_shrunk().values()])
 
     @property
     def releasing(self) -> Sequence[RunningJob]:

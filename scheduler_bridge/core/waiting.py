@@ -8,6 +8,8 @@ from typing import Final
 from scheduler_bridge.model import JobSpec, Need
 
 _BLOCK_JOBS: Final = 32
+_NOBODY: Final = 1 << 60
+"""More nodes than any job needs."""
 
 
 class _Block:
@@ -59,7 +61,7 @@ class WaitingIndex:
 
     Attributes:
         blocks: The jobs, in order.
-        least_need: The nodes that the smallest job needs; 0 if there is none.
+        least_need: The nodes that the smallest job needs; very many if there is none.
     """
 
     def __init__(self, need: Need, queue: Iterable[JobSpec], walltime_s: Callable[[JobSpec, int], float]) -> None:
@@ -67,9 +69,8 @@ class WaitingIndex:
         self._walltime_s = walltime_s
         self._total_nodes = -1
         self._block_of: dict[int, _Block] = {}
-        self._jobs_needing: dict[int, int] = {}
-        self.least_need = 0
         self.blocks: list[_Block] = []
+        self.least_need = _NOBODY
         for spec in queue:
             self._append(spec, 0)  # the needs follow at the first walk
 
@@ -95,14 +96,11 @@ class WaitingIndex:
         if (block := self._block_of.pop(job_id, None)) is None:
             return
         need = block.remove(job_id)
-        left = self._jobs_needing[need] = self._jobs_needing[need] - 1
-        if not left:
-            del self._jobs_needing[need]
-            if need == self.least_need:
-                self.least_need = min(self._jobs_needing, default=0)
         if not block.specs:
             self.blocks.remove(block)
-        elif len(self.blocks) > 8 and len(self.blocks) * _BLOCK_JOBS > 4 * len(self._block_of):
+        if need == self.least_need and (not block.specs or block.least_need > need):
+            self.least_need = min([block.least_need for block in self.blocks], default=_NOBODY)
+        if len(self.blocks) > 8 and len(self.blocks) * _BLOCK_JOBS > 4 * len(self._block_of):
             self._rebuild()
 
     def walk(self, total_nodes: int) -> IndexedLine:
@@ -115,19 +113,19 @@ class WaitingIndex:
     def _append(self, spec: JobSpec, need: int) -> None:
         if not self.blocks or len(self.blocks[-1].specs) == _BLOCK_JOBS:
             self.blocks.append(_Block())
-        self._enter(self.blocks[-1], len(self.blocks[-1].specs), spec, need)
+        block = self.blocks[-1]
+        self._enter(block, len(block.specs), spec, need)
 
     def _enter(self, block: _Block, index: int, spec: JobSpec, need: int) -> None:
         block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
         self._block_of[spec.job_id] = block
-        if not self._jobs_needing or need < self.least_need:
+        if need < self.least_need:
             self.least_need = need
-        self._jobs_needing[need] = self._jobs_needing.get(need, 0) + 1
 
     def _rebuild(self) -> None:
         specs = [spec for block in self.blocks for spec in block.specs]
         self.blocks.clear()
-        self._jobs_needing.clear()
+        self.least_need = _NOBODY
         for spec in specs:
             self._append(spec, self._need(spec, self._total_nodes))
 

@@ -9,7 +9,7 @@ from typing import TypeAlias, overload
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Key, Line, Need, Reason, Reservation, RunningJob
 from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Stand, Start
-from scheduler_bridge.policies.profile import Endings, Profile
+from scheduler_bridge.policies.profile import MANY_JOBS, Endings, Profile
 
 Floor: TypeAlias = Callable[[JobSpec], int]
 """The size down to which running malleable jobs may be asked to shrink."""
@@ -40,7 +40,9 @@ def endings(floor: Floor | None, scaled: bool) -> Callable[[], Endings]:
     """
 
     def left(job: RunningJob) -> int | None:
-        given = job.releasing_nodes + (0 if floor is None else job.reclaimable_nodes(floor(job.spec)))
+        given = 0 if job.order is None else job.releasing_nodes
+        if floor is not None:
+            given += job.reclaimable_nodes(floor(job.spec))
         return None if scaled and given > 0 else job.nodes - job.kept_nodes - given
 
     return partial(Endings, left)
@@ -216,13 +218,15 @@ class Plan:
             nodes: How many nodes it needs.
             floor: Count nodes that malleable jobs hold above it as available from their next possible order on.
         """
-        available, start_s = self.free + self.releasing, self.now
-        at_once, later = (0, []) if floor is None else self._reclaimable(floor)
-        others = sorted(later + self._others(floor), reverse=True)
-        index = self.view.index(endings(floor, self.view.scaled))
-        passed, available = index.pass_over(nodes, available + at_once, others[-1][0] if others else math.inf)
-        steps = index.beyond(passed)
-        for time_s, released in _merged(steps, others) if others else steps:
+        available, start_s, view = self.free + self.releasing, self.now, self.view
+        index = view.index(endings(floor, view.scaled))
+        steps: Iterable[tuple[float, int]] = zip(index.times_s, index.nodes, strict=True)
+        if floor is not None or self._starts or self.releasing or len(index.nodes) > MANY_JOBS:  # else: few rigid jobs
+            at_once, later = (0, []) if floor is None else self._reclaimable(floor)
+            others = sorted(later + self._others(floor), reverse=True)
+            available, steps = index.releases(nodes, available + at_once, others[-1][0] if others else math.inf)
+            steps = _merged(steps, others) if others else steps
+        for time_s, released in steps:
             if time_s > start_s:
                 if available >= nodes:
                     break
@@ -234,7 +238,7 @@ class Plan:
         """The nodes free from now on if all walltimes hold; those about to be released count at once."""
         free, index = self.free + self.releasing, self.view.index(endings(None, self.view.scaled))
         if self.releasing and self.view.scaled:
-            return Profile(self.now, free, [*index.beyond(0), *self._others(None)])
+            return Profile(self.now, free, [*zip(index.times_s, index.nodes, strict=True), *self._others(None)])
         started = sum([nodes for _, nodes, _ in self._starts.values()])
         profile = Profile(self.now, free + started, index)
         for spec, nodes, _ in self._starts.values():

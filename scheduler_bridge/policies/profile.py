@@ -12,8 +12,9 @@ from scheduler_bridge.model import RunningJob
 
 Span: TypeAlias = tuple[float, float]
 """From when until when, in seconds."""
+MANY_JOBS: Final = 32
+"""So many are looked at one by one, more of them in blocks."""
 
-_BLOCK_JOBS: Final = 64
 _STEPS: Final = 48
 """So many steps make a block when it is new; one with twice as many is divided."""
 
@@ -51,23 +52,24 @@ class Endings:
             self.nodes.insert(position, entry[1])
             self._known[job_id] = entry
 
-    def pass_over(self, wanted: int, free: int, before_s: float) -> tuple[int, int]:
-        """Pass blocks of jobs over that end before ``before_s`` and leave fewer than ``wanted`` nodes free.
+    def releases(self, wanted: int, free: int, before_s: float) -> tuple[int, Iterator[tuple[float, int]]]:
+        """The times and nodes, but those of whole blocks of jobs after which fewer than ``wanted`` nodes are free.
+
+        Args:
+            wanted: So many nodes are looked for.
+            free: Nodes that are free anyway.
+            before_s: Jobs that end later are not passed over.
 
         Returns:
-            How many jobs they are, and how many nodes are free when they have ended, if it were ``free`` before.
+            The nodes that are free after the jobs passed over; the times and nodes of the others, in order.
         """
-        passed = 0
-        for behind in range(_BLOCK_JOBS, len(self.nodes) + 1, _BLOCK_JOBS):
-            then = free + sum(self.nodes[passed:behind])
-            if then >= wanted or self.times_s[behind - 1] >= before_s:
+        times_s, nodes, passed = self.times_s, self.nodes, 0
+        for behind in range(MANY_JOBS, len(nodes) + 1, MANY_JOBS):
+            then = free + sum(nodes[passed:behind])
+            if then >= wanted or times_s[behind - 1] >= before_s:
                 break
             passed, free = behind, then
-        return passed, free
-
-    def beyond(self, passed: int) -> Iterator[tuple[float, int]]:
-        """The times and nodes of all but the first ``passed`` jobs, in order."""
-        return zip(islice(self.times_s, passed, None), islice(self.nodes, passed, None), strict=True)
+        return free, zip(islice(times_s, passed, None), islice(nodes, passed, None), strict=True)
 
 
 class _Block:

@@ -148,7 +148,7 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     turns = [job.turn for job in plain.running]
     assert turns == sorted(set(turns))
     for index in live._lines.values():
-        assert index.least_need == min([need for block in index.blocks for need in block.needs], default=0)
+        assert index.least_need == min([need for block in index.blocks for need in block.needs], default=1 << 60)
     orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *live._ranked]]
     orders += [(live.queue_by_user(key), plain.queue_by_user(key)) for key in [by_accuracy, *live._by_user]]
     least = rng.randint(1, 4)

@@ -220,7 +220,7 @@ class Plan:
         """
         available, start_s, view = self.free + self.releasing, self.now, self.view
         index = view.index(endings(floor, view.scaled))
-        steps: Iterable[tuple[float, int]] = zip(index.times_s, index.nodes, strict=True)
+        steps: Iterable[tuple[float, int]] = zip(index.times_s, index.nodes)  # noqa: B905 - to be strict takes as long
         if floor is not None or self._starts or self.releasing or len(index.nodes) > MANY_JOBS:  # else: few rigid jobs
             at_once, later = (0, []) if floor is None else self._reclaimable(floor)
             others = sorted(later + self._others(floor), reverse=True)

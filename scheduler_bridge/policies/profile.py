@@ -12,8 +12,9 @@ from scheduler_bridge.model import RunningJob
 
 Span: TypeAlias = tuple[float, float]
 """From when until when, in seconds."""
-MANY_JOBS: Final = 32
+MANY_JOBS: Final = 128
 """So many are looked at one by one, more of them in blocks."""
+_BLOCK_JOBS: Final = 32
 
 _STEPS: Final = 48
 """So many steps make a block when it is new; one with twice as many is divided."""
@@ -38,19 +39,25 @@ class Endings:
 
     def put(self, job_id: int, job: RunningJob | None) -> None:
         """Enter the job as it is now, or leave it out."""
-        nodes = None if job is None else self._left(job)
-        entry = None if job is None or nodes is None else (job.expected_end_s, nodes)
         before = self._known.get(job_id)
+        nodes = None if job is None else self._left(job)
+        if job is None or nodes is None:
+            if before is not None:
+                self._remove(job_id, before)
+            return
+        entry = (job.expected_end_s, nodes)
         if entry == before:
             return
         if before is not None:
-            position = self.nodes.index(before[1], bisect_left(self.times_s, before[0]))
-            del self.times_s[position], self.nodes[position], self._known[job_id]
-        if entry is not None:
-            position = bisect_left(self.times_s, entry[0])
-            self.times_s.insert(position, entry[0])
-            self.nodes.insert(position, entry[1])
-            self._known[job_id] = entry
+            self._remove(job_id, before)
+        position = bisect_left(self.times_s, entry[0])
+        self.times_s.insert(position, entry[0])
+        self.nodes.insert(position, nodes)
+        self._known[job_id] = entry
+
+    def _remove(self, job_id: int, entry: tuple[float, int]) -> None:
+        position = self.nodes.index(entry[1], bisect_left(self.times_s, entry[0]))
+        del self.times_s[position], self.nodes[position], self._known[job_id]
 
     def releases(self, wanted: int, free: int, before_s: float) -> tuple[int, Iterator[tuple[float, int]]]:
         """The times and nodes, but those of whole blocks of jobs after which fewer than ``wanted`` nodes are free.
@@ -64,7 +71,7 @@ class Endings:
             The nodes that are free after the jobs passed over; the times and nodes of the others, in order.
         """
         times_s, nodes, passed = self.times_s, self.nodes, 0
-        for behind in range(MANY_JOBS, len(nodes) + 1, MANY_JOBS):
+        for behind in range(_BLOCK_JOBS, len(nodes) + 1, _BLOCK_JOBS):
             then = free + sum(nodes[passed:behind])
             if then >= wanted or times_s[behind - 1] >= before_s:
                 break

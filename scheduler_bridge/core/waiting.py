@@ -87,7 +87,10 @@ class WaitingIndex:
         block = self.blocks[0] if behind is None else self._block_of[behind]
         index = 0 if behind is None else block.ids.index(behind) + 1
         need = self._need(spec, self._total_nodes)
-        self._enter(block, index, spec, need)
+        block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
+        self._block_of[spec.job_id] = block
+        if need < self.least_need:
+            self.least_need = need
         if len(block.specs) > 4 * _BLOCK_JOBS:
             self._rebuild()
 
@@ -114,10 +117,7 @@ class WaitingIndex:
         if not self.blocks or len(self.blocks[-1].specs) == _BLOCK_JOBS:
             self.blocks.append(_Block())
         block = self.blocks[-1]
-        self._enter(block, len(block.specs), spec, need)
-
-    def _enter(self, block: _Block, index: int, spec: JobSpec, need: int) -> None:
-        block.insert(index, spec, need, self._walltime_s(spec, need or spec.nodes))
+        block.insert(len(block.specs), spec, need, self._walltime_s(spec, need or spec.nodes))
         self._block_of[spec.job_id] = block
         if need < self.least_need:
             self.least_need = need

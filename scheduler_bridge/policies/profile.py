@@ -40,24 +40,20 @@ class Endings:
     def put(self, job_id: int, job: RunningJob | None) -> None:
         """Enter the job as it is now, or leave it out."""
         before = self._known.get(job_id)
-        nodes = None if job is None else self._left(job)
-        if job is None or nodes is None:
-            if before is not None:
-                self._remove(job_id, before)
+        if job is None and before is None:  # as mostly: it waits
             return
-        entry = (job.expected_end_s, nodes)
+        nodes = None if job is None else self._left(job)
+        entry = None if job is None or nodes is None else (job.expected_end_s, nodes)
         if entry == before:
             return
         if before is not None:
-            self._remove(job_id, before)
-        position = bisect_left(self.times_s, entry[0])
-        self.times_s.insert(position, entry[0])
-        self.nodes.insert(position, nodes)
-        self._known[job_id] = entry
-
-    def _remove(self, job_id: int, entry: tuple[float, int]) -> None:
-        position = self.nodes.index(entry[1], bisect_left(self.times_s, entry[0]))
-        del self.times_s[position], self.nodes[position], self._known[job_id]
+            position = self.nodes.index(before[1], bisect_left(self.times_s, before[0]))
+            del self.times_s[position], self.nodes[position], self._known[job_id]
+        if entry is not None:
+            position = bisect_left(self.times_s, entry[0])
+            self.times_s.insert(position, entry[0])
+            self.nodes.insert(position, entry[1])
+            self._known[job_id] = entry
 
     def releases(self, wanted: int, free: int, before_s: float) -> tuple[int, Iterator[tuple[float, int]]]:
         """The times and nodes, but those of whole blocks of jobs after which fewer than ``wanted`` nodes are free.

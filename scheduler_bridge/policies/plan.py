@@ -60,7 +60,9 @@ class Waiting(Sequence[JobSpec]):
         self._started = started
 
     def __iter__(self) -> Iterator[JobSpec]:
-        return (spec for spec in self.all if spec.job_id not in self._started)
+        for spec in self.all:  # compiled, an expression would go through all of them at once
+            if spec.job_id not in self._started:
+                yield spec
 
     def __len__(self) -> int:
         return sum([1 for _ in self])

@@ -104,10 +104,9 @@ class ByPriority:
 
     def _donors(self, plan: Plan) -> Iterator[_Donor]:
         """The running jobs that can give nodes now, the highest priority first."""
-        jobs = plan.view.running_by(_giving_order(self.priority, self.floor))
-        return (
-            _Donor(job, job.reclaimable_nodes(self.floor(job.spec))) for job in jobs if job.resizable_from_s <= plan.now
-        )
+        for job in plan.view.running_by(_giving_order(self.priority, self.floor)):
+            if job.resizable_from_s <= plan.now:
+                yield _Donor(job, job.reclaimable_nodes(self.floor(job.spec)))
 
     def _gives(self, donor: _Donor) -> tuple[float, int]:
         return self._giver(donor.job.spec, self.floor(donor.job.spec) + donor.left)

@@ -119,7 +119,7 @@ def test_a_reservation_is_at_the_first_time_with_enough_nodes(plan: Plan, nodes:
 @given(plans(), NODES)
 @settings(max_examples=200, deadline=None)
 def test_a_profile_has_enough_nodes_from_the_same_time_on(plan: Plan, nodes: int) -> None:
-    assert plan.profile().first(nodes) == naive(plan, nodes, None)[0]
+    assert plan.profile().earliest(nodes, 0.0) == naive(plan, nodes, None)[0]
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

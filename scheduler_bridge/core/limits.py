@@ -79,8 +79,8 @@ class Limited(Around):
         caps: dict[int, int] = {}
         while True:
             shown = self._shown(view, rooms, caps)
-            decisions = in_full(self.policy.decide(shown, now), shown.reservations)
-            found = self._judged(shown, decisions, rooms, now)
+            decisions = self.policy.decide(shown, now)
+            found = self._judged(shown, in_full(decisions, shown.reservations), rooms, now)
             if all(caps.get(job_id, math.inf) <= most for job_id, most in found.items()):
                 return decisions  # nothing is too much; or the policy does not heed what it is shown, and is refused
             caps.update(found)

@@ -43,7 +43,7 @@ class SchedulerState:
         queue: The waiting ones, in the order of their places: as submitted, unless they were moved.
         active: Those that hold nodes, in the order of their starts.
         reservations: Made in the last pass, or still standing, by job, in the order in which the policy named them.
-        renewals: How often they were all taken back.
+        renewals: How often they were all made anew.
         bookings: The advance reservations that are not over, by name.
         past_use: Per user, the used parts of the walltimes of the last jobs.
         accuracy: Per user, their mean.
@@ -138,10 +138,9 @@ class SchedulerState:
         return self.reservations.get(job_id) or next(iter(self.reservations.values()), None)
 
     def renew(self, promises: Iterable[Reservation]) -> None:
-        """Take all reservations back, and make these."""
-        if self.reservations:
-            self.reservations.clear()
-            self.renewals += 1
+        """Take all reservations back, and make these; the pass may make others."""
+        self.reservations.clear()
+        self.renewals += 1
         for promise in promises:
             self.reservations[promise.job_id] = promise
 

@@ -139,7 +139,7 @@ class ClusterView:
             submitted, whatever the size.
         arrived: The jobs submitted since the last pass, if nothing else has happened since and that pass only promised;
             they are the last ones of the queue. None: more has happened, or it is not known.
-        renewals: How often all reservations were taken back; else they changed one by one.
+        renewals: How often all reservations were made anew; else they changed one by one.
     """
 
     total_nodes: int

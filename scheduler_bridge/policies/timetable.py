@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import StartSize
 from scheduler_bridge.policies.profile import Profile, Span
 
 ALWAYS: Span = (-math.inf, math.inf)
+_PATIENCE: Final = 100
 
 
 class Slot:
@@ -36,7 +38,8 @@ class Timetable:
     """An index of running jobs that takes in the waiting ones and their reservations, too, when a pass begins.
 
     That costs what has changed since the last pass, unless all was promised anew meanwhile. What a pass decides is
-    entered at once; if it was not carried out, the next one finds that, and takes in everything anew.
+    entered at once; if it was not carried out, the next one finds that, and takes in everything anew. If no pass begins
+    for long, it forgets all but the running jobs.
 
     Args:
         profile: What the running jobs leave free; by default it follows them.
@@ -63,6 +66,7 @@ class Timetable:
         self.follows = False
         self._given = profile is not None
         self._begun = self._given
+        self._unasked = 0  # changes of jobs since the last pass
         self._running: dict[int, tuple[float, int]] = {}  # expected ends, and nodes that come free then
         self._held = 0
         self._size = 0  # nodes free and held
@@ -77,6 +81,13 @@ class Timetable:
         if job_id in self.slots:
             self._changed[job_id] = None
         self._run(job_id, None if job is None else (job.expected_end_s, job.nodes - job.kept_nodes))
+        self._unasked += 1
+        if self._begun and self._unasked > len(self._running) + _PATIENCE:  # it is less work to begin anew
+            self._begun, self._renewals = False, -1
+            for some in (self.slots, self._changed, self._promised):
+                some.clear()
+            for things in (self.freed, self.tight):
+                things.clear()
 
     def _run(self, job_id: int, after: tuple[float, int] | None) -> None:
         """Let the job run until then on so many nodes, or not at all."""
@@ -105,6 +116,7 @@ class Timetable:
         if not self._begun:
             self._begun, self._size = True, view.free_nodes + self._held
             self.profile = Profile(now, view.free_nodes, [(end_s, nodes) for end_s, nodes in self._running.values()])
+        self._unasked = 0
         self.profile.forget(now)
         self.follows = self._catch_up(view)
         if not self._given and (more := view.free_nodes + self._held - self._size):
@@ -185,11 +197,11 @@ class Timetable:
             freed: When nodes have come free in it.
             stands: What was promised to others is not promised again.
         """
-        self._promised = {slot.spec.job_id: None for slot in changed}
         for slot in self._started:
             del self.slots[slot.spec.job_id]
+        self._promised = {slot.spec.job_id: None for slot in (changed if stands else self.slots.values())}
         if not stands:
-            self._renewals = view.renewals + (1 if view.reservations else 0)
+            self._renewals = view.renewals + 1
         self.freed, self.tight = list(freed), []
 
     def bound(self) -> None:

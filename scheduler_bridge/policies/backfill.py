@@ -137,9 +137,9 @@ def _standing(plan: Plan, queue: Sequence[JobSpec]) -> Reservation | None:
     same nodes come free at the same times.
     """
     view = plan.view
-    if view.arrived is None or not view.reservations or plan.releasing or queue is not view.queue:
+    if view.arrived is None or plan.releasing or queue is not view.queue or not (promises := view.reservations):
         return None
-    standing = view.reservations[0]
+    standing = promises[0]
     return standing if plan.now < standing.start_s < math.inf else None
 
 

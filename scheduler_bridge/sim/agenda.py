@@ -42,17 +42,18 @@ class Agenda:
     def next_s(self) -> float:
         """When the next thing happens; infinite if there is none."""
         heap = self._heap
-        while heap:
-            time_s, _, what, run, version = heap[0]
-            if not _is_outdated(what, run, version):
-                return time_s
+        while heap and _is_outdated(heap[0][2], heap[0][3], heap[0][4]):
             heapq.heappop(heap)
-        return math.inf
+        return heap[0][0] if heap else math.inf
 
-    def pop(self) -> tuple[What, Run | None]:
-        """Take out the next thing, after ``next_s`` has told when it happens."""
-        _, _, what, run, _ = heapq.heappop(self._heap)
-        return what, run
+    def pop(self, by_s: float) -> tuple[float, What, Run | None] | None:
+        """Take out the next thing, and say when it happens; None if that is later than ``by_s``."""
+        heap = self._heap
+        while heap and heap[0][0] <= by_s:
+            time_s, _, what, run, version = heapq.heappop(heap)
+            if not _is_outdated(what, run, version):
+                return time_s, what, run
+        return None
 
 
 def _is_outdated(what: What, run: Run | None, version: int) -> bool:

@@ -131,7 +131,7 @@ class Engine:
         self._core = self._make_core(prompt_starts=self._prompt)
         for time_s, event in disturbances:
             self._push(time_s, event)
-        while self._at_once or self._submissions or min(self._agenda.next_s(), self._wake_s) < math.inf:
+        while self._at_once or self._submissions or self._wake_s < math.inf or len(self._agenda) > 0:
             self._step()
         self._note_ends(self._core.endings())
         return SimResult(self._records, self._now, self._batches, self._events, self._core)
@@ -196,8 +196,8 @@ class Engine:
             alarm_s = self._core.alarm_s
             self._wake_s = math.inf if alarm_s is None else alarm_s
             now = min(now, self._wake_s)
-            if now == math.inf:
-                return events
+        if now == math.inf:  # what was left is outdated
+            return events
         if self._tick_s:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
         while submissions and submissions[0].spec.submit_s <= now:
@@ -206,10 +206,9 @@ class Engine:
                 self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
             else:
                 events.append(self._submit(sim))
-        while (time_s := agenda.next_s()) <= now:
-            self._now = time_s
-            event, run = agenda.pop()
-            self._add(event, run, run.version if run else 0, events)
+        while (found := agenda.pop(now)) is not None:
+            self._now, event, run = found
+            self._add(event, run, run.version if run is not None else 0, events)
         self._now = now
         if self._wake_s <= now:
             self._wake_s = math.inf
@@ -290,7 +289,9 @@ class Engine:
         """The job computes from now on."""
         record.start_s = self._now
         record.reserve(run.told_s, self._now, len(run.nodes))
-        record.sizes = Sizes([(self._now, len(run.nodes))])
+        if record.sizes:  # it has run before
+            record.sizes = Sizes()
+        record.sizes.append(self._now, len(run.nodes))
         if run.sim.startup is not None:
             run.computes_s = self._now + run.sim.startup(len(run.nodes))
             self._push(run.computes_s, Change(run.sim.spec.job_id, len(run.nodes)), run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import overload
 
 
@@ -21,7 +20,9 @@ class Sizes(Sequence[tuple[float, int]]):
     __slots__ = ("_numbers",)
 
     def __init__(self, pairs: Iterable[tuple[float, int]] = ()) -> None:
-        self._numbers = array("d", chain.from_iterable(pairs))
+        self._numbers = array("d")
+        for time_s, nodes in pairs:
+            self.append(time_s, nodes)
 
     def append(self, time_s: float, nodes: int) -> None:
         """Add what is so from ``time_s`` on."""

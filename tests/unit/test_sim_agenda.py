@@ -20,10 +20,12 @@ def test_what_is_entered_first_comes_first_among_what_happens_at_one_time() -> N
     agenda.push(5.0, JobEnded(2, "completed"), second)
     agenda.push(5.0, JobEnded(1, "completed"), first)
     agenda.push(3.0, JobStarted(9), None)
-    assert [(agenda.next_s(), agenda.pop()) for _ in range(3)] == [
-        (3.0, (JobStarted(9), None)),
-        (5.0, (JobEnded(2, "completed"), second)),
-        (5.0, (JobEnded(1, "completed"), first)),
+    assert agenda.pop(2.0) is None
+    assert [agenda.pop(5.0) for _ in range(4)] == [
+        (3.0, JobStarted(9), None),
+        (5.0, JobEnded(2, "completed"), second),
+        (5.0, JobEnded(1, "completed"), first),
+        None,
     ]
     assert agenda.next_s() == math.inf
 
@@ -34,8 +36,8 @@ def test_an_end_that_was_predicted_before_a_change_of_speed_does_not_come() -> N
     agenda.push(6.0, Change(1, 2), run)
     run.version += 1
     agenda.push(8.0, JobEnded(1, "completed"), run)
-    assert (agenda.next_s(), agenda.pop()) == (6.0, (Change(1, 2), run))
-    assert (agenda.next_s(), agenda.pop()) == (8.0, (JobEnded(1, "completed"), run))
+    assert (agenda.next_s(), agenda.pop(1e9)) == (6.0, (6.0, Change(1, 2), run))
+    assert (agenda.next_s(), agenda.pop(1e9)) == (8.0, (8.0, JobEnded(1, "completed"), run))
 
 
 def test_nothing_comes_of_a_job_that_is_over() -> None:
@@ -52,6 +54,6 @@ def test_outdated_predictions_do_not_pile_up() -> None:
         run.version += 1
         agenda.push(1e6 - number, JobEnded(1, "completed"), run)
     assert len(agenda) < 2000
-    assert (agenda.next_s(), agenda.pop()) == (7.0, (JobEnded(2, "completed"), other))
-    assert (agenda.next_s(), agenda.pop()) == (1e6 - 9999, (JobEnded(1, "completed"), run))
+    assert (agenda.next_s(), agenda.pop(1e9)) == (7.0, (7.0, JobEnded(2, "completed"), other))
+    assert (agenda.next_s(), agenda.pop(1e9)) == (1e6 - 9999, (1e6 - 9999, JobEnded(1, "completed"), run))
     assert agenda.next_s() == math.inf

@@ -21,6 +21,7 @@ from scheduler_bridge.core import events as ev
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import entries, reconfiguring
 from scheduler_bridge.live.access import Standing
+from scheduler_bridge.live.attempt import Attempt, attempt_key
 from scheduler_bridge.live.binding import check_binding
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.desk import Desk
@@ -263,9 +264,7 @@ class Driver:
         key = _key(job)
         _logger.info("job %d, %s, is taken up again", spec.job_id, job.row.state)
         self.dialogue.resume(job, self._folder.token(key))
-        endpoint = self.dialogue.server.endpoint
-        core_ids = self._ledger.core.core_ids(spec.job_id)
-        self.executor.start(spec.job_id, job.facts.attempt, job.facts.request, job.nodes, endpoint, core_ids)
+        self.executor.start(self._attempt(spec.job_id, job.nodes, self._ledger.core.core_ids(spec.job_id)))
         if job.row.state is JobState.ENDING:
             self.executor.end(spec.job_id)
 
@@ -341,10 +340,14 @@ class Driver:
                 assert_never(effect)
 
     def _start(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> None:
+        attempt = self._attempt(job_id, nodes, core_ids)
+        token = self._folder.token(attempt.key)
+        self.dialogue.expect(job_id, nodes, token, malleable=attempt.request.job_class == "malleable")
+        self.executor.start(attempt)
+
+    def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
         facts = self._ledger.jobs[job_id]
-        token = self._folder.token(f"{job_id}.{facts.attempt}")
-        self.dialogue.expect(job_id, nodes, token, malleable=facts.request.job_class == "malleable")
-        self.executor.start(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint, core_ids)
+        return Attempt(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint, core_ids)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:
@@ -372,7 +375,7 @@ class Driver:
             event = ev.JobEnded(job_id, "lost", ending.reason)
         else:
             event = ev.JobEnded(job_id, "failed", ending.reason)
-        key = f"{job_id}.{self._ledger.jobs[job_id].attempt}"
+        key = attempt_key(job_id, self._ledger.jobs[job_id].attempt)
         self.handle(event, after=lambda: self.executor.retire(key))
         _logger.info("%s", self._ledger.core.explain(job_id))
 
@@ -386,4 +389,4 @@ class Driver:
 
 
 def _key(job: Held) -> str:
-    return f"{job.row.spec.job_id}.{job.facts.attempt}"
+    return attempt_key(job.row.spec.job_id, job.facts.attempt)

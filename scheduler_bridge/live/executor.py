@@ -21,6 +21,7 @@ from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
 from scheduler_bridge.live import faults
+from scheduler_bridge.live.attempt import Attempt
 from scheduler_bridge.live.config import EMULATED
 from scheduler_bridge.live.outputs import output_files
 from scheduler_bridge.live.requests import JobRequest
@@ -82,23 +83,15 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._retired: dict[str, asyncio.Task[None]] = {}
 
-    def start(
-        self,
-        job_id: int,
-        attempt: int,
-        request: JobRequest,
-        nodes: tuple[str, ...],
-        endpoint: str,
-        core_ids: tuple[int, ...],
-    ) -> None:
-        """See to it that an attempt runs on these cores (bitsets of ids; none: all) of its nodes; events follow.
+    def start(self, attempt: Attempt) -> None:
+        """See to it that an attempt runs on the cores of its nodes that it may use; events follow.
 
         If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
         """
-        key = f"{job_id}.{attempt}"
+        job_id, request, nodes, key = attempt.job_id, attempt.request, attempt.nodes, attempt.key
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
-        core_ids = core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
+        core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
         cores, told = min(ids.bit_count() for ids in core_ids), str(lists(nodes, core_ids))
         launch = Launch(
             notes=str(self._folder.runs),
@@ -106,7 +99,7 @@ class Executor:
             command=launch_command(request, nodes, self._setup.mpiexec, self._setup.reach, cores, told),
             cwd=request.cwd or str(Path.cwd()),
             environment=of_names(self._setup.reach)
-            | _environment(request, job_id, endpoint, self._folder.token(key), mark)
+            | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
             | {ENV_CORES: str(cores), ENV_CORE_IDS: told, ENV_BIND_CORES: "1" if self._setup.bind_cores else ""},
             mark=mark,
             output=str(output),

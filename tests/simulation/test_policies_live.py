@@ -26,6 +26,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import DaemonConfig, JobRequest
+from scheduler_bridge.live.attempt import Attempt
 from scheduler_bridge.live.driver import Driver
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import Ledger
@@ -63,17 +64,9 @@ class PretendedJobs:
         if malleable:
             self.malleable.add(job_id)
 
-    def start(
-        self,
-        job_id: int,
-        attempt: int,
-        request: JobRequest,
-        nodes: tuple[str, ...],
-        endpoint: str,
-        core_ids: tuple[int, ...],
-    ) -> None:
-        assert all(0 < ids < 1 << CORES for ids in core_ids)
-        self.todo.append((job_id, lambda: self._run(job_id)))
+    def start(self, attempt: Attempt) -> None:
+        assert all(0 < ids < 1 << CORES for ids in attempt.core_ids)
+        self.todo.append((attempt.job_id, lambda: self._run(attempt.job_id)))
 
     def _run(self, job_id: int) -> None:
         assert self.driver is not None

@@ -9,6 +9,7 @@ from apgas.malleability import orders as wire
 from scheduler_bridge.core import JobState
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import JobRequest
+from scheduler_bridge.live.attempt import Attempt, attempt_key
 from scheduler_bridge.live.driver import Driver
 from scheduler_bridge.live.job_server import JobServer
 from scheduler_bridge.live.session import Attach, Heard, Send, Session, Trespassed
@@ -45,7 +46,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        return f"{self.job_id}.{self.attempt}"
+        return attempt_key(self.job_id, self.attempt)
 
     @property
     def server(self) -> JobServer:
@@ -153,23 +154,14 @@ class Executor:
     def alive(self) -> bool:
         return self.world.driver is self.driver and not self.world.dead
 
-    def start(
-        self,
-        job_id: int,
-        attempt: int,
-        request: JobRequest,
-        nodes: tuple[str, ...],
-        endpoint: str,
-        core_ids: tuple[int, ...],
-    ) -> None:
-        world = self.world
-        key = f"{job_id}.{attempt}"
+    def start(self, attempt: Attempt) -> None:
+        world, job_id, key = self.world, attempt.job_id, attempt.key
         assert key not in world.retired, f"{key} is run twice"
         if key not in world.jobs:
             assert not any(job.job_id == job_id and job.ended is None for job in world.jobs.values()), f"{key} beside"
             assert world.ledger.jobs[job_id].held_by is None, f"{key} is held"
-            world.jobs[key] = job = Job(world, job_id, attempt, request, world.token(key))
-            world.occupy(job, nodes)
+            world.jobs[key] = job = Job(world, job_id, attempt.number, attempt.request, world.token(key))
+            world.occupy(job, attempt.nodes)
             world.later(job.run)
         job = world.jobs[key]
         world.later(lambda: self.follow(job))

@@ -19,11 +19,11 @@ import msgspec
 
 from scheduler_bridge.garbage import rare_searches
 from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.live.attempt import Attempt
 from scheduler_bridge.live.config import DaemonConfig, numbered_nodes
 from scheduler_bridge.live.daemon import Daemon
 from scheduler_bridge.live.executor import Executor, Setup
 from scheduler_bridge.live.load.figures import Gauge, allow_files
-from scheduler_bridge.live.requests import JobRequest
 
 LINE_BYTES: Final = 1 << 20
 
@@ -46,24 +46,16 @@ class StandIn(Executor):
         self._tokens = setup.folder.token
         self._report_start, self._report_end = setup.started, setup.ended
 
-    def start(
-        self,
-        job_id: int,
-        attempt: int,
-        request: JobRequest,
-        nodes: tuple[str, ...],
-        endpoint: str,
-        core_ids: tuple[int, ...],
-    ) -> None:
+    def start(self, attempt: Attempt) -> None:
         """Say that a job starts."""
-        del request, endpoint, core_ids  # Whoever plays the job knows them.
+        job_id = attempt.job_id  # Whoever plays the job knows the rest of it.
         loop = asyncio.get_running_loop()
 
         def over() -> None:
             loop.call_soon(self._report_end, job_id, Ending(0))
 
         self._playing[job_id] = over
-        self._say({"start": job_id, "token": self._tokens(f"{job_id}.{attempt}"), "nodes": nodes})
+        self._say({"start": job_id, "token": self._tokens(attempt.key), "nodes": attempt.nodes})
         loop.call_soon(self._report_start, job_id)
 
     def end(self, job_id: int) -> None:

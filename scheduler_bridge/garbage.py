@@ -17,9 +17,8 @@ _NEW_OBJECTS: Final = 50_000
 meanwhile, some 10 MB."""
 
 _lock = threading.Lock()
-_before: list[
-    tuple[int, int, int]
-] = []  # how often it was, for each that has begun and not ended, the first one's first
+_before: list[tuple[int, int, int]] = []
+"""How often it was, for each that has begun and not ended, the first one's first."""
 
 
 @contextmanager

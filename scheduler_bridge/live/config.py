@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from apgas.malleability.core_ids import listed
 
 EMULATED: Final = ("-launcher", "fork")
 """How the launcher reaches nodes that are this machine."""
@@ -97,6 +100,33 @@ class DaemonConfig:
         if len(set(self.nodes)) != len(self.nodes):
             twice = next(name for name, count in Counter(self.nodes).items() if count > 1)
             raise DaemonError(f"node {twice} is named twice", "give every node a name of its own")
+        self.check_binding(self.cores_per_node)
+
+    def check_binding(self, cores: int) -> None:
+        """See that jobs can be bound to the cores of their nodes, of which each has so many, if that is asked for.
+
+        Only the cores of this machine can be looked at: on other hosts each place refuses cores that are not there.
+
+        Raises:
+            DaemonError: They cannot.
+        """
+        if not self.bind_cores:
+            return
+        if not hasattr(os, "sched_getaffinity"):
+            raise DaemonError("this system binds no process to cores", "leave --bind-cores out")
+        if self.reach != EMULATED:
+            return
+        if len(self.nodes) > 1:
+            raise DaemonError(
+                f"{len(self.nodes)} nodes that one machine emulates have the same cores",
+                "serve one node, or hosts, or leave --bind-cores out",
+            )
+        here = os.sched_getaffinity(0)
+        if missing := set(range(cores)) - here:
+            raise DaemonError(
+                f"a node has the cores {listed(range(cores))}, but here there are only {listed(sorted(here))}",
+                f"give --cores {min(missing)}" if min(missing) else "leave --bind-cores out",
+            )
 
 
 def numbered_nodes(count: int) -> tuple[str, ...]:

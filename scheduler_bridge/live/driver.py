@@ -22,7 +22,6 @@ from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import entries, reconfiguring
 from scheduler_bridge.live.access import Standing
 from scheduler_bridge.live.attempt import Attempt, attempt_key
-from scheduler_bridge.live.binding import check_binding
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.desk import Desk
 from scheduler_bridge.live.dialogue import Dialogue
@@ -94,7 +93,7 @@ class Driver:
         self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
-        check_binding(config, cores)
+        config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
         self.executor = executor(
             Setup(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores, config.bind_cores)
         )

@@ -175,6 +175,7 @@ def test_jobs_are_not_bound_to_cores_that_there_are_not(nodes: str, cores: str, 
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert story in done.stderr
+    assert not (tmp_path / "scheduler.db").exists()  # else the next try would go on with these cores
 
 
 def _told(folder: Path, job_id: int) -> list[str]:

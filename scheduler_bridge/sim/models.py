@@ -137,8 +137,7 @@ class JobRecord(msgspec.Struct):
         """
         if self.end_s is None:
             return ()
-        times = [time_s for time_s, _ in self.sizes[1:]] + [self.end_s]
-        spans = [(from_s, to_s, nodes) for (from_s, nodes), to_s in zip(self.sizes, times, strict=False)]
+        spans = self.sizes.spans(self.end_s)
         return [part for span in spans for part in self._parts(*span)] if self.shares else spans
 
     def _parts(self, from_s: float, to_s: float, nodes: int) -> Iterator[tuple[float, float, float]]:

@@ -90,6 +90,6 @@ def replay(
     began = time.perf_counter()
     with rare_searches():
         result = engine.run(jobs, disturbances)
-    seconds = time.perf_counter() - began
-    measures = measure(result.records.values(), size, warmup_s=options.warmup_s, power=options.power)
+        seconds = time.perf_counter() - began
+        measures = measure(result.records.values(), size, warmup_s=options.warmup_s, power=options.power)
     return Replay(result, measures, seconds)

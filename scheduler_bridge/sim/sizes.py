@@ -29,6 +29,17 @@ class Sizes(Sequence[tuple[float, int]]):
         self._numbers.append(time_s)
         self._numbers.append(nodes)
 
+    def spans(self, end_s: float) -> list[tuple[float, float, int]]:
+        """From when to when it had how many nodes, if it ended at ``end_s``: (from, to, nodes)."""
+        numbers, spans = self._numbers, []
+        to_s = end_s
+        for place in range(len(numbers) - 2, -1, -2):
+            from_s: float = numbers[place]
+            spans.append((from_s, to_s, int(numbers[place + 1])))
+            to_s = from_s
+        spans.reverse()
+        return spans
+
     def __len__(self) -> int:
         return len(self._numbers) // 2
 

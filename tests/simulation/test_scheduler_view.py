@@ -130,12 +130,13 @@ def _need(spec: JobSpec, total_nodes: int) -> int:
 def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
     """Ask both views everything."""
     live, plain = core._state.view(), afresh(core._state)
+    lookups = live._lookups
     assert live.snapshot() == plain
     assert live.releasing_nodes == plain.releasing_nodes
     assert list(live.releasing) == list(plain.releasing)
-    for measure in [*MEASURES, *live._totals]:
+    for measure in [*MEASURES, *lookups._totals]:
         assert live.total(measure) == plain.total(measure)
-    for key in [*KEYS, *live._orders]:
+    for key in [*KEYS, *lookups._orders]:
         assert list(live.running_by(key)) == list(plain.running_by(key))
     assert sorted(live.paused(now), key=by_id) == sorted(plain.paused(now), key=by_id)
     for make in ENDINGS:
@@ -147,10 +148,10 @@ def compare(core: SchedulerCore, now: float, rng: random.Random) -> None:
         compare_below(limit, live, plain)
     turns = [job.turn for job in plain.running]
     assert turns == sorted(set(turns))
-    for index in live._lines.values():
+    for index in lookups._lines.values():
         assert index.least_need == min([need for block in index.blocks for need in block.needs], default=1 << 60)
-    orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *live._ranked]]
-    orders += [(live.queue_by_user(key), plain.queue_by_user(key)) for key in [by_accuracy, *live._by_user]]
+    orders = [(live.queue_by(key), plain.queue_by(key)) for key in [by_work, *lookups._ranked]]
+    orders += [(live.queue_by_user(key), plain.queue_by_user(key)) for key in [by_accuracy, *lookups._by_user]]
     least = rng.randint(1, 4)
     for arguments in (None, (1, 8, 8, now, math.inf), (least, least + 2, 2, now, now + rng.randint(1, 200))):
         assert walk(live, live.queue, arguments) == walk(plain, plain.queue, arguments)

@@ -122,12 +122,9 @@ def simulated(
         if start_s is None or end_s is None or record.outcome != "completed":
             raise RuntimeError(f"job {record.spec.job_id} did not complete under {policy}: {record.outcome}")
         spans.append((record.spec.submit_s, start_s, end_s - costs.release_s))
-        times = [*(time_s for time_s, _ in record.sizes[1:]), end_s]
         most = computing.get(record.spec.job_id, math.inf)
         held += sum(
-            min(nodes, most) * (to_s - from_s)
-            for (from_s, nodes), to_s in zip(record.sizes, times, strict=True)
-            if to_s > from_s
+            min(nodes, most) * (to_s - from_s) for from_s, to_s, nodes in record.sizes.spans(end_s) if to_s > from_s
         )
     return _measures(spans, held, sum(record.grows for record in records), sum(record.shrinks for record in records))
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 RuleOption = Annotated[
     str,
     typer.Option(
-        "--rule", metavar="RULE", help="What bounds malleable jobs get: amdahl, mebf-high, mebf-medium or mebf-low."
+        "--rule",
+        metavar="RULE",
+        help="Which bounds malleable jobs get: amdahl, amdahl-logs, or mebf-high, -medium, -low.",
     ),
 ]
 EvolvingOption = Annotated[

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
-from scheduler_bridge.workloads.conversion import RULES, amdahl_rule, convert, make_evolving, mebf_rule
+from scheduler_bridge.workloads.conversion import (
+    RULES,
+    amdahl_logs_rule,
+    amdahl_rule,
+    convert,
+    make_evolving,
+    mebf_rule,
+)
 from scheduler_bridge.workloads.elastisim import read_elastisim
 from scheduler_bridge.workloads.findings import Finding, Findings, TraceError
 from scheduler_bridge.workloads.history import Law, workload_of
@@ -24,6 +31,7 @@ __all__ = [
     "TraceError",
     "TraceJob",
     "Workload",
+    "amdahl_logs_rule",
     "amdahl_rule",
     "convert",
     "in_order",

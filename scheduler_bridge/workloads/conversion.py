@@ -14,6 +14,8 @@ PARALLEL_SHARES: Final = (0.999, 0.995, 0.99, 0.985, 0.98, 0.975, 0.97, 0.965, 0
 PREFERRED_EFFICIENCY: Final = 0.8
 MIN_EFFICIENCY: Final = 0.95
 MAX_EFFICIENCY: Final = 0.5
+LEAST_PART: Final = 5
+"""Jobs of logs shrink to so much less than the trace's size [published converter of the 2025 paper's authors]."""
 SCALABILITY: Final = {"high": (0.0, 0.1), "medium": (0.1, 0.2), "low": (0.2, 0.3)}
 """Ranges of rho by class: above the first number, up to the second [MEBF, section 4]."""
 OVERHEADS: Final = (0.005, 0.05)
@@ -26,17 +28,33 @@ Rule: TypeAlias = Callable[[TraceJob, int, random.Random], TraceJob]
 
 
 def amdahl_rule(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob:
-    """Bounds by efficiency thresholds under Amdahl's law [code of the 2025 and 2021 papers].
+    """Bounds by efficiency thresholds under Amdahl's law [code of the 2023 strategies' and the 2021 paper].
 
-    The parallel share is the one whose efficiency at the trace's size exceeds 0.8 by least; where none does, the
-    largest one [D]. Fewest nodes: the last number with an efficiency above 0.95; most nodes: above 0.5; both rounded
-    down to a power of two and moved to include the trace's size, which is preferred.
+    The parallel share is the one whose efficiency at the trace's size exceeds 0.8 by least; where none does, or where
+    several are as near, the largest one. Fewest nodes: the last number with an efficiency above 0.95; most nodes: above
+    0.5; both rounded down to a power of two and moved to include the trace's size, which is preferred.
     """
     del rng
     share = parallel_share(job.nodes)
     low = min(_power_of_two(_last_above(share, MIN_EFFICIENCY)), job.nodes)
-    high = max(min(_power_of_two(_last_above(share, MAX_EFFICIENCY)), machine_nodes), job.nodes)
-    return replace(job, job_class="malleable", min_nodes=low, max_nodes=high, speedup=f"amdahl:{share}")
+    return _scaling(job, share, low, min(_power_of_two(_last_above(share, MAX_EFFICIENCY)), machine_nodes))
+
+
+def amdahl_logs_rule(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob:
+    """The same law, with the bounds that its authors give to jobs of these logs [their converter of logs, 2026].
+
+    It has the parameters of the 2025 paper, whose own converter is not published. Of jobs of one node, for which every
+    parallel share is as good, the smallest one is taken: else they would scale to half of the machine. Fewest nodes: a
+    fifth of the trace's size, rounded down; most nodes: the last number with an efficiency above 0.5.
+    """
+    del rng
+    share = parallel_share(job.nodes) if job.nodes > 1 else min(PARALLEL_SHARES)
+    low = max(1, job.nodes // LEAST_PART)
+    return _scaling(job, share, low, min(_last_above(share, MAX_EFFICIENCY), machine_nodes))
+
+
+def _scaling(job: TraceJob, share: float, low: int, high: int) -> TraceJob:
+    return replace(job, job_class="malleable", min_nodes=low, max_nodes=max(high, job.nodes), speedup=f"amdahl:{share}")
 
 
 def mebf_rule(scalability: str = "high", overheads: tuple[float, float] | None = OVERHEADS) -> Rule:
@@ -77,6 +95,7 @@ def mebf_rule(scalability: str = "high", overheads: tuple[float, float] | None =
 
 RULES: Final[Mapping[str, Rule]] = {
     "amdahl": amdahl_rule,
+    "amdahl-logs": amdahl_logs_rule,
     **{f"mebf-{scalability}": mebf_rule(scalability) for scalability in SCALABILITY},
 }
 """The rules by the names that users give."""

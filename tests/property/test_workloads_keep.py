@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler_bridge.workloads import (
     TraceJob,
     Workload,
+    amdahl_logs_rule,
     amdahl_rule,
     convert,
     in_order,
@@ -133,7 +134,7 @@ def test_one_number_written_in_two_ways_is_one_id(tmp_path: Path) -> None:
     sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=30),
     share=st.floats(0, 1),
     seed=st.integers(0, 5),
-    rule=st.sampled_from([amdahl_rule, mebf_rule("high"), mebf_rule("medium"), mebf_rule("low")]),
+    rule=st.sampled_from([amdahl_rule, amdahl_logs_rule, mebf_rule("high"), mebf_rule("medium"), mebf_rule("low")]),
 )
 def test_bounds_include_the_size_and_fit_the_machine(sizes: list[int], share: float, seed: int, rule: Rule) -> None:
     machine = max(sizes)

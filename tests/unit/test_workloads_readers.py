@@ -18,6 +18,7 @@ from scheduler_bridge.workloads import (
     TraceError,
     TraceJob,
     Workload,
+    amdahl_logs_rule,
     amdahl_rule,
     convert,
     load,
@@ -319,6 +320,22 @@ def test_the_rule_of_mebf_draws_an_overhead_for_each_job() -> None:
 def test_large_jobs_have_a_share_too() -> None:
     (job,) = convert(Workload("big", 4360, (TraceJob(1, 0.0, 10.0, 20.0, 4096),)), 1, 0, amdahl_rule).jobs
     assert (job.min_nodes, job.max_nodes, job.speedup) == (32, 4096, "amdahl:0.999")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "machine", "bounds"),
+    [
+        (1, 4360, (1, 20, "amdahl:0.95")),  # 1 + 20 x 0.05 is 2: an efficiency of 0.5, no more
+        (4, 4360, (1, 20, "amdahl:0.95")),
+        (10, 4360, (2, 40, "amdahl:0.975")),  # 1 + 9 x 0.025 < 1.25 < 1 + 9 x 0.03
+        (10, 30, (2, 30, "amdahl:0.975")),
+        (4096, 4360, (819, 4096, "amdahl:0.999")),
+    ],
+)
+def test_the_rule_of_logs(nodes: int, machine: int, bounds: tuple[int, int, str]) -> None:
+    (job,) = convert(Workload("one", machine, (TraceJob(1, 0.0, 10.0, 20.0, nodes),)), 1, 0, amdahl_logs_rule).jobs
+    assert (job.min_nodes, job.max_nodes, job.speedup) == bounds
+    assert job.nodes == nodes
 
 
 def test_a_history_becomes_a_workload(tmp_path: Path) -> None:

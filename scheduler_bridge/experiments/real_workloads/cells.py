@@ -13,7 +13,7 @@ from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.real_workloads.traces import Trace
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import JobRecord, ReplayOptions, replay
-from scheduler_bridge.workloads import convert
+from scheduler_bridge.workloads import amdahl_logs_rule, convert
 
 STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
 RIGID: Final = "easy"
@@ -66,7 +66,7 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
     """Simulate a cell; walltimes are scaled as the scheduler believes, resizes cost nothing."""
     workload = trace.make()
     warmup_s = trace.warmup_of(workload)
-    jobs = convert(workload, cell.share / 100, cell.seed) if cell.share else workload
+    jobs = convert(workload, cell.share / 100, cell.seed, amdahl_logs_rule) if cell.share else workload
     done = replay(
         jobs,
         policies.get(cell.policy),

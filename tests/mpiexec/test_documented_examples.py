@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,10 +70,26 @@ def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, 
 
 def test_the_policy_shows_what_is_printed() -> None:
     command, *lines = blocks("docs/how-to-write-a-policy.md", "")[0].splitlines()
-    assert command == "$ python docs/examples/shortest_first.py"
-    program = [sys.executable, str(EXAMPLES / "shortest_first.py")]
+    assert command == "$ python docs/examples/check_shortest_first.py"
+    program = [sys.executable, str(EXAMPLES / "check_shortest_first.py")]
     done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
+
+
+def test_the_policy_is_kept_by_what_is_printed(tmp_path: Path) -> None:
+    copy = tmp_path / "scheduler_bridge"
+    shutil.copytree(ROOT / "scheduler_bridge", copy, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copy(EXAMPLES / "shortest_first.py", copy / "policies")
+    known = copy / "policies" / "__init__.py"
+    (block,) = blocks("docs/how-to-write-a-policy.md", "text")
+    for line, before in zip(
+        block.splitlines(), ("from scheduler_bridge.policies import sd_policy", "    _fcfs,\n"), strict=True
+    ):
+        known.write_text(known.read_text(encoding="utf-8").replace(before, f"{line}\n{before}", 1), encoding="utf-8")
+    told = [sys.executable, "-m", "scheduler_bridge.cli", "policies", "shortest-first"]
+    done = subprocess.run(told, check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Shortest first: ")
 
 
 def test_the_mpi_loop_shows_what_is_printed(leftovers: Leftovers) -> None:

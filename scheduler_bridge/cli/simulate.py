@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import clock, explain, simulated
-from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
+from scheduler_bridge.cli import explain, simulated
+from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
+from scheduler_bridge.cli.replaying import Asked, check_finite, options, prepare, run
 from scheduler_bridge.cli.trace_file import (
     CutOffOption,
     DaysOption,
@@ -22,55 +22,16 @@ from scheduler_bridge.cli.trace_file import (
     ProcessorsOption,
     StatusOption,
     findings,
-    read,
-    window,
 )
 from scheduler_bridge.policies.base import jobs_per_node
 
 if TYPE_CHECKING:
-    from scheduler_bridge.core.events import Event
-    from scheduler_bridge.policies import Policy
     from scheduler_bridge.record import Recorder
-    from scheduler_bridge.sim import Replay, ReplayOptions
+    from scheduler_bridge.sim import Replay
     from scheduler_bridge.workloads import Workload
 
-_HOUR_S: Final = 3600.0
 _GANTT_NODES: Final = 256
 _GANTT_JOBS: Final = 1000
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the command line asks for; see the options of ``simulate``."""
-
-    workload: Path
-    form: Form
-    policy: str
-    nodes: int | None
-    settings: list[str]
-    malleable: float
-    rule: str
-    evolving: float
-    seed: int
-    warmup_h: float | None
-    start: str | None
-    days: float | None
-    cost: str
-    point_s: float
-    walltime: str
-    grace_s: float
-    tick_s: float
-    moldable: bool
-    mtbf_h: float | None
-    repair_h: float
-    explain: frozenset[int]
-    cores: int
-    sharing: str
-    start_delay_s: float
-    idle_watts: float
-    busy_watts: float
-    reservations: list[str] = field(default_factory=list)
-    user_nodes: int | None = None
 
 
 def _hours(text: str) -> Any:
@@ -130,6 +91,8 @@ def simulate(
     tick: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="The scheduler decides at multiples of this time only.")
     ] = 0.0,
+    pass_interval: PassIntervalOption = None,
+    cooldown: CooldownOption = None,
     moldable: Annotated[bool, typer.Option(help="Malleable jobs choose their size at the start and keep it.")] = False,
     mtbf: Annotated[float | None, _hours("Mean time between failures of a node, until the last submission.")] = None,
     repair: Annotated[float, typer.Option(min=0, metavar="HOURS", help="How long a failed node is away.")] = 4.0,
@@ -164,6 +127,18 @@ def simulate(
     gantt: Annotated[
         Path | None, typer.Option("--gantt", metavar="FILE", help="Write a PNG of nodes over time.", show_default=False)
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with jobs and nodes over time.", show_default=False),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option("--jobs", metavar="FILE", help="Write a row for each job: .csv or .parquet.", show_default=False),
+    ] = None,
+    swf: Annotated[
+        Path | None,
+        typer.Option("--swf", metavar="FILE", help="Write the jobs as they ran, with their sizes.", show_default=False),
+    ] = None,
 ) -> None:
     """Replay a workload under a policy, on a simulated cluster.
 
@@ -173,8 +148,9 @@ def simulate(
         workload, Form(nodes, processors_per_node, frozenset(partition or ()), frozenset(status or ()), keep_cut_off),
         policy, nodes, settings or [], malleable, rule, evolving, seed, warmup, start, days, cost, points,
         walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
-        start_delay, idle_watts, busy_watts, reservation or [], user_nodes,
+        start_delay, idle_watts, busy_watts, reservation or [], user_nodes, pass_interval, cooldown,
     )  # fmt: skip
+    check_finite(asked)
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     if walltime not in ("fixed", "scaled"):
         raise CliError(f"--walltime {walltime}: no such rule", "there are fixed and scaled")
@@ -185,132 +161,33 @@ def simulate(
         raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
     if cores == 1 and jobs_per_node(chosen) > 1:
         typer.echo(f"{policy} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
-    recorder = _recorder(gantt, jobs, asked)
+    files = simulated.Files(json_file, gantt, html, table, swf)
+    files.check()
+    recorder = _recorder(jobs, asked) if files.picture else None
     with simulated.progress(len(jobs)) as told:
         done = run(asked, jobs, chosen, recorder, told)
-    if json_file is not None:
-        simulated.write_json(json_file, document(asked, jobs, done))
-    if gantt is not None and recorder is not None:
-        from scheduler_bridge.report.gantt import write_png
-
-        write_png([recorder.record()], gantt)
+    files.write(document(asked, jobs, done), jobs, done, None if recorder is None else recorder.record())
     simulated.show(jobs, done, policy, asked.nodes or jobs.nodes)
     for job_id in sorted(asked.explain):
         typer.echo()
         explain.show(done.result.core.explanation(job_id))
-    for path in (json_file, gantt):
-        if path is not None:
-            typer.echo(f"written: {path}")
+    for path in files.asked:
+        typer.echo(f"written: {path}")
 
 
-def prepare(asked: Asked) -> Workload:
-    """Read the workload, cut it, and make jobs malleable or evolving.
-
-    Raises:
-        CliError: That cannot be done.
-    """
-    jobs = window(read(asked.workload, asked.form), asked.start, asked.days)
-    return converted(jobs, asked.malleable, asked.rule, asked.evolving, asked.seed)
-
-
-def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None, progress: simulated.Told) -> Replay:
-    """Simulate.
+def _recorder(jobs: Workload, asked: Asked) -> Recorder:
+    """What draws nodes over time, where a picture can show them.
 
     Raises:
-        CliError: The jobs' speedup or the cost of resizes is no known model.
+        CliError: There are too many of them, or too many jobs.
     """
-    from scheduler_bridge import sim
-
-    nodes = asked.nodes or jobs.nodes
-    failures: list[tuple[float, Event]] = []
-    if asked.mtbf_h is not None:
-        mtbf_s, repair_s = asked.mtbf_h * _HOUR_S, asked.repair_h * _HOUR_S
-        if not (mtbf_s > 0 and repair_s > 0):
-            raise CliError("--mtbf and --repair must be positive")
-        failures += sim.random_failures(
-            sim.node_names(nodes), mtbf_s=mtbf_s, repair_s=repair_s, until_s=jobs.jobs[-1].submit_s, seed=asked.seed
-        )
-    try:
-        return sim.replay(
-            jobs,
-            policy,
-            nodes,
-            _options(asked),
-            disturbances=failures + _reservations(asked, nodes, policy),
-            observer=None if recorder is None else recorder.observe_batch,
-            progress=progress,
-        )
-    except sim.UnknownModelError as error:
-        raise CliError(str(error)) from None
-
-
-def _reservations(asked: Asked, nodes: int, policy: Policy) -> list[tuple[float, Event]]:
-    """The reservations, all made at the beginning.
-
-    Raises:
-        CliError: One of them is none, or there are not as many nodes.
-    """
-    from scheduler_bridge import sim
-    from scheduler_bridge.core import SchedulerCore
-    from scheduler_bridge.core.effects import RefuseReservation
-    from scheduler_bridge.core.events import ReservationMade
-    from scheduler_bridge.model import AdvanceReservation
-
-    core = SchedulerCore(sim.node_names(nodes), policy)
-    made: list[tuple[float, Event]] = []
-    for number, text in enumerate(asked.reservations, start=1):
-        parts = re.fullmatch(r"(\d+)@([^+]+)\+(.+)", text)
-        if parts is None or int(parts[1]) < 1:
-            raise CliError(f"--reservation {text}", "it is given as nodes@start+time", "--reservation 64@24h+8h")
-        start_s, for_s = (clock.seconds("--reservation", part) for part in parts.group(2, 3))
-        if for_s <= 0:
-            raise CliError(f"--reservation {text}", "a reservation lasts for some time", "--reservation 64@24h+8h")
-        event = ReservationMade(AdvanceReservation(f"r{number}", start_s, start_s + for_s, int(parts[1])))
-        for effect in core.handle(event, 0.0):
-            if isinstance(effect, RefuseReservation):
-                raise CliError(f"--reservation {text}: {effect.reason}", hint="reserve fewer nodes, or another time")
-        made.append((0.0, event))
-    return made
-
-
-def _options(asked: Asked) -> ReplayOptions:
-    from scheduler_bridge import sim
-    from scheduler_bridge.core import settings_for
-
-    settings = replace(
-        settings_for(asked.policy),
-        walltime="scaled" if asked.walltime == "scaled" else "fixed",
-        walltime_grace_s=asked.grace_s,
-        cores_per_node=asked.cores,
-        user_nodes=asked.user_nodes,
-    )
-    return sim.ReplayOptions(
-        behaviour=sim.Behaviour(
-            cost=sim.parse_cost(asked.cost),
-            start_delay_s=asked.start_delay_s,
-            moldable=asked.moldable,
-            point_s=asked.point_s,
-        ),
-        settings=settings,
-        sharing="worst" if asked.sharing == "worst" else "ideal",
-        remember=asked.explain,
-        tick_s=asked.tick_s,
-        power=sim.Power(idle_w=asked.idle_watts, busy_w=asked.busy_watts),
-        warmup_s=None if asked.warmup_h is None else asked.warmup_h * _HOUR_S,
-    )
-
-
-def _recorder(gantt: Path | None, jobs: Workload, asked: Asked) -> Recorder | None:
-    """What draws nodes over time, where a picture can show them."""
-    if gantt is None:
-        return None
     from scheduler_bridge.record import Recorder
     from scheduler_bridge.sim import node_names
 
     nodes = asked.nodes or jobs.nodes
     if nodes > _GANTT_NODES or len(jobs) > _GANTT_JOBS:
         raise CliError(
-            f"--gantt: {len(jobs)} jobs on {nodes} nodes",
+            f"--gantt, --html: {len(jobs)} jobs on {nodes} nodes",
             f"a picture shows up to {_GANTT_JOBS} jobs on {_GANTT_NODES} nodes",
             "take fewer with --days and --nodes",
         )
@@ -322,6 +199,7 @@ def _recorder(gantt: Path | None, jobs: Workload, asked: Asked) -> Recorder | No
 def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
     """The result as JSON shows it."""
     measures = done.measures
+    settings = options(asked).settings
     return {
         "policy": asked.policy,
         "parameters": policies.describe(asked.policy).parameters | policies.parse(asked.policy, asked.settings),
@@ -350,8 +228,11 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
             "grace_s": asked.grace_s,
             "user_nodes": asked.user_nodes,
             "tick_s": asked.tick_s,
+            "pass_interval_s": settings.pass_interval_s,
+            "cooldown_s": settings.cooldown_s,
             "moldable": asked.moldable,
             "mtbf_h": asked.mtbf_h,
+            "repair_h": asked.repair_h,
             "cores": asked.cores,
             "sharing": asked.sharing,
             "reservations": asked.reservations,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,15 +19,19 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler_bridge.cli.common import print_rich
+from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.report.workload_tables import findings_line
 
 if TYPE_CHECKING:
+    from scheduler_bridge.record import RunRecord
     from scheduler_bridge.sim import Means, Measures, Replay
     from scheduler_bridge.workloads import Workload
 
 Told: TypeAlias = Callable[[float, int], None]
 """Is told when it is in the simulation, in seconds, and how many jobs are over."""
 
+_TABLES: Final = (".csv", ".parquet")
+_PARQUET_NEEDS: Final = ("pandas", "pyarrow")
 _QUIET_S: Final = 10.0
 """Where nobody watches a bar, a line says this often how far it is."""
 
@@ -67,12 +74,105 @@ def metrics(measures: Measures) -> dict[str, float | int | None]:
     }
 
 
-def write_json(path: Path, document: dict[str, object]) -> None:
-    """Write the document; the file is whole at any time."""
+@dataclass(frozen=True)
+class Files:
+    """The files that a simulation is to write.
+
+    Attributes:
+        json: The figures.
+        gantt: A picture of nodes over time.
+        html: A page with the picture and the jobs.
+        table: A row for each job.
+        swf: The jobs as they ran.
+    """
+
+    json: Path | None = None
+    gantt: Path | None = None
+    html: Path | None = None
+    table: Path | None = None
+    swf: Path | None = None
+
+    @property
+    def asked(self) -> list[Path]:
+        """All of them."""
+        return [path for path in (self.json, self.gantt, self.html, self.table, self.swf) if path is not None]
+
+    @property
+    def picture(self) -> bool:
+        """Whether nodes over time are to be drawn."""
+        return self.gantt is not None or self.html is not None
+
+    def check(self) -> None:
+        """See that they can be written, as far as their names say.
+
+        Raises:
+            CliError: A form is not known, or what it needs is not installed.
+        """
+        for option, path, endings in (("--jobs", self.table, _TABLES), ("--swf", self.swf, (".swf", ".swf.gz"))):
+            if path is not None and not path.name.endswith(endings):
+                raise CliError(f"{option} {path}: unknown form", f"there are {' and '.join(endings)}", "rename it")
+        if self.table is not None and self.table.suffix == ".parquet" and not all(map(find_spec, _PARQUET_NEEDS)):
+            raise CliError(
+                f"--jobs {self.table}: {' and '.join(_PARQUET_NEEDS)} are not installed",
+                "a Parquet file needs them",
+                'pip install "malleable-apgas[sweeps]", or write a .csv',
+            )
+
+    def write(self, document: dict[str, object], jobs: Workload, done: Replay, record: RunRecord | None) -> None:
+        """Write them; each is whole at any time.
+
+        Args:
+            document: The figures.
+            jobs: The workload.
+            done: What came of it.
+            record: What nodes did, where a picture is asked for.
+        """
+        if self.json is not None:
+            with _whole(self.json) as partial:
+                partial.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        if self.table is not None:
+            _write_table(self.table, done)
+        if self.swf is not None:
+            from scheduler_bridge import workloads
+            from scheduler_bridge.sim import as_it_ran
+
+            ran = as_it_ran(jobs, done.result.records, str(document["policy"]))
+            workloads.write_swf(ran, self.swf)
+        if self.gantt is not None and record is not None:
+            from scheduler_bridge.report.gantt import write_png
+
+            write_png([record], self.gantt)
+        if self.html is not None and record is not None:
+            from scheduler_bridge.report.page import write_page
+
+            write_page([record], self.html)
+
+
+def _write_table(path: Path, done: Replay) -> None:
+    from scheduler_bridge.sim import COLUMNS, job_rows
+
+    rows = job_rows(done.result.records.values())
+    with _whole(path) as partial:
+        if path.suffix == ".parquet":
+            import pandas as pd
+
+            pd.DataFrame(rows, columns=list(COLUMNS)).to_parquet(partial, engine="pyarrow", index=False)
+            return
+        with partial.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows(["" if value is None else value for value in row] for row in rows)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` that becomes it when all is written."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        yield partial
         partial.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the name that the user gave
     finally:
         partial.unlink(missing_ok=True)
 

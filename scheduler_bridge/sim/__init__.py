@@ -6,6 +6,7 @@ from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.check import Conserves, Protects, Scenario, check_feasible, check_policy
 from scheduler_bridge.sim.costs import Cost, parse_cost
 from scheduler_bridge.sim.engine import Engine, simulate
+from scheduler_bridge.sim.export import COLUMNS, as_it_ran, job_rows
 from scheduler_bridge.sim.failures import random_failures
 from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
 from scheduler_bridge.sim.measures import Means, Measures, Power, Window, measure
@@ -17,6 +18,7 @@ from scheduler_bridge.sim.scenarios import random_scenario
 from scheduler_bridge.sim.speedup import Speedup, UnknownModelError, linear_speedup, parse_speedup
 
 __all__ = [
+    "COLUMNS",
     "AuditError",
     "Auditor",
     "Behaviour",
@@ -39,8 +41,10 @@ __all__ = [
     "Speedup",
     "UnknownModelError",
     "Window",
+    "as_it_ran",
     "check_feasible",
     "check_policy",
+    "job_rows",
     "linear_speedup",
     "measure",
     "node_names",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -35,6 +36,17 @@ _MEBF: Final = ResizeModel(alpha=None, beta=None, b=MIDDLE, scale_s=10.0, theta=
 """With each job's own alpha and beta, as the policy ``mebf`` believes unless it is told otherwise."""
 
 
+def _need_costs(name: str, *numbers: float) -> None:
+    """See that a resize takes some time, and comes to an end.
+
+    Raises:
+        UnknownModelError: A number is negative, infinite, or none.
+    """
+    for number in numbers:
+        if not 0 <= number < math.inf:
+            raise UnknownModelError(f"{name}: {number}, must not be negative, and finite")
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """Every resize stops the job for as long.
@@ -47,8 +59,7 @@ class Constant:
     seconds: float
 
     def __post_init__(self) -> None:
-        if not self.seconds >= 0:
-            raise UnknownModelError(f"constant: {self.seconds} s, must not be negative")
+        _need_costs("constant", self.seconds)
 
     def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:  # noqa: ARG002 - others need it
         """Seconds, whatever the sizes."""
@@ -65,6 +76,10 @@ class MebfCost:
 
     stops: ClassVar[bool] = True
     model: ResizeModel = _MEBF
+
+    def __post_init__(self) -> None:
+        model = self.model
+        _need_costs("mebf", model.scale_s, *(number for number in (model.alpha, model.beta) if number is not None))
 
     def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:
         """Seconds of both overheads."""
@@ -91,6 +106,9 @@ class Measured:
     shrink_s: float = 0.05
     shrink_node_s: float = 0.002
     factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        _need_costs("measured", self.grow_s, self.grow_node_s, self.shrink_s, self.shrink_node_s, self.factor)
 
     def __call__(self, before: int, after: int, own: Overhead | None = None) -> float:  # noqa: ARG002 - MEBF's needs it
         """Seconds from the order to its end."""

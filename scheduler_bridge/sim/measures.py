@@ -150,6 +150,11 @@ def measure(
     )
 
 
+def bounded_slowdown(wait_s: float, runtime_s: float) -> float:
+    """Turnaround by runtime, of which short ones count as ``BOUND_S``; at least 1."""
+    return max(1.0, (wait_s + runtime_s) / max(runtime_s, BOUND_S))
+
+
 def jain(values: Sequence[float]) -> float | None:
     """Jain's index of fairness, (sum x)^2 / (n sum x^2) [DEC-TR-301, 1984]; None of nothing."""
     squares = sum([value * value for value in values])
@@ -172,7 +177,7 @@ class _Ended(NamedTuple):
     @classmethod
     def of(cls, record: JobRecord) -> _Ended:
         wait_s, runtime_s = record.wait_s or 0.0, record.runtime_s or 0.0
-        return cls(record, wait_s, runtime_s, max(1.0, (wait_s + runtime_s) / max(runtime_s, BOUND_S)))
+        return cls(record, wait_s, runtime_s, bounded_slowdown(wait_s, runtime_s))
 
 
 def _means(jobs: Sequence[_Ended]) -> Means:

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from scheduler_bridge.cli.app import run
+from scheduler_bridge.workloads import read_swf
 
 HEADER = "; UnixStartTime: 1690848000\n; MaxNodes: 4\n; MaxProcs: 4\n"
 # id submit wait runtime procs - - procs walltime - status user ...
@@ -224,6 +226,49 @@ def test_a_picture_of_nodes_over_time(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_page_of_jobs_and_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    options = ("--policy", "malleable", "--days", "1", "--html", str(path))
+    assert run(["simulate", "--workload", str(swf(tmp_path)), *options]) == 0
+    page = path.read_text()
+    assert "simulated: tiny" in page
+    assert "<svg" in page
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_row_for_each_job(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"jobs.{ending}"
+    found = simulated(tmp_path, "--policy", "easy", "--jobs", str(path))
+    table = pd.read_parquet(path) if ending == "parquet" else pd.read_csv(path)
+    assert list(table["job"]) == [1, 2, 3, 4]
+    assert list(table["wait_s"]) == [0, 90, 0, 0]
+    assert list(table["node_s"]) == [200, 200, 20, 60]
+    assert set(table["outcome"]) == {"completed"}
+    assert table["turnaround_s"].mean() == found["metrics"]["mean_turnaround_s"]
+
+
+def test_jobs_as_they_ran_can_be_simulated_again(tmp_path: Path) -> None:
+    ran, out = tmp_path / "ran.swf.gz", tmp_path / "out.json"
+    options = ("--policy", "avg", "--malleable", "1")
+    first = simulated(tmp_path, *options, "--swf", str(ran))
+    assert first["metrics"]["grows"] > 0
+    workload = read_swf(ran)
+    assert [len(job.allotments) > 1 for job in workload.jobs].count(True) > 0
+    assert workload.jobs[0].allotments[0][0] == 0
+    assert run(["simulate", "--workload", str(ran), "--policy", "avg", "--json", str(out)]) == 0
+    assert json.loads(out.read_text())["metrics"] == first["metrics"]
+
+
+def test_the_pauses_of_a_policy_can_be_others(tmp_path: Path) -> None:
+    meant = simulated(tmp_path, "--policy", "malleable-compat")["options"]
+    assert (meant["pass_interval_s"], meant["cooldown_s"]) == (5.0, 60.0)
+    given = ("--pass-interval", "0", "--cooldown", "7")
+    other = simulated(tmp_path, "--policy", "malleable-compat", *given)["options"]
+    assert (other["pass_interval_s"], other["cooldown_s"]) == (None, 7.0)
+    often = simulated(tmp_path, "--policy", "easy", "--days", "1", "--pass-interval", "10")
+    assert often["batches"] > simulated(tmp_path, "--policy", "easy", "--days", "1")["batches"] + 5
+
+
 @pytest.mark.parametrize(
     ("options", "story"),
     [
@@ -237,6 +282,18 @@ def test_a_picture_of_nodes_over_time(tmp_path: Path) -> None:
         (("--policy", "easy", "--start", "2030-01-01"), "no job in this time"),
         (("--policy", "easy", "--nodes", "300", "--gantt", "x.png"), "a picture shows up to"),
         (("--policy", "easy", "--mtbf", "0"), "--mtbf and --repair must be positive"),
+        (("--policy", "easy", "--mtbf", "inf"), "--mtbf inf: not finite"),
+        (("--policy", "easy", "--tick", "inf"), "--tick inf: not finite"),
+        (("--policy", "easy", "--pass-interval", "inf"), "--pass-interval inf: not finite"),
+        (
+            ("--policy", "easy", "--warmup", "28"),
+            "--warmup 28: nothing is left to look at the last submission is 27.78 h",
+        ),
+        (("--policy", "easy", "--cost", "constant:inf"), "constant: inf, must not be negative, and finite"),
+        (("--policy", "easy", "--cost", "measured:-1"), "measured: -1.0, must not be negative"),
+        (("--policy", "easy", "--cost", "mebf:nan"), "mebf: nan, must not be negative"),
+        (("--policy", "easy", "--jobs", "jobs.xls"), "--jobs jobs.xls: unknown form there are .csv and .parquet"),
+        (("--policy", "easy", "--swf", "jobs.txt"), "--swf jobs.txt: unknown form there are .swf and .swf.gz"),
     ],
 )
 def test_wrong_usage_says_what_is_wrong(

@@ -13,35 +13,10 @@ from scheduler_bridge.cli.numbers import numbers
 from scheduler_bridge.cli.toml_file import line_of, read_toml
 from scheduler_bridge.live import JobRequest, SubmitError
 from scheduler_bridge.live.template import resolve_program
+from scheduler_bridge.model.job_file import KEYS
 
 _FIELDS: Final = {"class": "job_class", "env": "environment"}
 """Keys of the file that are named otherwise in a request."""
-_KEYS: Final = (
-    "name",
-    "class",
-    "nodes",
-    "min_nodes",
-    "max_nodes",
-    "walltime_s",
-    "command",
-    "cwd",
-    "env",
-    "launch",
-    "hold",
-    "priority",
-    "after_ok",
-    "after_any",
-    "requeue",
-    "resilient",
-    "output",
-    "errors",
-    "array",
-    "user",
-    "grace_s",
-    "protocol",
-    "rho",
-    "reservation",
-)
 _ASIDE: Final = ("array",)
 """Keys that are not part of the request for one job."""
 _REQUIRED: Final = ("command",)
@@ -65,9 +40,9 @@ class JobFile:
         text, values = read_toml(path, "a job file", "give a job file, or a command after --")
         file = cls(path, text, values)
         for key in values:
-            if key not in _KEYS:
+            if key not in KEYS:
                 raise file.error(
-                    key, f"unknown key {key!r}", f"a job file has {', '.join(_KEYS)}", "remove or rename it"
+                    key, f"unknown key {key!r}", f"a job file has {', '.join(KEYS)}", "remove or rename it"
                 )
         for key in _REQUIRED:
             if key not in values:

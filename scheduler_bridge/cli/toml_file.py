@@ -24,7 +24,7 @@ def read_toml(path: Path, what: str, instead: str) -> tuple[str, dict[str, Any]]
         CliError: It cannot be read or is not TOML.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise CliError(f"{path}: {reason}", hint=instead) from None

@@ -84,13 +84,14 @@ def convert(
     seed: SeedOption = 0,
     rule: RuleOption = "amdahl",
     evolving: EvolvingOption = 0.0,
+    png: PngOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a share of the jobs malleable, and of these some evolving.
 
     Example: malleable workload convert theta.swf.gz --malleable 0.6 --seed 1 -o theta-60.swf
     """
-    _show(converted(workload, malleable, rule, evolving, seed), None, output, as_json=as_json)
+    _show(converted(workload, malleable, rule, evolving, seed), png, output, as_json=as_json)
 
 
 def generate(

@@ -42,6 +42,7 @@ _OPERATORS: Final[dict[type[ast.AST], Callable[..., float]]] = {
 
 
 _MAX_NUMBER: Final = 2.0**53
+_PLATFORM: Final = "crossbar.xml"
 _MOST_NODES: Final = 2**20
 _LEAST_S: Final = 1e-6
 """Runtimes below are none, and cannot be compared with others either."""
@@ -111,10 +112,11 @@ def read_elastisim(
     content = _json(path)
     if not isinstance(content, dict) or not isinstance(content.get("jobs"), list) or not content["jobs"]:
         raise TraceError(f"{path}: no jobs", "jobs.json has a list `jobs`", "give the jobs file of ElastiSim")
-    machine = _platform(Path(platform) if platform else path.with_name("crossbar.xml"))
+    machine = _platform(Path(platform) if platform else path.with_name(_PLATFORM))
     nodes, speed = nodes or machine[0], flops_per_s or machine[1]
     if not speed:
-        raise TraceError(f"{path}: the speed of a node is not known", "flops become seconds by it", "give --platform")
+        hint = f"put ElastiSim's platform beside it, as {_PLATFORM}"
+        raise TraceError(f"{path}: the speed of a node is not known", "flops become seconds by it", hint)
     read: list[_Read] = []
     findings = Findings(records=len(content["jobs"]))
     models: dict[str, list[Any]] = {}
@@ -171,7 +173,7 @@ def _kept(read: list[_Read], nodes: int, findings: Findings) -> Iterator[TraceJo
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: not JSON: {error}", "ElastiSim's inputs are JSON", "give its jobs file") from None
 
@@ -192,7 +194,7 @@ def _phases(path: Path) -> list[Any]:
                     f"{path}: a task of type {task['type']!r}", "only uniform computation is modelled", "remove it"
                 )
     if not phases:
-        raise TraceError(f"{path}: no phases", "an application model has some", "give --model")
+        raise TraceError(f"{path}: no phases", "an application model has some", "see the format of ElastiSim")
     return list(phases)
 
 

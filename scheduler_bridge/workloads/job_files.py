@@ -1,23 +1,26 @@
 """Reads the project's own job files (TOML), as ``malleable submit`` takes them, with what a simulation needs besides.
 
 A file is one job, or a workload with ``nodes`` of the machine and a table ``[[job]]`` for every job. Keys: those of a
-job file (``name``, ``class``, ``nodes``, ``min_nodes``, ``max_nodes``, ``walltime_s``, ``rho``; others are not needed
-and not read), and ``submit_s`` (0), ``runtime_s`` on ``nodes`` nodes (the walltime), ``speedup`` (linear), ``steps``
-(0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``overhead`` (none: alpha and beta of a resize),
-``user``, ``count`` (1: so many jobs alike) and ``every_s`` (0: seconds between their submissions).
+job file (``name``, ``class``, ``nodes``, ``min_nodes``, ``max_nodes``, ``walltime_s``, ``rho``, ``user``; the others
+are not needed and not read), and ``submit_s`` (0), ``runtime_s`` on ``nodes`` nodes (the walltime), ``speedup``
+(linear), ``steps`` (0), ``wishes`` (none: a list of ``[share of the work, nodes]``), ``overhead`` (none: alpha and beta
+of a resize), ``count`` (1: so many jobs alike) and ``every_s`` (0: seconds between their submissions).
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from scheduler_bridge.model import InvalidJobError
+from scheduler_bridge.model.job_file import KEYS
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
 
+_SIMULATED: Final = ("submit_s", "runtime_s", "speedup", "steps", "wishes", "overhead", "count", "every_s")
+_OF_THE_FILE: Final = ("nodes", "name", "job")
 _HINT: Final = "see the reference of workloads for the keys of a job file"
 _MAX_COUNT: Final = 1_000_000
 _DEFAULT_WALLTIME_S: Final = 3600.0
@@ -37,14 +40,17 @@ def read_job_file(path: Path | str, *, nodes: int | None = None) -> Workload:
     """
     path = Path(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: not TOML: {error}", "job files are TOML", _HINT) from None
     entries = content.get("job", [content])
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise TraceError(f"{path}: no jobs", "a workload has tables [[job]]", _HINT)
+    if "job" in content:
+        _check_keys(content, _OF_THE_FILE, f"{path}")
     jobs: list[TraceJob] = []
     for index, entry in enumerate(entries, start=1):
+        _check_keys(entry, (*KEYS, *_SIMULATED), f"{path}: job {index}")
         try:
             jobs += _jobs(entry, first_id=len(jobs), default_name=path.stem)
         except (OverflowError, TypeError, ValueError, InvalidJobError) as error:
@@ -60,6 +66,11 @@ def read_job_file(path: Path | str, *, nodes: int | None = None) -> Workload:
         source=path.name,
         findings=Findings(records=len(jobs)),
     )
+
+
+def _check_keys(values: dict[str, Any], known: Collection[str], where: str) -> None:
+    if unknown := [key for key in values if key not in known]:
+        raise TraceError(f"{where}: unknown key {unknown[0]!r}", f"there may be {', '.join(known)}", _HINT)
 
 
 def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[TraceJob]:

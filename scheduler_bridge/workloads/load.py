@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -53,7 +54,7 @@ def load(path: Path | str, *, nodes: int | None = None, swf: SwfOptions | None =
 
 def _read_json(path: Path, nodes: int | None) -> Workload:
     """ElastiSim's file has ``jobs`` with application models, the scheduler's a policy and the names of nodes."""
-    data = path.read_bytes()
+    data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
         record = decode_record(data)
     except msgspec.DecodeError:

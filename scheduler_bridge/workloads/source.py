@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ def read_lines(path: Path, findings: Findings, *, keep_cut_off: bool = False) ->
         try:
             for raw in file:
                 number += 1
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901 - no part of the line: some editors write it
                 try:
                     yield number, raw.decode("utf-8").rstrip("\r\n")
                 except UnicodeDecodeError:

@@ -57,7 +57,11 @@ def test_convert_writes_malleable_jobs(tmp_path: Path, capsys: pytest.CaptureFix
     text = out(capsys, "convert", swf(tmp_path / "w.swf"), "--malleable", "0.5", "--seed", "3", "-o", target)
     assert "5 malleable jobs" in text
     assert sum(job.is_malleable for job in read_swf(target).jobs) == 5
-    out(capsys, "convert", tmp_path / "w.swf", "--evolving", "0.4", "--rule", "mebf-low", "-o", target)
+    picture = tmp_path / "w.png"
+    out(
+        capsys, "convert", tmp_path / "w.swf", "--evolving", "0.4", "--rule", "mebf-low", "-o", target, "--png", picture
+    )
+    assert picture.read_bytes().startswith(b"\x89PNG")
     assert sum(bool(job.wishes) for job in read_swf(target).jobs) == 4
     assert "no such rule" in refused(capsys, "convert", tmp_path / "w.swf", "--rule", "x", "-o", target)
 

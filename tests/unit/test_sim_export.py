@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.core.events import CancelJob, Event, NodeDown
 from scheduler_bridge.sim import COLUMNS, Replay, ReplayOptions, as_it_ran, job_rows, replay
 from scheduler_bridge.workloads import TraceJob, Workload
 
-MALLEABLE = {"job_class": "malleable", "min_nodes": 1, "max_nodes": 4}
+MALLEABLE: dict[str, object] = {"job_class": "malleable", "min_nodes": 1, "max_nodes": 4}
 
 
 def job(job_id: int, submit_s: float, runtime_s: float, nodes: int, **others: object) -> TraceJob:
@@ -26,7 +28,7 @@ def ran(*events: tuple[float, Event]) -> Replay:
     return replay(WORKLOAD, policies.get("min"), 4, options, disturbances=events)
 
 
-def row(done: Replay, job_id: int) -> dict[str, object]:
+def row(done: Replay, job_id: int) -> Mapping[str, object]:
     rows = [dict(zip(COLUMNS, values, strict=True)) for values in job_rows(done.result.records.values())]
     return rows[job_id]
 

@@ -56,6 +56,8 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         mpiexec: The MPI launcher.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back.
         user_nodes: How many nodes the jobs of one user hold together at most; further jobs wait.
+        pass_interval_s: Decide at least this often, besides at events; 0: at events only.
+        cooldown_s: A job takes no order for this long after a resize.
         doors: Where users come in who are not the scheduler's own: unix:PATH, tcp:HOST:PORT.
         web: Where the live page is served (``[web]``).
         v1: Protocol v1's lines for administrators (``[v1]``).
@@ -76,6 +78,8 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     mpiexec: str | None = None
     user_jobs: Annotated[int, Meta(ge=1)] | None = None
     user_nodes: Annotated[int, Meta(ge=1)] | None = None
+    pass_interval_s: Annotated[float, Meta(ge=0)] | None = None
+    cooldown_s: Annotated[float, Meta(ge=0)] | None = None
     doors: tuple[str, ...] = ()
     web: Web | None = None
     v1: V1 | None = None

@@ -20,6 +20,7 @@ from scheduler_bridge.backends.slurm import SlurmBackend, allocated_nodes, insid
 from scheduler_bridge.cli.common import LauncherOption, StateOption, slurm_state_folder, state_folder
 from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
 from scheduler_bridge.garbage import rare_searches
 from scheduler_bridge.live import Daemon, DaemonConfig, open_files
 from scheduler_bridge.live.config import numbered_nodes
@@ -65,6 +66,8 @@ def serve(
         int | None,
         typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
     ] = None,
+    pass_interval: PassIntervalOption = None,
+    cooldown: CooldownOption = None,
     state: StateOption = None,
     door: Annotated[
         list[str] | None,
@@ -122,6 +125,8 @@ def serve(
         "grace_s": file.grace_s,
         "user_jobs": file.user_jobs,
         "user_nodes": user_nodes or file.user_nodes,
+        "pass_interval_s": file.pass_interval_s if pass_interval is None else pass_interval,
+        "cooldown_s": file.cooldown_s if cooldown is None else cooldown,
         "doors": tuple(door) if door else file.doors,
         "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import Counter
@@ -67,6 +68,8 @@ class DaemonConfig:
         ailing: Nodes that do not answer when the daemon begins, and what they failed with: they get no jobs yet.
         user_jobs: How many jobs of one user wait and run at most; further ones are kept back. None: any number.
         user_nodes: The jobs of one user hold so many nodes together at most; further ones wait. None: any number.
+        pass_interval_s: Decide at least this often, besides at events; 0: at events only. None: as the policy is meant.
+        cooldown_s: A job takes no order for this long after a resize. None: as the policy is meant.
         doors: Where users come in who are not the daemon's own: ``unix:PATH``, ``tcp:HOST:PORT``; see ``access.Door``.
         limits: What a connection may cost.
     """
@@ -86,6 +89,8 @@ class DaemonConfig:
     ailing: Mapping[str, str] = field(default_factory=dict)
     user_jobs: int | None = None
     user_nodes: int | None = None
+    pass_interval_s: float | None = None
+    cooldown_s: float | None = None
     doors: tuple[str, ...] = ()
     limits: Limits = Limits()
 
@@ -94,6 +99,9 @@ class DaemonConfig:
             raise DaemonError("a cluster needs at least one node", "give --nodes 4 or --node-names a,b,c")
         if self.cores_per_node < 1:
             raise DaemonError(f"a node has {self.cores_per_node} cores", "give --cores 4")
+        for what, pause_s in (("pass_interval_s", self.pass_interval_s), ("cooldown_s", self.cooldown_s)):
+            if pause_s is not None and not 0 <= pause_s < math.inf:
+                raise DaemonError(f"{what} is {pause_s}", "give a number of seconds, not negative")
         for name in self.nodes:
             if not _NODE_NAME.fullmatch(name):
                 raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")

@@ -229,8 +229,9 @@ class Driver:
         ailing, why = self.health.first(config.ailing)
         before = self._ledger.configured
         events: list[ev.Event] = [*reconfiguring.limits(before, config), *ailing]
-        if events:
-            self.handle(*events, facts=[*reconfiguring.facts(before, config), *why])
+        facts = [*reconfiguring.facts(before, config), *why]
+        if events or facts:
+            self.handle(*events, ev.WakeUp(), facts=facts)
 
     # the life before --------------------------------------------------------------------------------------------------
 

@@ -102,12 +102,17 @@ class Policy(Fact, frozen=True, tag="policy"):
 
 
 class Configured(Fact, frozen=True, tag="configured"):
-    """A restarted scheduler was given other settings than the one before; a new one, if not those of its era."""
+    """A restarted scheduler was given other settings than the one before; a new one, if not those of its era.
+
+    Pauses that are None are as the policy is meant.
+    """
 
     nodes: tuple[str, ...]
     policy: str
     parameters: dict[str, Any]
     user_nodes: int | None = None
+    pass_interval_s: float | None = None
+    cooldown_s: float | None = None
 
 
 AnyFact: TypeAlias = (

@@ -19,7 +19,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import JobRow, JobState, SchedulerCore, settings_for
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import entries
+from scheduler_bridge.live import entries, reconfiguring
 from scheduler_bridge.live.entries import Entry
 from scheduler_bridge.live.freezing import freeze
 from scheduler_bridge.live.gate import JobFacts, Verdict, verdicts
@@ -28,7 +28,7 @@ from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/6"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/7"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
@@ -248,22 +248,28 @@ class Ledger:
                 self._change(fact)
             case entries.Policy():
                 self.policy = fact
-                self.core.use(policies.get(fact.policy, **fact.parameters), settings_for(fact.policy))
+                self._use_policy()
+            case entries.Configured():
+                before, self.configured = self.configured, fact
+                if (fact.pass_interval_s, fact.cooldown_s) != (before.pass_interval_s, before.cooldown_s):
+                    self._use_policy()
             case _:
                 pass
+
+    def _use_policy(self) -> None:
+        name = self.policy.policy
+        self.core.use(policies.get(name, **self.policy.parameters), reconfiguring.settings(name, self.configured))
 
     def _after(self, fact: entries.AnyFact) -> None:
         """Take in what is said about what the entry's events led to."""
         match fact:
-            case entries.Requested() | entries.Policy() | entries.Held() | entries.Prioritised():
+            case entries.Requested() | entries.Policy() | entries.Held() | entries.Prioritised() | entries.Configured():
                 pass
             case entries.Abandoned() | entries.Loss() | entries.Answered():
                 if (job := self.jobs.get(fact.job_id)) is not None:
                     _learn(job, fact)
             case entries.Ailing():
                 self.ailing[fact.node] = fact.reason
-            case entries.Configured():
-                self.configured = fact
             case entries.Noted():
                 self.recorder.note(fact.text)
             case entries.Result():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
+from scheduler_bridge.core import Settings, settings_for
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import entries
 from scheduler_bridge.live.config import DaemonConfig
@@ -25,9 +27,18 @@ def limits(before: entries.Configured, config: DaemonConfig) -> list[ev.Event]:
     return [] if config.user_nodes == before.user_nodes else [ev.UserNodesLimited(config.user_nodes)]
 
 
+def settings(policy: str, given: entries.Configured) -> Settings:
+    """The pauses that the policy is meant for, unless others are given; whoever decides keeps to those."""
+    meant = settings_for(policy)
+    interval_s = meant.pass_interval_s if given.pass_interval_s is None else given.pass_interval_s or None
+    cooldown_s = meant.cooldown_s if given.cooldown_s is None else given.cooldown_s
+    return replace(meant, pass_interval_s=interval_s, cooldown_s=cooldown_s)
+
+
 def facts(before: entries.Configured, config: DaemonConfig) -> list[entries.AnyFact]:
     """What is to be remembered of the configuration."""
-    now = entries.Configured(config.nodes, config.policy, dict(config.parameters), config.user_nodes)
+    parameters, pauses = dict(config.parameters), (config.pass_interval_s, config.cooldown_s)
+    now = entries.Configured(config.nodes, config.policy, parameters, config.user_nodes, *pauses)
     if now == before:
         return []
     if (now.policy, now.parameters) == (before.policy, before.parameters):

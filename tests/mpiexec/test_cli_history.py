@@ -13,6 +13,8 @@ import pytest
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.live import ControlClient
+from scheduler_bridge.live.entries import Configured, decode
+from scheduler_bridge.live.store import Store
 from scheduler_bridge.workloads import read_swf
 
 PATIENCE_S = 60.0
@@ -114,6 +116,21 @@ def test_the_runs_of_a_folder_are_kept_and_exported(cluster: Cluster) -> None:
     assert [job["job_id"] for job in json.loads(said("report", "--json"))["jobs"]] == [3]
     assert "has no run 7" in said("report", "--run", "7", code=2)
     cluster.serve("--nodes", "2", "--policy", "easy")
+
+
+def test_pauses_other_than_the_policys_are_kept(cluster: Cluster) -> None:
+    (cluster.folder / "config.toml").write_text(CONFIG.replace("grace_s", "pass_interval_s = 3600\ngrace_s"))
+    config = str(cluster.folder / "config.toml")
+    cluster.serve("--config", config)
+    cluster.end(signal.SIGKILL)
+    cluster.serve("--config", config, "--pass-interval", "1800", "--cooldown", "9")
+    cluster.end(signal.SIGKILL)
+    store = Store(cluster.folder / "state")
+    entries = [decode(row)[0] for _, row in store.rows(1)]
+    store.close()
+    given = [fact for entry in entries for fact in entry.facts if isinstance(fact, Configured)]
+    assert [(fact.pass_interval_s, fact.cooldown_s) for fact in given] == [(3600, None), (1800, 9)]
+    assert "--pass-interval" in said("serve", "--nodes", "1", "--pass-interval", "-1", code=2)
 
 
 @pytest.mark.parametrize(

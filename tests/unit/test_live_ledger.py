@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live.entries import Entry, Requested
+from scheduler_bridge.live.entries import AnyFact, Configured, Entry, Policy, Requested
 from scheduler_bridge.live.ledger import DivergedError, Ledger, spec_of
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.store import Era
@@ -55,3 +55,28 @@ def test_a_log_from_before_cores_had_ids_is_read() -> None:
 def test_a_log_with_other_ids_is_not() -> None:
     with pytest.raises(DivergedError):
         replayed({"core_ids": (0b0110,)})
+
+
+def pauses(ledger: Ledger) -> tuple[float | None, float]:
+    settings = ledger.core.save()[0].settings
+    return settings.pass_interval_s, settings.cooldown_s
+
+
+def test_pauses_are_the_policys_unless_others_are_given() -> None:
+    ledger = Ledger(ERA)
+    compat = Policy("malleable-compat", {})
+    as_meant = Configured(("a",), "malleable-compat", {})
+    log: list[tuple[AnyFact, tuple[float | None, float]]] = [
+        (compat, (5.0, 60.0)),
+        (msgspec.structs.replace(as_meant, pass_interval_s=7.0, cooldown_s=0.0), (7.0, 0.0)),
+        (Policy("easy", {}), (7.0, 0.0)),  # chosen at run time
+        (compat, (7.0, 0.0)),
+        (msgspec.structs.replace(as_meant, pass_interval_s=0.0), (None, 60.0)),
+        (as_meant, (5.0, 60.0)),
+    ]
+    for number, (fact, expected) in enumerate(log):
+        ledger.take(Entry(float(number), (ev.WakeUp(),), (fact,)))
+        assert pauses(ledger) == expected, fact
+        assert pauses(Ledger.thaw(ERA, ledger.freeze())) == expected
+    assert ledger.core.save()[0].settings.cores_per_node == 4
+    assert ledger.policy == compat

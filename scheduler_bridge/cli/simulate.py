@@ -198,6 +198,8 @@ def _recorder(jobs: Workload, asked: Asked) -> Recorder:
 
 def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
     """The result as JSON shows it."""
+    from scheduler_bridge.sim import spreads
+
     measures = done.measures
     settings = options(asked).settings
     return {
@@ -238,5 +240,6 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
             "reservations": asked.reservations,
         },
         "details": measures,
+        "quartiles": spreads(done.result.records.values(), measures.window),
         "batches": done.result.batches,
     }

@@ -6,7 +6,7 @@ import csv
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -24,12 +24,26 @@ from scheduler_bridge.report.workload_tables import findings_line
 
 if TYPE_CHECKING:
     from scheduler_bridge.record import RunRecord
-    from scheduler_bridge.sim import Means, Measures, Replay
+    from scheduler_bridge.sim import Means, Measures, Replay, Spread
     from scheduler_bridge.workloads import Workload
 
 Told: TypeAlias = Callable[[float, int], None]
 """Is told when it is in the simulation, in seconds, and how many jobs are over."""
 
+_MEANS: Final = (
+    ("jobs", "jobs", "{:,}"),
+    ("killed", "killed", "{:,}"),
+    ("mean wait, s", "mean_wait_s", "{:,.1f}"),
+    ("mean runtime, s", "mean_runtime_s", "{:,.1f}"),
+    ("mean turnaround, s", "mean_turnaround_s", "{:,.1f}"),
+    ("mean slowdown", "mean_slowdown", "{:,.2f}"),
+    ("slowdown of means", "slowdown_of_means", "{:,.2f}"),
+    ("mean bounded slowdown", "mean_bounded_slowdown", "{:,.2f}"),
+    ("grows", "grows", "{:,}"),
+    ("shrinks", "shrinks", "{:,}"),
+)
+"""Rows of the table: label, field of ``Means``, form."""
+_QUARTILES: Final = (("wait, s, quartiles", "wait_s"), ("turnaround, s, quartiles", "turnaround_s"))
 _TABLES: Final = (".csv", ".parquet")
 _PARQUET_NEEDS: Final = ("pandas", "pyarrow")
 _QUIET_S: Final = 10.0
@@ -131,7 +145,9 @@ class Files:
             with _whole(self.json) as partial:
                 partial.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         if self.table is not None:
-            _write_table(self.table, done)
+            from scheduler_bridge.sim import job_rows
+
+            _write_table(self.table, job_rows(done.result.records.values(), jobs.label, str(document["policy"])))
         if self.swf is not None:
             from scheduler_bridge import workloads
             from scheduler_bridge.sim import as_it_ran
@@ -148,10 +164,9 @@ class Files:
             write_page([record], self.html)
 
 
-def _write_table(path: Path, done: Replay) -> None:
-    from scheduler_bridge.sim import COLUMNS, job_rows
+def _write_table(path: Path, rows: Iterable[tuple[object, ...]]) -> None:
+    from scheduler_bridge.sim import COLUMNS
 
-    rows = job_rows(done.result.records.values())
     with _whole(path) as partial:
         if path.suffix == ".parquet":
             import pandas as pd
@@ -179,31 +194,31 @@ def _whole(path: Path) -> Iterator[Path]:
 
 def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
     """Print the figures for people, all jobs beside the two classes."""
+    from scheduler_bridge.sim import spreads
+
     measures = done.measures
     typer.echo(f"{jobs.label}: {policy} on {nodes} nodes")
     if line := findings_line(jobs):
         typer.echo(line)
+    spread = spreads(done.result.records.values(), measures.window)
+    columns: list[tuple[str, Means, Spread]] = [("ALL", measures.every, spread.every)]
+    if measures.rigid.jobs and measures.malleable.jobs:
+        columns += [
+            ("RIGID", measures.rigid, spread.rigid),
+            ("MALLEABLE", measures.malleable, spread.malleable),
+        ]
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    columns: list[tuple[str, Means]] = [("ALL", measures.every)]
-    if measures.rigid.jobs and measures.malleable.jobs:
-        columns += [("RIGID", measures.rigid), ("MALLEABLE", measures.malleable)]
-    for name, _ in columns:
+    for name, _, _ in columns:
         table.add_column(name, justify="right")
-    for label, field, form in (
-        ("jobs", "jobs", "{:,}"),
-        ("killed", "killed", "{:,}"),
-        ("mean wait, s", "mean_wait_s", "{:,.1f}"),
-        ("mean runtime, s", "mean_runtime_s", "{:,.1f}"),
-        ("mean turnaround, s", "mean_turnaround_s", "{:,.1f}"),
-        ("mean slowdown", "mean_slowdown", "{:,.2f}"),
-        ("slowdown of means", "slowdown_of_means", "{:,.2f}"),
-        ("mean bounded slowdown", "mean_bounded_slowdown", "{:,.2f}"),
-        ("grows", "grows", "{:,}"),
-        ("shrinks", "shrinks", "{:,}"),
-    ):
-        values = [getattr(means, field) for _, means in columns]
+    for label, field, form in _MEANS:
+        values = [getattr(means, field) for _, means, _ in columns]
         table.add_row(label, *[Text("-" if value is None else form.format(value)) for value in values])
+    for label, field in _QUARTILES:
+        parts = [getattr(each, field) for _, _, each in columns]
+        table.add_row(
+            label, *[Text("-" if part is None else " / ".join(map("{:,.0f}".format, part))) for part in parts]
+        )
     print_rich(table)
     for line in _lines(measures, done):
         typer.echo(line)

@@ -16,6 +16,7 @@ from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_name
 from scheduler_bridge.sim.running import SharingModel
 from scheduler_bridge.sim.scenarios import random_scenario
 from scheduler_bridge.sim.speedup import Speedup, UnknownModelError, linear_speedup, parse_speedup
+from scheduler_bridge.sim.spread import Spread, Spreads, spreads
 
 __all__ = [
     "COLUMNS",
@@ -39,6 +40,8 @@ __all__ = [
     "SimJob",
     "SimResult",
     "Speedup",
+    "Spread",
+    "Spreads",
     "UnknownModelError",
     "Window",
     "as_it_ran",
@@ -55,4 +58,5 @@ __all__ = [
     "replay",
     "sim_jobs",
     "simulate",
+    "spreads",
 ]

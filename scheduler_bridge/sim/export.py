@@ -18,16 +18,22 @@ Value: TypeAlias = str | int | float | None
 _STATUS: Final[dict[str, Status]] = {"completed": "completed", "cancelled": "cancelled"}
 
 COLUMNS: Final = (
-    "job", "name", "user", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "submit_s", "start_s", "end_s",
-    "wait_s", "runtime_s", "turnaround_s", "slowdown", "bounded_slowdown", "node_s", "reserved_node_s", "grows",
-    "shrinks", "outcome",
+    "workload", "policy", "job", "name", "user", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "submit_s",
+    "start_s", "end_s", "wait_s", "runtime_s", "turnaround_s", "slowdown", "bounded_slowdown", "node_s",
+    "reserved_node_s", "grows", "shrinks", "outcome",
 )  # fmt: skip
 """Of the table of jobs. Times in seconds; ``node_s`` are node-seconds on which the job computed, ``reserved_node_s``
 those that were held for it without use; None: it never started, or never ended."""
 
 
-def job_rows(records: Iterable[JobRecord]) -> Iterator[tuple[Value, ...]]:
-    """A row of the table for each job, in the order of submission."""
+def job_rows(records: Iterable[JobRecord], workload: str, policy: str) -> Iterator[tuple[Value, ...]]:
+    """A row of the table for each job, in the order of submission.
+
+    Args:
+        records: What became of the jobs.
+        workload: What was simulated, so that tables can be put together.
+        policy: Under which policy.
+    """
     for record in records:
         spec, wait_s, runtime_s = record.spec, record.wait_s, record.runtime_s
         turnaround_s = slowdown = bounded = None
@@ -36,10 +42,10 @@ def job_rows(records: Iterable[JobRecord]) -> Iterator[tuple[Value, ...]]:
             slowdown = turnaround_s / runtime_s if runtime_s > 0 else None
             bounded = bounded_slowdown(wait_s, runtime_s)
         yield (
-            spec.job_id, spec.name, spec.user, spec.job_class, spec.nodes, spec.min_nodes, spec.max_nodes,
-            spec.walltime_s, spec.submit_s, record.start_s, record.end_s, wait_s, runtime_s, turnaround_s, slowdown,
-            bounded, _node_s(record.spans()), _node_s(record.reserved), record.grows, record.shrinks,
-            "refused" if record.refused else record.outcome,
+            workload, policy, spec.job_id, spec.name, spec.user, spec.job_class, spec.nodes, spec.min_nodes,
+            spec.max_nodes, spec.walltime_s, spec.submit_s, record.start_s, record.end_s, wait_s, runtime_s,
+            turnaround_s, slowdown, bounded, _node_s(record.spans()), _node_s(record.reserved), record.grows,
+            record.shrinks, "refused" if record.refused else record.outcome,
         )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ def test_the_json_is_that_of_the_contract(tmp_path: Path) -> None:
         "grows": 0,
         "shrinks": 0,
     }
+    assert found["quartiles"]["every"]["wait_s"] == [0, 0, 22.5]
+    assert found["quartiles"]["malleable"]["wait_s"] is None
     assert found["window"]["warmup_s"] is None
     assert found["seconds"] > 0
 
@@ -186,6 +188,7 @@ def test_days_and_warm_up_choose_jobs(tmp_path: Path) -> None:
     warm = simulated(tmp_path, "--policy", "fcfs", "--warmup", "0.005")
     assert warm["window"] == {"from_s": 18.0, "to_s": 100000.0, "warmup_s": 18.0}
     assert warm["details"]["every"]["jobs"] == 2
+    assert warm["quartiles"]["every"]["runtime_s"] == [22.5, 25, 27.5]
 
 
 def test_evolving_jobs_ask_for_nodes(tmp_path: Path) -> None:
@@ -215,8 +218,20 @@ def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
         run(["simulate", "--workload", str(swf(tmp_path)), "--nodes", "4", "--policy", "min", "--malleable", "1"]) == 0
     )
     shown = capsys.readouterr().out
-    for words in ("tiny: min on 4 nodes", "mean wait, s", "utilization", "nodes x", "jobs/s"):
+    assert "RIGID" not in shown
+    for words in ("tiny: min on 4 nodes", "quartiles", "mean wait, s", "utilization", "nodes x", "jobs/s"):
         assert words in shown
+
+
+def test_the_table_tells_rigid_and_malleable_jobs_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # job 2, rigid, waits 90 s for job 1, also rigid; jobs 3 and 4 are malleable and do not wait
+    path = swf(tmp_path)
+    path.write_text(path.read_text() + "".join(f"; Malleable: {job} 1 2 0 0 linear\n" for job in (3, 4)))
+    assert run(["simulate", "--workload", str(path), "--policy", "easy"]) == 0
+    rows = {line.split("  ")[0]: line.split("  ")[1:] for line in capsys.readouterr().out.splitlines()}
+    assert [cell.strip() for cell in rows["mean wait, s"] if cell] == ["22.5", "45.0", "0.0"]
+    quartiles = [cell.strip() for cell in rows["wait, s, quartiles"] if cell]
+    assert quartiles == ["0 / 0 / 22", "22 / 45 / 68", "0 / 0 / 0"]
 
 
 def test_a_picture_of_nodes_over_time(tmp_path: Path) -> None:
@@ -241,6 +256,7 @@ def test_a_row_for_each_job(ending: str, tmp_path: Path) -> None:
     found = simulated(tmp_path, "--policy", "easy", "--jobs", str(path))
     table = pd.read_parquet(path) if ending == "parquet" else pd.read_csv(path)
     assert list(table["job"]) == [1, 2, 3, 4]
+    assert set(table["workload"]) | set(table["policy"]) == {"tiny", "easy"}
     assert list(table["wait_s"]) == [0, 90, 0, 0]
     assert list(table["node_s"]) == [200, 200, 20, 60]
     assert set(table["outcome"]) == {"completed"}

@@ -29,7 +29,7 @@ def ran(*events: tuple[float, Event]) -> Replay:
 
 
 def row(done: Replay, job_id: int) -> Mapping[str, object]:
-    rows = [dict(zip(COLUMNS, values, strict=True)) for values in job_rows(done.result.records.values())]
+    rows = [dict(zip(COLUMNS, values, strict=True)) for values in job_rows(done.result.records.values(), "two", "min")]
     return rows[job_id]
 
 

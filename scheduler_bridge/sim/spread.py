@@ -1,0 +1,70 @@
+"""How far single jobs are from the means: quartiles. Apart from ``measures``, since sorting takes time."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from scheduler_bridge.sim.measures import Window, bounded_slowdown
+from scheduler_bridge.sim.models import JobRecord
+
+Quartiles: TypeAlias = tuple[float, float, float]
+"""A quarter of the values is at most the first, half at most the second, three quarters at most the third."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Quartiles over the jobs that count and have ended; None of none.
+
+    Attributes:
+        wait_s: Of waits.
+        runtime_s: Of runtimes.
+        turnaround_s: Of turnarounds.
+        bounded_slowdown: Of bounded slowdowns.
+    """
+
+    wait_s: Quartiles | None
+    runtime_s: Quartiles | None
+    turnaround_s: Quartiles | None
+    bounded_slowdown: Quartiles | None
+
+
+class Spreads(msgspec.Struct, frozen=True):
+    """The same over all jobs that count, the rigid and the malleable ones."""
+
+    every: Spread
+    rigid: Spread
+    malleable: Spread
+
+
+def spreads(records: Iterable[JobRecord], window: Window) -> Spreads:
+    """Quartiles over the jobs that ``measure`` counts in this window."""
+    counted = [
+        record
+        for record in records
+        if record.end_s is not None
+        and record.start_s is not None
+        and (window.warmup_s is None or window.from_s <= record.spec.submit_s <= window.to_s)
+    ]
+    malleable = [record for record in counted if record.spec.is_malleable]
+    rigid = [record for record in counted if not record.spec.is_malleable]
+    return Spreads(_spread(counted), _spread(rigid), _spread(malleable))
+
+
+def _spread(records: Sequence[JobRecord]) -> Spread:
+    waits = [record.wait_s or 0.0 for record in records]
+    runtimes = [record.runtime_s or 0.0 for record in records]
+    pairs = list(zip(waits, runtimes, strict=True))
+    turnarounds = [wait_s + runtime_s for wait_s, runtime_s in pairs]
+    slowdowns = [bounded_slowdown(wait_s, runtime_s) for wait_s, runtime_s in pairs]
+    return Spread(quartiles(waits), quartiles(runtimes), quartiles(turnarounds), quartiles(slowdowns))
+
+
+def quartiles(values: Sequence[float]) -> Quartiles | None:
+    """The quartiles, interpolated; None of nothing."""
+    if len(values) < 2:
+        return (values[0], values[0], values[0]) if values else None
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, median, high

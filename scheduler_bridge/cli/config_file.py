@@ -58,6 +58,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         user_nodes: How many nodes the jobs of one user hold together at most; further jobs wait.
         pass_interval_s: Decide at least this often, besides at events; 0: at events only.
         cooldown_s: A job takes no order for this long after a resize.
+        walltime_grace_s: A job is ended this long after its walltime.
         doors: Where users come in who are not the scheduler's own: unix:PATH, tcp:HOST:PORT.
         web: Where the live page is served (``[web]``).
         v1: Protocol v1's lines for administrators (``[v1]``).
@@ -80,6 +81,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     user_nodes: Annotated[int, Meta(ge=1)] | None = None
     pass_interval_s: Annotated[float, Meta(ge=0)] | None = None
     cooldown_s: Annotated[float, Meta(ge=0)] | None = None
+    walltime_grace_s: Annotated[float, Meta(ge=0)] | None = None
     doors: tuple[str, ...] = ()
     web: Web | None = None
     v1: V1 | None = None

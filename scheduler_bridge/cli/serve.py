@@ -68,6 +68,16 @@ def serve(
     ] = None,
     pass_interval: PassIntervalOption = None,
     cooldown: CooldownOption = None,
+    walltime_grace: Annotated[
+        float | None,
+        typer.Option(
+            "--walltime-grace",
+            min=0,
+            metavar="SECONDS",
+            help="Jobs are ended so long after their walltime.",
+            show_default="0",
+        ),
+    ] = None,
     state: StateOption = None,
     door: Annotated[
         list[str] | None,
@@ -127,6 +137,7 @@ def serve(
         "user_nodes": user_nodes or file.user_nodes,
         "pass_interval_s": file.pass_interval_s if pass_interval is None else pass_interval,
         "cooldown_s": file.cooldown_s if cooldown is None else cooldown,
+        "walltime_grace_s": file.walltime_grace_s if walltime_grace is None else walltime_grace,
         "doors": tuple(door) if door else file.doors,
         "mpiexec": mpiexec or (Path(file.mpiexec) if file.mpiexec else None),
     }

@@ -100,7 +100,11 @@ class SchedulerState:
 
     def adopt(self, settings: Settings) -> None:
         """Go on with these parameters; nodes are shared as before."""
-        self.settings = settings
+        before_s, self.settings = self.settings.walltime_grace_s, settings
+        if settings.walltime_grace_s != before_s:
+            for job in self.active.values():
+                if job.started_s is not None:
+                    self.watch(job, job.expected_end_s + settings.walltime_grace_s)
         cores, scaled = settings.cores_per_node, settings.walltime == "scaled"
         self.stale.clear()  # the indices of the new view do not know them yet
         self._view = LiveView(self.pool, self.queue, self.active, self.stale, self.reservations, cores, scaled)

@@ -70,6 +70,7 @@ class DaemonConfig:
         user_nodes: The jobs of one user hold so many nodes together at most; further ones wait. None: any number.
         pass_interval_s: Decide at least this often, besides at events; 0: at events only. None: as the policy is meant.
         cooldown_s: A job takes no order for this long after a resize. None: as the policy is meant.
+        walltime_grace_s: A job is ended this long after its walltime.
         doors: Where users come in who are not the daemon's own: ``unix:PATH``, ``tcp:HOST:PORT``; see ``access.Door``.
         limits: What a connection may cost.
     """
@@ -91,6 +92,7 @@ class DaemonConfig:
     user_nodes: int | None = None
     pass_interval_s: float | None = None
     cooldown_s: float | None = None
+    walltime_grace_s: float = 0.0
     doors: tuple[str, ...] = ()
     limits: Limits = Limits()
 
@@ -99,9 +101,9 @@ class DaemonConfig:
             raise DaemonError("a cluster needs at least one node", "give --nodes 4 or --node-names a,b,c")
         if self.cores_per_node < 1:
             raise DaemonError(f"a node has {self.cores_per_node} cores", "give --cores 4")
-        for what, pause_s in (("pass_interval_s", self.pass_interval_s), ("cooldown_s", self.cooldown_s)):
-            if pause_s is not None and not 0 <= pause_s < math.inf:
-                raise DaemonError(f"{what} is {pause_s}", "give a number of seconds, not negative")
+        for name in ("pass_interval_s", "cooldown_s", "walltime_grace_s"):
+            if (seconds := getattr(self, name)) is not None and not 0 <= seconds < math.inf:
+                raise DaemonError(f"{name} is {seconds}", "give a number of seconds, not negative")
         for name in self.nodes:
             if not _NODE_NAME.fullmatch(name):
                 raise DaemonError(f"{name!r} is not a node name", "use letters, digits, '.', '_' and '-'")

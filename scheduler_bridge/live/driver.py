@@ -95,7 +95,17 @@ class Driver:
         cores = ledger.core.cores_per_node
         config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
         self.executor = executor(
-            Setup(folder, mpiexec, config.grace_s, self._started, self._ended, config.reach, cores, config.bind_cores)
+            Setup(
+                folder,
+                mpiexec,
+                config.grace_s,
+                self._started,
+                self._ended,
+                config.reach,
+                cores,
+                config.bind_cores,
+                config.walltime_grace_s,
+            )
         )
         limits = (config.limits.open_jobs, config.user_jobs)
         self.desk = Desk(ledger, self.handle, self.now_s, *limits, self.executor.lacks)

@@ -113,6 +113,7 @@ class Configured(Fact, frozen=True, tag="configured"):
     user_nodes: int | None = None
     pass_interval_s: float | None = None
     cooldown_s: float | None = None
+    walltime_grace_s: float = 0.0
 
 
 AnyFact: TypeAlias = (

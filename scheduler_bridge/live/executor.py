@@ -57,6 +57,7 @@ class Setup:
         reach: What the MPI launcher is told about how to reach nodes.
         cores_per_node: Cores of each node.
         bind_cores: Whether jobs are told to compute on their cores only.
+        walltime_grace_s: How long after their walltime the scheduler ends jobs.
     """
 
     folder: StateFolder
@@ -67,6 +68,7 @@ class Setup:
     reach: tuple[str, ...] = EMULATED
     cores_per_node: int = 1
     bind_cores: bool = False
+    walltime_grace_s: float = 0.0
 
 
 class Executor:
@@ -108,7 +110,7 @@ class Executor:
             launcher=starts_launcher(request),
             grace_s=self._setup.grace_s if request.grace_s is None else request.grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
-            limit_s=request.walltime_s * self._setup.cores_per_node + _LIMIT_MARGIN_S,
+            limit_s=request.walltime_s * self._setup.cores_per_node + self._setup.walltime_grace_s + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
         )
         run = _Run(self._folder, launch, lambda: self._setup.started(job_id))

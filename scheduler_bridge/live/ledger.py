@@ -251,7 +251,8 @@ class Ledger:
                 self._use_policy()
             case entries.Configured():
                 before, self.configured = self.configured, fact
-                if (fact.pass_interval_s, fact.cooldown_s) != (before.pass_interval_s, before.cooldown_s):
+                name = self.policy.policy
+                if reconfiguring.settings(name, fact) != reconfiguring.settings(name, before):
                     self._use_policy()
             case _:
                 pass

@@ -28,17 +28,24 @@ def limits(before: entries.Configured, config: DaemonConfig) -> list[ev.Event]:
 
 
 def settings(policy: str, given: entries.Configured) -> Settings:
-    """The pauses that the policy is meant for, unless others are given; whoever decides keeps to those."""
+    """The pauses that the policy is meant for, unless others are given; what is given holds for all policies."""
     meant = settings_for(policy)
     interval_s = meant.pass_interval_s if given.pass_interval_s is None else given.pass_interval_s or None
     cooldown_s = meant.cooldown_s if given.cooldown_s is None else given.cooldown_s
-    return replace(meant, pass_interval_s=interval_s, cooldown_s=cooldown_s)
+    return replace(meant, pass_interval_s=interval_s, cooldown_s=cooldown_s, walltime_grace_s=given.walltime_grace_s)
 
 
 def facts(before: entries.Configured, config: DaemonConfig) -> list[entries.AnyFact]:
     """What is to be remembered of the configuration."""
-    parameters, pauses = dict(config.parameters), (config.pass_interval_s, config.cooldown_s)
-    now = entries.Configured(config.nodes, config.policy, parameters, config.user_nodes, *pauses)
+    now = entries.Configured(
+        config.nodes,
+        config.policy,
+        dict(config.parameters),
+        config.user_nodes,
+        config.pass_interval_s,
+        config.cooldown_s,
+        config.walltime_grace_s,
+    )
     if now == before:
         return []
     if (now.policy, now.parameters) == (before.policy, before.parameters):

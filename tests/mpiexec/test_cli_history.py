@@ -123,13 +123,14 @@ def test_pauses_other_than_the_policys_are_kept(cluster: Cluster) -> None:
     config = str(cluster.folder / "config.toml")
     cluster.serve("--config", config)
     cluster.end(signal.SIGKILL)
-    cluster.serve("--config", config, "--pass-interval", "1800", "--cooldown", "9")
+    cluster.serve("--config", config, "--pass-interval", "1800", "--cooldown", "9", "--walltime-grace", "2")
     cluster.end(signal.SIGKILL)
     store = Store(cluster.folder / "state")
     entries = [decode(row)[0] for _, row in store.rows(1)]
     store.close()
     given = [fact for entry in entries for fact in entry.facts if isinstance(fact, Configured)]
-    assert [(fact.pass_interval_s, fact.cooldown_s) for fact in given] == [(3600, None), (1800, 9)]
+    told = [(fact.pass_interval_s, fact.cooldown_s, fact.walltime_grace_s) for fact in given]
+    assert told == [(3600, None, 0), (1800, 9, 2)]
     assert "--pass-interval" in said("serve", "--nodes", "1", "--pass-interval", "-1", code=2)
 
 

@@ -62,6 +62,28 @@ def pauses(ledger: Ledger) -> tuple[float | None, float]:
     return settings.pass_interval_s, settings.cooldown_s
 
 
+def test_a_grace_after_walltimes_holds_for_jobs_that_run() -> None:
+    # walltime 10 s from 1 s on; before 11 s it is said that jobs have 5 s more, after 16 s nobody has ended it
+    ledger = Ledger(msgspec.structs.replace(ERA, policy="easy", parameters={}))
+    ledger.take(submitted(1, 10.0, 0.0))
+    ledger.take(Entry(1.0, (ev.JobStarted(1),), ()))
+    given = Configured(("a",), "easy", {}, walltime_grace_s=5.0)
+    ledger.take(Entry(9.0, (ev.WakeUp(),), (given,)))
+    assert not any(isinstance(effect, fx.KillJob) for effect in ledger.take(Entry(11.0, (ev.WakeUp(),), ())))
+    assert any(isinstance(effect, fx.KillJob) for effect in ledger.take(Entry(16.0, (ev.WakeUp(),), ())))
+
+
+def test_a_shorter_grace_holds_at_once() -> None:
+    ledger = Ledger(msgspec.structs.replace(ERA, policy="easy", parameters={}))
+    given = Configured(("a",), "easy", {}, walltime_grace_s=50.0)
+    ledger.take(Entry(0.0, (ev.WakeUp(),), (given,)))
+    ledger.take(submitted(1, 10.0, 0.0))
+    ledger.take(Entry(1.0, (ev.JobStarted(1),), ()))
+    assert not any(isinstance(effect, fx.KillJob) for effect in ledger.take(Entry(12.0, (ev.WakeUp(),), ())))
+    none = msgspec.structs.replace(given, walltime_grace_s=0.0)
+    assert fx.KillJob(1, "over its walltime of 10 s") in ledger.take(Entry(20.0, (ev.WakeUp(),), (none,)))
+
+
 def test_pauses_are_the_policys_unless_others_are_given() -> None:
     ledger = Ledger(ERA)
     compat = Policy("malleable-compat", {})

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import sysconfig
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
     if "theta" in options.suites and (data is None or not (data / THETA_FILE).exists()):
         parser.error(f"theta needs {THETA_FILE} of the reference data: give their folder with --data")
     console = Console(stderr=True, highlight=False)
-    console.print(f"the scheduler's core is {'machine code' if COMPILED else 'Python'}")
+    console.print(form(compiled=COMPILED, installed=Path(sysconfig.get_path("platlib"))))
     found: list[tuple[Case, Figures]] = []
     for suite in options.suites or ["growth"]:
         for case in SUITES[suite]:
@@ -54,6 +55,23 @@ def main(arguments: list[str]) -> int:
         }
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def form(*, compiled: bool, installed: Path) -> str:
+    """In which form the core is measured, and how to measure the other one.
+
+    Args:
+        compiled: Whether it is machine code.
+        installed: The folder of what is installed. Python looks for modules in the present folder first, so within a
+            checkout it takes the code that is there, also where a compiled form is installed.
+    """
+    if compiled:
+        return "the scheduler's core is machine code"
+    if any((installed / "scheduler_bridge" / "core").glob("scheduler.*.so")):
+        return (
+            "the scheduler's core is Python, that of this folder; with python -P it is the machine code installed here"
+        )
+    return "the scheduler's core is Python; python3 launch/setup_venv.py compiled makes machine code of it"
 
 
 def _table(found: list[tuple[Case, Figures]]) -> Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.simulator.__main__ import goal, main
+from benchmarks.simulator.__main__ import form, goal, main
 from benchmarks.simulator.cases import THETA, Case
 from benchmarks.simulator.measure import quantile, run
 
@@ -31,6 +31,14 @@ def test_goals_are_judged() -> None:
     assert goal(case, figures) == ">= 50 jobs/s met, <= 1 s MISSED"
     assert goal(Case("lublin", "easy"), replace(figures, memory_mb=301.0)) == "<= 300 MB MISSED"
     assert goal(Case("lublin", "easy"), figures) == ""
+
+
+def test_it_says_which_form_is_measured_and_how_to_measure_the_other_one(tmp_path: Path) -> None:
+    assert form(compiled=True, installed=tmp_path).endswith("core is machine code")
+    assert "setup_venv.py compiled" in form(compiled=False, installed=tmp_path)
+    (tmp_path / "scheduler_bridge" / "core").mkdir(parents=True)
+    (tmp_path / "scheduler_bridge" / "core" / "scheduler.cpython-311-x86_64-linux-gnu.so").touch()
+    assert "with python -P" in form(compiled=False, installed=tmp_path)
 
 
 def test_quantiles() -> None:

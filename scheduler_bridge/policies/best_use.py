@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
-from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
+from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies.backfill import Easy
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import (
     AtMinimum,
     ComposedPolicy,
     QueueOrder,
-    StartSize,
     at_minimum,
     by_submission,
 )
-from scheduler_bridge.policies.plan import Plan
+from scheduler_bridge.policies.levelling import Levelling
 from scheduler_bridge.policies.redistribution import ByPriority, Priority
 from scheduler_bridge.policies.registry import InvalidParameterError, register
 
@@ -60,96 +58,6 @@ def use(haste: float) -> Priority:
     return Priority(of, "the job that makes the most of them")
 
 
-@dataclass(frozen=True, slots=True)
-class Levelling:
-    """As ``ByPriority``; and where nobody waits and no node is idle, nodes move from the worst use to the best one.
-
-    One job gets nodes at a time, and only so many that it still makes more of them than those that give them, so
-    that they do not go back.
-
-    Attributes:
-        base: Makes room for waiting jobs, and hands idle nodes out.
-        ratio: How much more the one must make of a node than the other.
-        worth_s: A move must end the job that gets nodes so much earlier, in seconds; jobs that end within it give none.
-    """
-
-    base: ByPriority
-    ratio: float
-    worth_s: float
-
-    def resize(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
-        """Do as the base does, then move nodes."""
-        self.base.resize(plan, waiting, size)
-        if not waiting and plan.usable == 0 and plan.view.releasing_nodes == 0:
-            self._move(plan)
-
-    def _move(self, plan: Plan) -> None:
-        """Shrink jobs for the one that makes the most of a node; it gets them when they are released."""
-        of = self.base.priority.of
-        for taker in plan.view.running_by(_takes(of)):
-            if plan.is_resized(taker) or taker.resizable_from_s > plan.now:
-                continue
-            if (most := self._worthwhile(taker, plan.now)) > 0:
-                self._take(plan, taker, most)
-            return
-
-    def _worthwhile(self, taker: RunningJob, now: float) -> int:
-        """How many nodes it could get; 0: too little is left of it."""
-        most = taker.max_nodes - taker.nodes
-        saved_s = taker.end_at_s(taker.nodes, now) - _end_s(taker, taker.nodes + most, now)
-        return most if saved_s >= self.worth_s else 0
-
-    def _take(self, plan: Plan, taker: RunningJob, most: int) -> None:
-        of = self.base.priority.of
-        taken: list[tuple[RunningJob, int]] = []
-        got = 0
-        for donor in plan.view.running_by(_gives(of)):
-            if donor.resizable_from_s > plan.now or donor.expected_end_s - plan.now < self.worth_s:
-                continue
-            nodes = self._level(donor, taker, got, most - got)
-            if nodes <= 0 or donor.spec.job_id == taker.spec.job_id:
-                break
-            taken.append((donor, nodes))
-            got += nodes
-        if got and taker.end_at_s(taker.nodes, plan.now) - _end_s(taker, taker.nodes + got, plan.now) >= self.worth_s:
-            for donor, nodes in taken:
-                plan.shrink(donor, nodes, f"job {taker.spec.job_id} makes more of them")
-
-    def _level(self, donor: RunningJob, taker: RunningJob, got: int, most: int) -> int:
-        """How many nodes the donor gives until both would make as much of them, but for the ratio."""
-        of = self.base.priority.of
-        each, gain = of(donor.spec, 1), self.ratio * of(taker.spec, 1)
-        level = int((donor.nodes * each - (taker.nodes + got) * gain) / (each + gain))
-        return min(most, donor.reclaimable_nodes(self.base.floor(donor.spec)), level)
-
-
-def _end_s(job: RunningJob, nodes: int, now: float) -> float:
-    """When it would end on so many nodes by its ``rho``, also where walltimes are not scaled."""
-    return now + max(0.0, job.expected_end_s - now) * math.pow(job.nodes / nodes, 1.0 - job.spec.rho)
-
-
-@cache
-def _takes(of: Callable[[JobSpec, int], float]) -> Callable[[RunningJob], float | None]:
-    """The jobs that can get nodes, who makes the most of one first."""
-
-    def key(job: RunningJob) -> float | None:
-        able = job.ready and job.order is None and job.nodes < job.max_nodes and not job.shares
-        return of(job.spec, job.nodes) if able else None
-
-    return key
-
-
-@cache
-def _gives(of: Callable[[JobSpec, int], float]) -> Callable[[RunningJob], float | None]:
-    """The jobs that can give nodes, who makes the least of one first."""
-
-    def key(job: RunningJob) -> float | None:
-        able = job.order is None and job.reclaimable_nodes(at_minimum(job.spec)) > 0
-        return -of(job.spec, job.nodes) if able else None
-
-    return key
-
-
 @register
 def best_use(patience: float = 100.0, haste: float = 0.5, ratio: float = 3.0, worth_s: float = 30.0) -> Policy:
     """Best use: EASY at minimum sizes, smallest work first; nodes go to the jobs that make the most of them.
@@ -160,7 +68,9 @@ def best_use(patience: float = 100.0, haste: float = 0.5, ratio: float = 3.0, wo
     some, those first that miss them least. (3) Nodes still idle go to those that make the most of them. What a job
     makes of a node is the part by which it becomes faster, (1 - rho) / nodes, divided by walltime^haste: long jobs
     give, short jobs get. (4) If nobody waits and no node is idle, nodes move from the jobs that make the least of them
-    to the one that makes the most, one job at a time.
+    to the one that makes the most, one job at a time. (5) A pass looks ahead to these moves, so that the next one does
+    not take back what it gives: where resizes take no time, no job grows and shrinks at one instant (but now and then
+    for a ``ratio`` close to 1, and beside jobs that never take orders where walltimes are scaled).
 
     Parameters: ``patience``: see (1); 0 is the order of submission. ``haste``: how much shorter jobs come before longer
     ones; 0: not at all. ``ratio``: a node moves only if its new job makes so much more of it; 0: nodes do not move.
@@ -178,6 +88,6 @@ def best_use(patience: float = 100.0, haste: float = 0.5, ratio: float = 3.0, wo
     if 0 < ratio < 1:
         raise InvalidParameterError(f"best-use: ratio is {ratio!r}, must be 0 (nodes do not move) or at least 1")
     order = small_work_first(patience) if patience else by_submission
-    base = ByPriority(use(haste))
+    base = ByPriority(use(haste), in_turn=True)
     redistribution = Levelling(base, ratio, worth_s) if ratio else base
     return ComposedPolicy("best-use", order, Easy(at_minimum), AtMinimum(), redistribution)

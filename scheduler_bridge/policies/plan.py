@@ -101,6 +101,7 @@ class Plan:
         "_promised",
         "_resizes",
         "_shares",
+        "_shrunk",
         "_starts",
         "free",
         "now",
@@ -124,6 +125,7 @@ class Plan:
         self._starts: dict[int, tuple[JobSpec, int, Reason]] = {}
         self._shares: dict[int, Share] = {}
         self._resizes: dict[int, Grow | Shrink] = {}
+        self._shrunk: dict[int, RunningJob] = {}
         self._promised: set[int] = set()
 
     @property
@@ -135,6 +137,11 @@ class Plan:
     def usable(self) -> int:
         """Nodes that are free now and promised to nobody."""
         return max(0, min(self.free, self.soon))
+
+    @property
+    def shrunk(self) -> Sequence[tuple[RunningJob, int]]:
+        """The jobs shrunk in this pass, with the nodes that they give."""
+        return [(job, self._resizes[job_id].nodes) for job_id, job in self._shrunk.items()]
 
     @property
     def started(self) -> Iterable[tuple[JobSpec, int]]:
@@ -172,10 +179,21 @@ class Plan:
         """Take nodes from a running job, on top of what this pass takes from it already."""
         before = self._resizes.get(job.spec.job_id)
         if before is not None:
-            nodes, reason = nodes + before.nodes, Because("{}; {}", (before.reason, reason))
+            nodes += before.nodes
+            reason = reason if before.reason == reason else Because("{}; {}", (before.reason, reason))
             self.soon -= before.nodes
         self.soon += nodes
         self._resizes[job.spec.job_id] = Shrink(job.spec.job_id, nodes, reason)
+        self._shrunk[job.spec.job_id] = job
+
+    def shrink_instead(self, giver: RunningJob, other: RunningJob, nodes: int) -> None:
+        """Take ``nodes`` of the nodes that this pass takes from ``other`` from ``giver``, for the same reason."""
+        order = self._resizes.pop(other.spec.job_id)
+        self.soon -= order.nodes
+        del self._shrunk[other.spec.job_id]
+        if order.nodes > nodes:
+            self.shrink(other, order.nodes - nodes, order.reason)
+        self.shrink(giver, nodes, order.reason)
 
     def promise(self, spec: JobSpec, nodes: int) -> None:
         """Keep ``nodes`` of those that are free or being released for a job that starts when they are all free."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeAlias
 
 from scheduler_bridge.model import Because, JobSpec, Key, RunningJob, wording
 from scheduler_bridge.policies.compose import StartSize, at_minimum
+from scheduler_bridge.policies.frontier import Frontier
 from scheduler_bridge.policies.plan import Floor, Plan
 
 
@@ -47,6 +46,21 @@ SHARE_OF_RANGE: Final = Priority(_share_of_range, "the job lowest in its range")
 """Current minus minimum, divided by maximum minus minimum [2025 paper, equation 3]. [D] 0 if they are the same."""
 
 
+@dataclass(slots=True)
+class Taker:
+    """A job that can get nodes up to ``limit``, and had ``before``; ``job`` is None while it only starts."""
+
+    spec: JobSpec
+    before: int
+    nodes: int
+    limit: int
+    job: RunningJob | None
+
+
+Settle: TypeAlias = Callable[[dict[int, Taker], Frontier[Taker]], None]
+"""Changes what the jobs get, by their ids, or lets others have part of it, who got nothing so far."""
+
+
 @dataclass(frozen=True, slots=True)
 class ByPriority:
     """Shrink jobs of high priority so that waiting ones start; give idle nodes to jobs of low priority.
@@ -61,27 +75,32 @@ class ByPriority:
         floor: How far a job may be asked to shrink.
         evenly: Nodes move one at a time, each by the priorities that the one before left, and all that move from or
             to a job make one order. Otherwise a job gives or gets all it can before the next one does: few orders.
+        in_turn: Once the first blocked job is about to start, nodes are taken for those before the next blocked one
+            only: what delays that one's reservation is for the next pass to say. Otherwise a pass may take nodes for a
+            job that the next pass holds back.
     """
 
     priority: Priority
     floor: Floor = at_minimum
     evenly: bool = False
+    in_turn: bool = False
 
     def resize(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
         """Take nodes for waiting jobs first, then hand out what is left."""
-        self._take(plan, waiting, size)
-        self._give(plan)
+        self.take(plan, waiting, size)
+        self.give(plan)
 
-    def _take(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
+    def take(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
         """Shrink for every waiting job, in order, whose start that completes and that delays no reservation."""
         if not waiting or (total := givable_nodes(plan, self.floor)) == 0:
             return
-        donors = _Frontier(self._donors(plan), self._gives)
+        donors = Frontier(self._donors(plan), self._gives)
         line = plan.line(waiting, size.need)
         head, passed_head = plan.reservation, plan.reservation is None
         while total > 0:
             soon = plan.soon
-            if passed_head:
+            in_turn = self.in_turn and head is not None and not plan.is_stuck
+            if passed_head and not in_turn:
                 by_s = math.inf if head is None else head.start_s
                 spec = line.next_fitting(soon + 1, soon + total, plan.spare, plan.now, by_s)
             else:  # whom the others must not delay: it needs no room beside itself
@@ -90,7 +109,11 @@ class ByPriority:
             if spec is None:
                 return
             need, missing = line.need, line.need - soon
-            if plan.is_started(spec) or plan.is_promised(spec) or not 0 < missing <= total:
+            if plan.is_started(spec) or plan.is_promised(spec):
+                continue
+            if not 0 < missing <= total:
+                if in_turn and missing > total:
+                    return
                 continue
             if head is None or spec.job_id != head.job_id:
                 if not plan.admits(spec, need):
@@ -114,7 +137,7 @@ class ByPriority:
     def _giver(self, spec: JobSpec, nodes: int) -> tuple[float, int]:
         return -self.priority.of(spec, nodes), spec.job_id
 
-    def _collect(self, donors: _Frontier[_Donor], missing: int) -> list[tuple[RunningJob, int]]:
+    def _collect(self, donors: Frontier[_Donor], missing: int) -> list[tuple[RunningJob, int]]:
         """Take ``missing`` nodes, which are there, from the donors; return how many from whom."""
         taken: dict[int, tuple[RunningJob, int]] = {}
         while missing > 0:
@@ -132,8 +155,8 @@ class ByPriority:
                 donors.push(self._gives(donor) if self.evenly else rank, donor)
         return list(taken.values())
 
-    def _give(self, plan: Plan) -> None:
-        """Hand idle nodes out, the lowest priority first.
+    def give(self, plan: Plan, settle: Settle | None = None) -> None:
+        """Hand idle nodes out, the lowest priority first; ``settle`` may change who gets how many.
 
         [D] While a reservation stands, a ready job may get any idle nodes, because it can give them back, unless it is
         below its floor; a job that only starts cannot yet, so it gets what does not delay the reservation. [D] If the
@@ -142,12 +165,12 @@ class ByPriority:
         idle = plan.usable
         if idle == 0 or (plan.is_stuck and plan.reservation is not None and plan.reservation.start_s <= plan.now):
             return
-        takers = _Frontier(self._takers(plan), self._takes)
+        takers = Frontier(self._takers(plan), self._takes)
         for spec, nodes in plan.started:
             if nodes < spec.max_nodes:
-                taker = _Taker(spec, nodes, spec.max_nodes, None)
+                taker = Taker(spec, nodes, nodes, spec.max_nodes, None)
                 takers.push(self._takes(taker), taker)
-        gained: dict[int, tuple[_Taker, int]] = {}
+        gained: dict[int, Taker] = {}
         while takers and idle > 0:
             _, taker = takers.pop()
             nodes = min(idle, taker.limit - taker.nodes)
@@ -161,28 +184,30 @@ class ByPriority:
                 continue
             idle -= nodes
             taker.nodes += nodes
-            job_id = taker.spec.job_id
-            gained[job_id] = (taker, nodes + (gained[job_id][1] if job_id in gained else 0))
+            gained[taker.spec.job_id] = taker
             if self.evenly and taker.nodes < taker.limit:
                 takers.push(self._takes(taker), taker)
-        for taker, nodes in gained.values():
-            self._hand(plan, taker, nodes)
+        if settle is not None:
+            settle(gained, takers)
+        for taker in gained.values():
+            if taker.nodes > taker.before:
+                self._hand(plan, taker, taker.nodes - taker.before)
 
-    def _takers(self, plan: Plan) -> Iterator[_Taker]:
+    def _takers(self, plan: Plan) -> Iterator[Taker]:
         """The running malleable jobs that can get nodes, the lowest priority first."""
         for job in plan.view.running_by(_taking_order(self.priority)):
             if job.resizable_from_s > plan.now or plan.is_resized(job):
                 continue
             if plan.reservation is None or job.nodes >= self.floor(job.spec):
-                yield _Taker(job.spec, job.nodes, job.max_nodes, job)
+                yield Taker(job.spec, job.nodes, job.nodes, job.max_nodes, job)
 
-    def _takes(self, taker: _Taker) -> tuple[float, int]:
+    def _takes(self, taker: Taker) -> tuple[float, int]:
         return self._taker(taker.spec, taker.nodes)
 
     def _taker(self, spec: JobSpec, nodes: int) -> tuple[float, int]:
         return self.priority.of(spec, nodes), spec.job_id
 
-    def _hand(self, plan: Plan, taker: _Taker, nodes: int) -> None:
+    def _hand(self, plan: Plan, taker: Taker, nodes: int) -> None:
         if taker.job is None:
             plan.enlarge(taker.spec, nodes, "larger because nodes are idle")
         else:
@@ -229,60 +254,3 @@ class _Donor:
 
     job: RunningJob
     left: int
-
-
-@dataclass(slots=True)
-class _Taker:
-    """A job that can get nodes up to ``limit``; ``job`` is None while it only starts."""
-
-    spec: JobSpec
-    nodes: int
-    limit: int
-    job: RunningJob | None
-
-
-_Item = TypeVar("_Item")
-
-
-class _Frontier(Generic[_Item]):
-    """A heap on top of a sequence that is sorted already: of that only as much is looked at as is needed.
-
-    Args:
-        rest: The items, lowest rank first.
-        rank: Where an item stands; no two items have the same rank.
-    """
-
-    def __init__(self, rest: Iterator[_Item], rank: Callable[[_Item], tuple[float, int]]) -> None:
-        self._rest = rest
-        self._rank = rank
-        self._heap: list[tuple[tuple[float, int], _Item]] = []
-        self._fresh: tuple[tuple[float, int], _Item] | None = None
-        self._look()
-
-    def _look(self) -> None:
-        item = next(self._rest, None)
-        self._fresh = None if item is None else (self._rank(item), item)
-
-    def __bool__(self) -> bool:
-        return self._fresh is not None or bool(self._heap)
-
-    def push(self, rank: tuple[float, int], item: _Item) -> None:
-        """Put an item in, perhaps one that was there before."""
-        heapq.heappush(self._heap, (rank, item))
-
-    def pop(self) -> tuple[tuple[float, int], _Item]:
-        """Take the item of the lowest rank out.
-
-        Raises:
-            IndexError: There is none.
-        """
-        if self._fresh is None or (self._heap and self._heap[0][0] < self._fresh[0]):
-            return heapq.heappop(self._heap)
-        first = self._fresh
-        self._look()
-        return first
-
-    def turns(self, sizes: range, rank: Callable[[int], tuple[float, int]]) -> int:
-        """How often in a row the item just taken out has its turn, if it ranks so by the sizes to come, rising."""
-        others = [entry[0] for entry in (self._fresh, self._heap[0] if self._heap else None) if entry is not None]
-        return 1 + (bisect_left(sizes, min(others), key=rank) if others else len(sizes))

@@ -110,6 +110,36 @@ def test_several_jobs_give_to_one() -> None:
     assert decide(25, [], jobs) == [(Shrink, 2, 2), (Shrink, 3, 4)]
 
 
+def test_idle_nodes_go_at_once_to_where_a_move_would_bring_them() -> None:
+    # Both jobs make as much of a node, and 8 are idle. With all of them job 1 would have 9, and give job 2 one of them:
+    # (9 - n) x 10 >= 3 x (1 + n) x 10, n <= 1.
+    assert decide(10, [], [SHORT, running(malleable(2, 1, 20, 100.0), 1)]) == [(Grow, 1, 7), (Grow, 2, 1)]
+    starting = malleable(2, 1, 20, 100.0)
+    assert decide(10, [starting], [SHORT]) == [(Start, 2, 2), (Grow, 1, 7)]
+    assert decide(10, [], [SHORT, running(malleable(2, 1, 20, 100.0), 1)], worth_s=201.0) == [(Grow, 1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("behind", "given"),
+    [([], [(1, 6), (2, 1)]), ([rigid(10, 15)], [(1, 7)])],
+)
+def test_others_give_in_the_place_of_who_would_get_some_back(
+    behind: list[JobSpec], given: list[tuple[int, int]]
+) -> None:
+    # Job 1 misses nodes least, 8 x 10, and would be left with one. Then job 2 would give it one of its 7, as soon as
+    # nobody waits: (7 - n) x 10 >= 3 x (1 + n) x 10, n <= 1. So it gives that one now.
+    jobs = [running(malleable(1, 1, 20, 100.0), 8), running(malleable(2, 1, 20, 100.0), 7)]
+    assert decide(15, [rigid(9, 7), *behind], jobs) == [(Shrink, job_id, nodes) for job_id, nodes in given]
+
+
+@pytest.mark.parametrize(("second", "given"), [(2, 5), (9, 2)])
+def test_nothing_is_taken_for_those_behind_the_next_blocked_job(second: int, given: int) -> None:
+    # Job 9 is about to start on nodes of job 1. If the second cannot have enough, job 7 may delay it, and has to wait.
+    jobs = [running(malleable(1, 2, 8, 100.0), 8), running(rigid(2, 2), 2)]
+    queue = [rigid(9, 2), rigid(8, second), rigid(7, 1)]
+    assert decide(10, queue, jobs, patience=0.0) == [(Shrink, 1, given)]
+
+
 def test_a_timeline() -> None:
     # Job 1 starts alone on all 8 nodes: 800 node-seconds, 100 s. At 40 s job 2 comes, 80 node-seconds: it starts on 1
     # node, of job 1. Nobody waits then: sqrt(800) = 28.3 and sqrt(80) = 8.94; (7 - n) x 28.3 >= (1 + n) x 8.94 x 3, so

@@ -27,9 +27,9 @@ _BETTER: Final = (
 )
 _MODEL: Final = (
     "Walltimes are scaled where a job has another size than it asked for, and nobody is killed. The first tenth of the "
-    "submissions is warm-up (Theta, too), except in the batches. Malleable jobs have the bounds of the 2025 paper; in "
-    "KIT's twin and the Cirne form those of MEBF, of medium scalability. Resizes cost nothing, except in KIT's twin "
-    "(MEBF's model, 10 s) and the batches (as measured with this project's runtime)."
+    "submissions is warm-up (Theta, too), except in the batches. Malleable jobs have bounds by Amdahl's law (the rule "
+    "amdahl); in KIT's twin and the Cirne form those of MEBF, of medium scalability. Resizes cost nothing, except in "
+    "KIT's twin (MEBF's model, 10 s) and the batches (as measured with this project's runtime)."
 )
 _SD: Final = "sd-policy lets two jobs share a node of 48 cores, and does not resize; the others have nodes alone."
 _NOT: Final = "easy-compat and malleable-compat repeat a published program with its faults, and are left out."

@@ -62,9 +62,14 @@ def first_submission_s(record: RunRecord) -> float:
     return min((job.submit_s for job in record.jobs), default=0.0)
 
 
+def open_jobs(record: RunRecord) -> int:
+    """How many jobs wait or run at the last observation: none, if the run is over."""
+    return sum(job.end_s is None and job.state != "refused" for job in record.jobs)
+
+
 def last_end_s(record: RunRecord) -> float:
     """When the last job ended, or the last observation while one has not ended."""
-    if any(job.end_s is None and job.state != "refused" for job in record.jobs):
+    if open_jobs(record):
         return record.end_s
     return max((job.end_s for job in record.jobs if job.end_s is not None), default=record.end_s)
 

@@ -28,6 +28,8 @@ RESERVED_HATCH = "/////"
 RESERVED_COLOR = "#9a9a9a"
 SHRINK_SHADE = "#000000"
 MANY_NODES = 48
+MANY_RESIZES = 100
+"""Where more boundaries than this are drawn, they are thin, and sizes are written only where nothing else is."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +282,7 @@ def _reserved(axes: Axes, block: Block) -> None:
 def _resize(
     axes: Axes, resize: ResizeRecord, row: Mapping[str, int], origin_s: float, look: Look
 ) -> list[tuple[Block, str]]:
-    """Shade the seconds of a carried-out resize on the rows that it moved, and draw the boundaries.
+    """Shade the seconds of a carried-out resize on the rows that it moved.
 
     Returns:
         The boundaries, and the sign of what happened there.
@@ -294,20 +296,23 @@ def _resize(
         corner, width, height = _rectangle(Block(from_s, to_s, first, last))
         shade = look.color if grow else SHRINK_SHADE
         axes.add_patch(Rectangle(corner, width, height, facecolor=shade, alpha=0.4, linewidth=0, zorder=2.5))
-        axes.plot([to_s, to_s], [corner[1], corner[1] + height], color="#000000", linewidth=2.0, zorder=4)
         boundaries.append((Block(to_s, to_s, first, last), "+" if grow else MINUS))
     return boundaries
 
 
 def _sizes(axes: Axes, boundaries: Sequence[tuple[Block, str, Look]], names: Sequence[Box], scale: Scale) -> None:
-    """Write beside each boundary how many nodes came or went there: in the job's colour, beside other texts."""
+    """Draw each boundary, and write beside it how many nodes came or went: in the job's colour, beside other texts."""
+    many = len(boundaries) > MANY_RESIZES
     taken = [*names, *(scale.box(block) for block, _, _ in boundaries)]
     for block, sign, look in boundaries:
+        (at_s, top), _, height = _rectangle(block)
+        axes.plot([at_s, at_s], [top, top + height], color="#000000", linewidth=0.8 if many else 2.0, zorder=4)
         text = f"{sign}{block.rows}"
         spots = SHRINK_SPOTS if sign == MINUS else GROW_SPOTS
         spot, box = free_spot(spots, scale.box(block), text, scale.per_point, taken, scale.area)
+        if many and any(box.meets(other) for other in taken):
+            continue
         taken.append(box)
-        (at_s, top), _, height = _rectangle(block)
         right, upper = spot.side == "right", spot.end == "top"
         axes.annotate(
             text,

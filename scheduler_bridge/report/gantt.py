@@ -83,7 +83,11 @@ def draw(records: Sequence[RunRecord]) -> Figure:
             title = drawable(f"{record.policy}: {words.summary(record)}")
             strip.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=4, parse_math=False)
         draw_nodes(nodes, record, styles)
-        _draw_waiting(waiting, record, last=index == len(records) - 1)
+        for axes in (strip, nodes, waiting):
+            _tell_time(axes, end_s)
+        _draw_waiting(waiting, record)
+        if index == len(records) - 1:
+            waiting.set_xlabel(f"{words.unit(end_s)[1]} since the first submission", fontsize=9)
         _mark_end((strip, nodes, waiting), record)
         top_in += rows + 2 * (STRIP_IN + GAP_IN) + BLOCK_GAP_IN
     _title(figure, records, height_in)
@@ -180,7 +184,15 @@ def _draw_utilization(axes: Axes, record: RunRecord) -> None:
     axes.tick_params(labelbottom=False)
 
 
-def _draw_waiting(axes: Axes, record: RunRecord, *, last: bool) -> None:
+def _tell_time(axes: Axes, end_s: float) -> None:
+    """Put the ticks at round numbers of the unit in which so much time is told."""
+    size_s, _ = words.unit(end_s)
+    told = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end_s / size_s)
+    axes.set_xticks([tick * size_s for tick in told if 0 <= tick * size_s <= axes.get_xlim()[1]])
+    axes.xaxis.set_major_formatter(lambda at_s, _: f"{at_s / size_s:g}")
+
+
+def _draw_waiting(axes: Axes, record: RunRecord) -> None:
     origin_s = first_submission_s(record)
     steps = _visible([(at_s - origin_s, count) for at_s, count in waiting_steps(record)], axes)
     end_s = makespan_s(record)
@@ -204,8 +216,6 @@ def _draw_waiting(axes: Axes, record: RunRecord, *, last: bool) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.set_ylabel("waiting\njobs", fontsize=8)
     _plain(axes)
-    if last:
-        axes.set_xlabel("seconds since the first submission", fontsize=9)
 
 
 def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:
@@ -213,7 +223,7 @@ def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:
     for axes in all_axes:
         axes.axvline(end_s, color="#000000", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
     all_axes[2].annotate(
-        f"all done at {words.seconds(end_s)}",
+        words.end(record),
         (end_s, all_axes[2].get_ylim()[1]),
         xytext=(-4, -2),
         textcoords="offset points",

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler_bridge.record import UTILIZATION_DENOMINATOR, makespan_s, metrics, nodes_over_time, utilization
+from scheduler_bridge.record import (
+    UTILIZATION_DENOMINATOR,
+    makespan_s,
+    metrics,
+    nodes_over_time,
+    open_jobs,
+    utilization,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,19 +20,23 @@ if TYPE_CHECKING:
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
 
 NOTHING = "-"
+_UNITS = ((4 * 86_400.0, 86_400.0, "days"), (36_000.0, 3600.0, "hours"), (600.0, 60.0, "minutes"))
+_SHORT = {"days": "days", "hours": "h", "minutes": "min"}
+
+
+def unit(value_s: float) -> tuple[float, str]:
+    """The unit in which a duration is told, in seconds, and its name."""
+    return next(((size_s, name) for least_s, size_s, name in _UNITS if value_s >= least_s), (1.0, "seconds"))
 
 
 def seconds(value_s: float | None) -> str:
-    """Word a duration: tenths below 10 s, whole seconds below 10 min, minutes and hours above."""
+    """Word a duration: tenths below 10 s, whole seconds below 10 min, minutes, hours and days above."""
     if value_s is None:
         return NOTHING
     if round(value_s, 1) < 10:
         return f"{value_s:.1f} s"
-    if value_s < 600:
-        return f"{value_s:.0f} s"
-    if value_s < 36_000:
-        return f"{value_s / 60:.1f} min"
-    return f"{value_s / 3600:.1f} h"
+    size_s, name = unit(value_s)
+    return f"{value_s:.0f} s" if name == "seconds" else f"{value_s / size_s:.1f} {_SHORT[name]}"
 
 
 def percent(share: float) -> str:
@@ -52,8 +63,8 @@ def some(names: Sequence[str], most: int = 4) -> str:
 
 
 def summary(record: RunRecord) -> str:
-    """Word makespan and utilization: ``61 s, 92 % busy``."""
-    return f"{seconds(makespan_s(record))}, {percent(utilization(record))} busy"
+    """Word makespan and utilization: ``61 s, 92 % busy``; ``61 s so far, ...`` while jobs wait or run."""
+    return f"{_short(record)} busy"
 
 
 def headline(records: Sequence[RunRecord]) -> str:
@@ -69,13 +80,26 @@ def headline(records: Sequence[RunRecord]) -> str:
 
 
 def _short(record: RunRecord) -> str:
-    return f"{seconds(makespan_s(record))}, {percent(utilization(record))}"
+    so_far = " so far" if open_jobs(record) else ""
+    return f"{seconds(makespan_s(record))}{so_far}, {percent(utilization(record))}"
+
+
+def end(record: RunRecord) -> str:
+    """Say that all is done, or how many jobs are not over, and when that was."""
+    if still := open_jobs(record):
+        return f"{plural(still, 'job')} not over at {seconds(makespan_s(record))}"
+    return f"all done at {seconds(makespan_s(record))}"
 
 
 def claim(records: Sequence[RunRecord]) -> str:
     """One sentence that a stranger understands: what the last record shows against the first."""
     shown = records[-1]
     batch = f"{plural(len(shown.jobs), 'job')} on {plural(len(shown.nodes), 'node')}"
+    if len(records) == 1 and (still := open_jobs(shown)):
+        return (
+            f"{batch} under {shown.policy}, {seconds(makespan_s(shown))} after the first submission: "
+            f"{plural(still, 'job')} not over yet; the nodes were {_busy(shown)} so far."
+        )
     if len(records) == 1:
         return f"{batch} under {shown.policy} took {seconds(makespan_s(shown))}; the nodes were {_busy(shown)}."
     base = records[0]
@@ -150,7 +174,7 @@ def five_numbers(records: Sequence[RunRecord]) -> list[Number]:
         )
 
     meanings = (
-        ("Makespan", "first submission to last end"),
+        ("Makespan", "first submission to now" if open_jobs(records[-1]) else "first submission to last end"),
         ("Utilization", f"held by jobs, of {UTILIZATION_DENOMINATOR}"),
         ("Mean wait", "submission to start"),
         ("Mean turnaround", "submission to end"),

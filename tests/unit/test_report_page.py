@@ -120,6 +120,18 @@ def test_five_numbers_and_the_claim_compare_the_policies() -> None:
     assert "as long as" in words.claim([records[0], records[0]])
 
 
+def test_what_is_said_of_a_run_that_goes_on() -> None:
+    record = run("malleable", 30)
+    record.jobs[0].end_s, record.jobs[0].state = None, "running"
+    jobs = f"{len(record.jobs)} job{'s' if len(record.jobs) > 1 else ''}"
+    said = words.claim([record])
+    assert said.startswith(f"{jobs} on ")
+    assert "30 s after the first submission: 1 job not over yet; the nodes were" in said
+    assert "took" not in said
+    assert words.five_numbers([record])[0].hint == "first submission to now"
+    assert words.headline([record]).startswith("malleable: 30 s so far, ")
+
+
 def test_a_page_about_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         page.write_page([], tmp_path / "index.html")
@@ -128,7 +140,15 @@ def test_a_page_about_nothing_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value_s", "text"),
-    [(None, "-"), (0.04, "0.0 s"), (9.96, "10 s"), (61.4, "61 s"), (600, "10.0 min"), (36_000, "10.0 h")],
+    [
+        (None, "-"),
+        (0.04, "0.0 s"),
+        (9.96, "10 s"),
+        (61.4, "61 s"),
+        (600, "10.0 min"),
+        (36_000, "10.0 h"),
+        (345_600, "4.0 days"),
+    ],
 )
 def test_durations(value_s: float | None, text: str) -> None:
     assert words.seconds(value_s) == text

@@ -165,10 +165,40 @@ def test_nothing_to_draw_is_refused() -> None:
         gantt.draw([RunRecord(policy="easy", nodes=["a"])])
 
 
-def test_an_unfinished_job_is_drawn_so_far() -> None:
+def test_a_run_that_goes_on_is_not_said_to_be_over() -> None:
     record = run()
+    assert "all done at 25 s" in texts(record)
     record.jobs[1].end_s, record.jobs[1].state = None, "running"
-    assert "malleable: 25 s, 73 % busy" in texts(record)
+    said = texts(record)
+    assert "1 job not over at 25 s" in said
+    assert not [text for text in said if "all done" in text]
+    assert "malleable: 25 s so far, 73 % busy" in said
+
+
+@pytest.mark.parametrize(
+    ("end_s", "label", "first"),
+    [
+        (30.0, "seconds since the first submission", ["0", "2.5", "5"]),
+        (4505.0, "minutes since the first submission", ["0", "10", "20"]),
+        (432_005.0, "days since the first submission", ["0", "0.5", "1"]),
+    ],
+)
+def test_time_is_told_in_the_unit_of_the_title(end_s: float, label: str, first: list[str]) -> None:
+    record = run()
+    record.jobs[1].segments = [Segment(5, end_s, ("c",))]
+    record.jobs[1].end_s = record.end_s = end_s
+    axes = gantt.draw([record]).axes[-1]
+    assert (axes.get_xlabel(), [text.get_text() for text in axes.get_xticklabels()][:3]) == (label, first)
+
+
+def test_many_resizes_do_not_bury_the_picture() -> None:
+    record = run()
+    record.jobs[0].resizes = [
+        ResizeRecord(order=n, kind="grow", count=1, ordered_s=10, done_s=10 + n / 20, outcome="done", nodes=("b",))
+        for n in range(150)
+    ]
+    sizes = [text for text in texts(record) if text == "+1"]
+    assert len(sizes) <= 2, "only where nothing else is written"
 
 
 def test_hundreds_of_nodes_are_drawn() -> None:

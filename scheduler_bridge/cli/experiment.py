@@ -100,7 +100,9 @@ def experiment(
                 typer.echo(f"{known:24} {entry.summary}")
         return
     if name not in EXPERIMENTS:
-        raise CliError(f"unknown experiment {name!r}", f"there are {', '.join(EXPERIMENTS)}", "malleable experiment")
+        raise CliError(
+            f"unknown experiment {name!r}", f"there are {', '.join(EXPERIMENTS)}", "malleable experiment describes them"
+        )
     chosen = EXPERIMENTS[name]
     runs_again = (repeat_lagged, repeat_busy, repeat_failed, report_only)
     asked = Asked(scale, data, out, places, rows, runs_again, hosts, launcher or "ssh", paced)
@@ -121,7 +123,11 @@ def experiment(
 
 
 def _check(name: str, chosen: Entry, asked: Asked, *, about_hosts: bool) -> None:
-    """See that what is asked for is this experiment's."""
+    """See that what is asked for is this experiment's, and that its folders are some."""
+    if asked.data is not None and not asked.data.is_dir():
+        raise CliError(f"--data {asked.data}: there is no such folder", hint="name it, or leave --data out", code=1)
+    if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
+        raise CliError(f"--out {asked.out}: this is a file", "a folder is to be written", "name another one")
     if asked.scale == "tiny" and not chosen.tiny:
         raise CliError(f"{name} has no scale tiny", "its small one takes a minute", "give --scale small")
     if name != "real-runs" and (asked.again != NOT_AGAIN or asked.hosts is not None):

@@ -149,10 +149,10 @@ def _reservations(asked: Asked, nodes: int, policy: Policy) -> list[tuple[float,
     for number, text in enumerate(asked.reservations, start=1):
         parts = re.fullmatch(r"(\d+)@([^+]+)\+(.+)", text)
         if parts is None or int(parts[1]) < 1:
-            raise CliError(f"--reservation {text}", "it is given as nodes@start+time", "--reservation 64@24h+8h")
+            raise CliError(f"--reservation {text}", "it is given as nodes@start+time", "for example: --reservation 64@24h+8h")
         start_s, for_s = (clock.seconds("--reservation", part) for part in parts.group(2, 3))
         if for_s <= 0:
-            raise CliError(f"--reservation {text}", "a reservation lasts for some time", "--reservation 64@24h+8h")
+            raise CliError(f"--reservation {text}", "a reservation lasts for some time", "for example: --reservation 64@24h+8h")
         event = ReservationMade(AdvanceReservation(f"r{number}", start_s, start_s + for_s, int(parts[1])))
         for effect in core.handle(event, 0.0):
             if isinstance(effect, RefuseReservation):

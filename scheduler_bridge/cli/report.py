@@ -10,6 +10,7 @@ import typer
 
 from scheduler_bridge.cli.common import JsonOption, StateOption, print_json, print_rich, state_folder
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
 from scheduler_bridge.cli.users import show_users
 from scheduler_bridge.live import ControlClient, ControlError, read_run, read_runs
 from scheduler_bridge.live.state import HISTORY
@@ -49,6 +50,8 @@ def report(
 
     Example: malleable report --html run.html
     """
+    for option, path, endings in (("--html", html, ()), ("--png", png, PICTURES), ("--swf", swf, WORKLOADS)):
+        expect_file(option, path, endings)
     folder = state_folder(state)
     if csv and not users:
         raise CliError("--csv without --users", "only what users used is told as CSV", "malleable report --users --csv")

@@ -122,7 +122,10 @@ def simulate(
         typer.Option("--explain", min=0, metavar="JOB", help="Say what was decided about this job, and why."),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write the figures; - prints them and nothing else.", show_default=False
+        ),
     ] = None,
     gantt: Annotated[
         Path | None, typer.Option("--gantt", metavar="FILE", help="Write a PNG of nodes over time.", show_default=False)
@@ -151,6 +154,8 @@ def simulate(
         start_delay, idle_watts, busy_watts, reservation or [], user_nodes, pass_interval, cooldown,
     )  # fmt: skip
     check_finite(asked)
+    files = simulated.Files(json_file, gantt, html, table, swf)
+    files.check()
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     if walltime not in ("fixed", "scaled"):
         raise CliError(f"--walltime {walltime}: no such rule", "there are fixed and scaled")
@@ -161,18 +166,21 @@ def simulate(
         raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
     if cores == 1 and jobs_per_node(chosen) > 1:
         typer.echo(f"{policy} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
-    files = simulated.Files(json_file, gantt, html, table, swf)
-    files.check()
     recorder = _recorder(jobs, asked) if files.picture else None
     with simulated.progress(len(jobs)) as told:
         done = run(asked, jobs, chosen, recorder, told)
     files.write(document(asked, jobs, done), jobs, done, None if recorder is None else recorder.record())
-    simulated.show(jobs, done, policy, asked.nodes or jobs.nodes)
+    if not files.prints:
+        _show(asked, jobs, done)
+    for path in files.written:
+        typer.echo(f"written: {path}", err=files.prints)
+
+
+def _show(asked: Asked, jobs: Workload, done: Replay) -> None:
+    simulated.show(jobs, done, asked.policy, asked.nodes or jobs.nodes)
     for job_id in sorted(asked.explain):
         typer.echo()
         explain.show(done.result.core.explanation(job_id))
-    for path in files.asked:
-        typer.echo(f"written: {path}")
 
 
 def _recorder(jobs: Workload, asked: Asked) -> Recorder:

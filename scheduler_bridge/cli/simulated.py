@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,9 +18,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.cli.common import print_rich
+from scheduler_bridge.cli.common import print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
+from scheduler_bridge.report import words
 from scheduler_bridge.report.workload_tables import findings_line
+from scheduler_bridge.whole_file import write_whole
 
 if TYPE_CHECKING:
     from scheduler_bridge.record import RunRecord
@@ -45,6 +48,7 @@ _MEANS: Final = (
 """Rows of the table: label, field of ``Means``, form."""
 _QUARTILES: Final = (("wait, s, quartiles", "wait_s"), ("turnaround, s, quartiles", "turnaround_s"))
 _TABLES: Final = (".csv", ".parquet")
+_STDOUT: Final = Path("-")
 _PARQUET_NEEDS: Final = ("pandas", "pyarrow")
 _QUIET_S: Final = 10.0
 """Where nobody watches a bar, a line says this often how far it is."""
@@ -107,9 +111,15 @@ class Files:
     swf: Path | None = None
 
     @property
-    def asked(self) -> list[Path]:
-        """All of them."""
-        return [path for path in (self.json, self.gantt, self.html, self.table, self.swf) if path is not None]
+    def prints(self) -> bool:
+        """Whether the figures are printed instead of a table."""
+        return self.json == _STDOUT
+
+    @property
+    def written(self) -> list[Path]:
+        """All that are written."""
+        given = (self.json, self.gantt, self.html, self.table, self.swf)
+        return [path for path in given if path is not None and path != _STDOUT]
 
     @property
     def picture(self) -> bool:
@@ -117,14 +127,17 @@ class Files:
         return self.gantt is not None or self.html is not None
 
     def check(self) -> None:
-        """See that they can be written, as far as their names say.
+        """See that they can be written, as far as that can be said beforehand.
 
         Raises:
-            CliError: A form is not known, or what it needs is not installed.
+            CliError: One cannot, or what it needs is not installed.
         """
-        for option, path, endings in (("--jobs", self.table, _TABLES), ("--swf", self.swf, (".swf", ".swf.gz"))):
-            if path is not None and not path.name.endswith(endings):
-                raise CliError(f"{option} {path}: unknown form", f"there are {' and '.join(endings)}", "rename it")
+        if not self.prints:
+            expect_file("--json", self.json)
+        expect_file("--gantt", self.gantt, PICTURES)
+        expect_file("--html", self.html)
+        expect_file("--jobs", self.table, _TABLES)
+        expect_file("--swf", self.swf, WORKLOADS)
         if self.table is not None and self.table.suffix == ".parquet" and not all(map(find_spec, _PARQUET_NEEDS)):
             raise CliError(
                 f"--jobs {self.table}: {' and '.join(_PARQUET_NEEDS)} are not installed",
@@ -141,13 +154,15 @@ class Files:
             done: What came of it.
             record: What nodes did, where a picture is asked for.
         """
-        if self.json is not None:
-            with _whole(self.json) as partial:
-                partial.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        if self.prints:
+            print_json(document)
+        elif self.json is not None:
+            write_whole(self.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         if self.table is not None:
             from scheduler_bridge.sim import job_rows
 
-            _write_table(self.table, job_rows(done.result.records.values(), jobs.label, str(document["policy"])))
+            rows = job_rows(done.result.records.values(), jobs.label, str(document["policy"]))
+            write_whole(self.table, _parquet(rows) if self.table.suffix == ".parquet" else _csv(rows))
         if self.swf is not None:
             from scheduler_bridge import workloads
             from scheduler_bridge.sim import as_it_ran
@@ -164,32 +179,24 @@ class Files:
             write_page([record], self.html)
 
 
-def _write_table(path: Path, rows: Iterable[tuple[object, ...]]) -> None:
+def _parquet(rows: Iterable[tuple[object, ...]]) -> bytes:
+    import pandas as pd
+
     from scheduler_bridge.sim import COLUMNS
 
-    with _whole(path) as partial:
-        if path.suffix == ".parquet":
-            import pandas as pd
-
-            pd.DataFrame(rows, columns=list(COLUMNS)).to_parquet(partial, engine="pyarrow", index=False)
-            return
-        with partial.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(["" if value is None else value for value in row] for row in rows)
+    buffer = io.BytesIO()
+    pd.DataFrame(rows, columns=list(COLUMNS)).to_parquet(buffer, engine="pyarrow", index=False)
+    return buffer.getvalue()
 
 
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` that becomes it when all is written."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield partial
-        partial.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the name that the user gave
-    finally:
-        partial.unlink(missing_ok=True)
+def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
+    from scheduler_bridge.sim import COLUMNS
+
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    return buffer.getvalue().encode()
 
 
 def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
@@ -197,7 +204,7 @@ def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
     from scheduler_bridge.sim import spreads
 
     measures = done.measures
-    typer.echo(f"{jobs.label}: {policy} on {nodes} nodes")
+    typer.echo(f"{jobs.label}: {policy} on {words.plural(nodes, 'node')}")
     if line := findings_line(jobs):
         typer.echo(line)
     spread = spreads(done.result.records.values(), measures.window)
@@ -228,7 +235,7 @@ def _lines(measures: Measures, done: Replay) -> Iterator[str]:
     window = measures.window
     yield (
         f"utilization {measures.utilization:.1%} (and {measures.reserved:.1%} held without use) of nodes x "
-        f"{(window.to_s - window.from_s) / 86400:.2f} days"
+        f"{words.seconds(window.to_s - window.from_s)}"
         + ("" if window.warmup_s is None else f", after {window.warmup_s / 3600:g} h and before the last submission")
     )
     yield f"makespan {measures.makespan_s:,.0f} s; energy about {measures.energy_kwh:,.0f} kWh"

@@ -13,6 +13,7 @@ import typer
 from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
 from scheduler_bridge.cli.trace_file import (
     CutOffOption,
     DaysOption,
@@ -142,7 +143,7 @@ def top_up(
     try:
         full = _generators().top_up_theta(workload, seed=seed, jobs=jobs)
     except ValueError as error:
-        raise CliError(str(error), hint="give more --jobs, or fewer --days") from None
+        raise CliError(str(error), hint="see --jobs, --days and --nodes") from None
     _show(full, png, output, as_json=as_json)
 
 
@@ -174,6 +175,8 @@ def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json:
     from scheduler_bridge.workloads import write_swf
     from scheduler_bridge.workloads.statistics import describe_workload
 
+    expect_file("--output", output, WORKLOADS)
+    expect_file("--png", png, PICTURES)
     numbers = describe_workload(workload)
     if output is not None:
         write_swf(workload, output)

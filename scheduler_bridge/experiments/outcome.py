@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from scheduler_bridge.whole_file import write_whole
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -106,15 +108,16 @@ def write_outcome(outcome: Outcome, folder: Path, *, reproduce: str) -> list[Pat
         OSError: They cannot be written.
     """
     from scheduler_bridge.experiments.page import render
+    from scheduler_bridge.report.sheet import png
 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for table in outcome.tables:
         written.append(folder / f"{table.name}.csv")
-        written[-1].write_text(table.csv(), encoding="utf-8")
+        write_whole(written[-1], table.csv().encode())
     for name, picture in outcome.figures.items():
         written.append(folder / f"{name}.png")
-        picture.figure.savefig(written[-1], format="png", metadata={"Software": None})
+        write_whole(written[-1], png(picture.figure))
     written.append(folder / "report.html")
-    written[-1].write_text(render(outcome, reproduce), encoding="utf-8")
+    write_whole(written[-1], render(outcome, reproduce).encode())
     return written

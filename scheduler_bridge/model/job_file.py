@@ -30,3 +30,4 @@ KEYS: Final = (
     "rho",
     "reservation",
 )
+"""What ``malleable submit`` takes; a simulation needs some of them only, and reads others besides."""

@@ -6,7 +6,6 @@ no global state, no display.
 
 from __future__ import annotations
 
-import io
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,8 @@ from scheduler_bridge.report.bars import draw_nodes
 from scheduler_bridge.report.glyphs import drawable
 from scheduler_bridge.report.key import draw_key
 from scheduler_bridge.report.palette import looks
+from scheduler_bridge.report.sheet import png
+from scheduler_bridge.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,14 +102,12 @@ def draw(records: Sequence[RunRecord]) -> Figure:
 
 def render_png(records: Sequence[RunRecord]) -> bytes:
     """Draw ``records`` as a PNG image."""
-    buffer = io.BytesIO()
-    draw(records).savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return png(draw(records))
 
 
 def write_png(records: Sequence[RunRecord], path: Path) -> None:
     """Write the picture of ``records`` to ``path``."""
-    path.write_bytes(render_png(records))
+    write_whole(path, render_png(records))
 
 
 def describe(records: Sequence[RunRecord]) -> str:

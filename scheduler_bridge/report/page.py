@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from scheduler_bridge.record import runtime_s, turnaround_s, wait_s
 from scheduler_bridge.report import gantt, words
 from scheduler_bridge.report.markup import Cell, inline, page, part, scrolling, table
+from scheduler_bridge.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> st
 
 def write_page(records: Sequence[RunRecord], path: Path, *, reproduce: Sequence[str] = ()) -> None:
     """Write the page about ``records`` to ``path``."""
-    path.write_text(render(records, reproduce=reproduce), encoding="utf-8")
+    write_whole(path, render(records, reproduce=reproduce).encode())
 
 
 def _picture(records: Sequence[RunRecord]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Final, Literal
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,6 +19,13 @@ def sheet(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     figure = Figure(figsize=(width_in, height_in), dpi=120, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG image; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def plain(axes: Axes, grid: Literal["both", "y"] = "both") -> None:

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain, sheet
+from scheduler_bridge.report.sheet import plain, png, sheet
+from scheduler_bridge.whole_file import write_whole
 from scheduler_bridge.workloads.statistics import busy_nodes, describe_workload
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def write_workload_png(workload: Workload, path: Path) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    draw_workload(workload).savefig(path, format="png", metadata={"Software": None})
+    write_whole(path, png(draw_workload(workload)))
 
 
 def _shares(axes: Axes, values: Sequence[float], label: str, base: int) -> None:

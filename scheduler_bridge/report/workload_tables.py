@@ -8,6 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from scheduler_bridge.report import words
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from scheduler_bridge.workloads.generate import Recipe
     from scheduler_bridge.workloads.statistics import Spread, WorkloadStatistics
 
-_DAY_S = 86_400
 _REASONS = 3
 
 
@@ -43,7 +44,7 @@ def remarks(numbers: WorkloadStatistics) -> list[str]:
     users = f"{numbers.users} users, " if numbers.users else ""
     malleable = f"{users}{numbers.malleable:,} malleable jobs"
     lines = [
-        f"{numbers.span_s / _DAY_S:.2f} days of submissions, {numbers.jobs_per_h:.2f} an hour; {malleable}",
+        f"{words.seconds(numbers.span_s)} of submissions, {numbers.jobs_per_h:.2f} an hour; {malleable}",
         f"{numbers.node_hours:,.0f} node-hours, {100 * numbers.offered:.1f} % of the machine to the last submission",
         f"runtime by walltime {numbers.accuracy:.2f} on average",
         f"most frequent sizes: {frequent}",

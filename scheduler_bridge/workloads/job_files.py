@@ -34,8 +34,8 @@ def read_job_file(path: Path | str, *, nodes: int | None = None) -> Workload:
         nodes: The machine's nodes; None: as in the file, else those of the largest job.
 
     Raises:
-        TraceError: It is not TOML, or a job is wrong: unlike in recorded traces, nothing is skipped, since a person
-            wrote it.
+        TraceError: It is not TOML, or has no job, an unknown key or a job that is wrong: unlike in recorded traces,
+            nothing is skipped, since a person wrote it.
         OSError: It cannot be read.
     """
     path = Path(path)
@@ -43,7 +43,7 @@ def read_job_file(path: Path | str, *, nodes: int | None = None) -> Workload:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: not TOML: {error}", "job files are TOML", _HINT) from None
-    entries = content.get("job", [content])
+    entries = content.get("job", [content] if content else [])
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise TraceError(f"{path}: no jobs", "a workload has tables [[job]]", _HINT)
     if "job" in content:

@@ -37,6 +37,8 @@ def load(path: Path | str, *, nodes: int | None = None, swf: SwfOptions | None =
         OSError: It cannot be read.
     """
     path = Path(path)
+    if path.is_dir():
+        raise TraceError(f"{path}: this is a folder", f"a workload is a file: {FORMS}", "name a file in it")
     match Path(path.name.removesuffix(".gz")).suffix.lower():
         case ".swf":
             options = swf or SwfOptions()

@@ -8,11 +8,11 @@ behind numbers. Other programs skip comments. A processor is a node: ``MaxProcs`
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from scheduler_bridge.whole_file import write_whole
 from scheduler_bridge.workloads.record import TraceJob, Workload
 
 SYNTHETIC: Final = "SYNTHETIC: drawn by a generator, not recorded on a machine"
@@ -30,14 +30,7 @@ def write_swf(workload: Workload, path: Path | str) -> None:
     text = "".join(f"{line}\n" for line in swf_lines(workload)).encode()
     if path.suffix == ".gz":
         text = gzip.compress(text, mtime=0)  # equal workloads give equal files
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(text)
-        partial.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the name that the user gave
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, text)
 
 
 def swf_lines(workload: Workload) -> Iterator[str]:

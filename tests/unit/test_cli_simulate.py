@@ -308,8 +308,10 @@ def test_the_pauses_of_a_policy_can_be_others(tmp_path: Path) -> None:
         (("--policy", "easy", "--cost", "constant:inf"), "constant: inf, must not be negative, and finite"),
         (("--policy", "easy", "--cost", "measured:-1"), "measured: -1.0, must not be negative"),
         (("--policy", "easy", "--cost", "mebf:nan"), "mebf: nan, must not be negative"),
-        (("--policy", "easy", "--jobs", "jobs.xls"), "--jobs jobs.xls: unknown form there are .csv and .parquet"),
-        (("--policy", "easy", "--swf", "jobs.txt"), "--swf jobs.txt: unknown form there are .swf and .swf.gz"),
+        (("--policy", "easy", "--jobs", "jobs.xls"), "--jobs jobs.xls: another ending than .csv or .parquet"),
+        (("--policy", "easy", "--swf", "jobs.txt"), "--swf jobs.txt: another ending than .swf or .swf.gz"),
+        (("--policy", "easy", "--json", "."), "--json .: this is a folder"),
+        (("--policy", "easy", "--gantt", "x.pdf"), "--gantt x.pdf: another ending than .png"),
     ],
 )
 def test_wrong_usage_says_what_is_wrong(
@@ -317,6 +319,30 @@ def test_wrong_usage_says_what_is_wrong(
 ) -> None:
     assert run(["simulate", "--workload", str(swf(tmp_path)), *options]) == 2
     assert story in " ".join(capsys.readouterr().err.split())
+
+
+def test_where_nothing_can_be_written_nothing_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("scheduler_bridge.sim.replay", lambda *_, **__: pytest.fail("it simulates"))
+    target = tmp_path / "no-folder" / "a.json"
+    assert run(["simulate", "--workload", str(swf(tmp_path)), "--policy", "easy", "--json", str(target)]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == f"--json {target}: there is no folder {target.parent}"
+
+
+def test_the_json_may_be_printed_for_other_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--policy", "easy", "--days", "1", "--json", "-", "--gantt", "x.png"]
+    assert run(["simulate", "--workload", str(swf(tmp_path)), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.swf", "x.png"]
+
+
+def test_a_folder_is_no_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--workload", str(tmp_path), "--policy", "easy"]) == 2
+    assert f"{tmp_path}: this is a folder" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_workload_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,4 +117,8 @@ def test_top_up_marks_what_it_adds(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "no-folder" / "x.swf"
     assert run(["workload", "convert", str(swf(tmp_path / "w.swf")), "-o", str(target)]) == 1
-    assert capsys.readouterr().err == f"{target}: No such file or directory\n"
+    assert f"--output {target}: there is no folder {target.parent}\n" in capsys.readouterr().err
+    assert "another ending than .swf or .swf.gz" in refused(capsys, "generate", "batch", "-o", tmp_path / "batch.toml")
+    assert "another ending than .png" in refused(capsys, "generate", "batch", "--png", tmp_path / "batch.pdf")
+    assert "this is a folder" in refused(capsys, "generate", "batch", "-o", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["w.swf"]

@@ -110,6 +110,8 @@ def test_again_names_the_data_only_where_it_was_given(
     monkeypatch.delenv("MALLEABLE_DATA", raising=False)
     entry = experiment.Entry("one", lambda _: _outcome())
     monkeypatch.setattr(experiment, "EXPERIMENTS", {"mebf": entry})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reference").mkdir()
     given = [] if data is None else ["--data", data]
     assert malleable(["experiment", "mebf", "--out", str(tmp_path), *given]) == 0
     assert "report.html" in capsys.readouterr().out
@@ -118,3 +120,17 @@ def test_again_names_the_data_only_where_it_was_given(
         f"malleable experiment mebf --scale small --out {tmp_path}{' --data reference' * (data is not None)}</pre>"
         in text
     )
+
+
+def test_folders_that_are_none_are_told_before_anything_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from scheduler_bridge.cli import experiment
+
+    entry = experiment.Entry("one", lambda _: pytest.fail("it simulates"))
+    monkeypatch.setattr(experiment, "EXPERIMENTS", {"mebf": entry})
+    (tmp_path / "file").write_text("")
+    assert malleable(["experiment", "mebf", "--data", str(tmp_path / "data")]) == 1
+    assert f"--data {tmp_path / 'data'}: there is no such folder" in capsys.readouterr().err
+    assert malleable(["experiment", "mebf", "--out", str(tmp_path / "file")]) == 2
+    assert f"--out {tmp_path / 'file'}: this is a file" in capsys.readouterr().err

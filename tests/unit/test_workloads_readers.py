@@ -243,6 +243,13 @@ def test_job_files(tmp_path: Path) -> None:
         load(write(tmp_path / "bad.toml", "[[job]]", "nodes = 3", "max_nodes = 2"))
     with pytest.raises(TraceError, match="count is 0"):
         load(write(tmp_path / "none.toml", "[[job]]", "count = 0"))
+    with pytest.raises(TraceError, match="no jobs"):
+        load(write(tmp_path / "empty.toml", ""))
+    with pytest.raises(TraceError, match="unknown key 'runtme_s'"):
+        load(write(tmp_path / "typo.toml", "[[job]]", "nodes = 3", "runtme_s = 60"))
+    with pytest.raises(TraceError, match="unknown key 'node'"):
+        load(write(tmp_path / "typo.toml", "node = 8", "[[job]]", "nodes = 3"))
+    assert len(load(write(tmp_path / "job.toml", 'command = ["true"]', "grace_s = 3"))) == 1, "as submit takes it"
 
 
 def small(jobs: int = 20) -> Workload:

@@ -1,0 +1,38 @@
+"""Files that are whole at any time: written beside their place, then put there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def write_whole(path: Path | str, content: bytes) -> None:
+    """Write a file; whoever reads it finds the old content or all of the new one, also when the disk is full.
+
+    A link stays one, what it leads to is written; what is no file (a terminal, a pipe) is written to.
+
+    Raises:
+        OSError: It cannot be written; ``filename`` is the name that was given.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        if _is_special(path):
+            Path(path).write_bytes(content)
+            return
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            partial.write_bytes(content)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _is_special(path: Path | str) -> bool:
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

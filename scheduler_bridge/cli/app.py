@@ -71,9 +71,20 @@ for command in _COMMANDS:
     command.register(app)
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"malleable-apgas {metadata.version('malleable-apgas')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+    version: bool = typer.Option(
+        False, "--version", help="Say which version this is.", callback=_say_version, is_eager=True
+    ),
 ) -> None:
     pass
 

@@ -200,7 +200,7 @@ def _show(outcome: Any, tables: int) -> None:
     for data in outcome.tables[:tables]:
         table = Table(title=data.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
         for index, column in enumerate(data.columns[:_COLUMNS]):
-            table.add_column(column, justify="right" if index else "left", min_width=5)
+            table.add_column(column, justify="right" if index else "left", min_width=5, overflow="fold")
         for row in data.rows:
             table.add_row(*(shown(value) for value in row[:_COLUMNS]))
         print_rich(table)

@@ -11,7 +11,7 @@ from scheduler_bridge.cli import reserve
 from scheduler_bridge.cli import watch as watching
 from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich, terminal_width
 from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.queue_lines import queue_lines
+from scheduler_bridge.cli.queue_lines import clock_line, queue_lines
 from scheduler_bridge.report import words
 
 _OPEN = ("held", "waiting", "starting", "running", "ending")
@@ -42,7 +42,10 @@ def queue(
         return
     jobs = [job for job in snapshot.jobs if everything or job.state in _OPEN]
     if jobs:
-        print_rich(Group(*queue_lines(jobs, snapshot.now_s, terminal_width()).all()))
+        width = terminal_width()
+        print_rich(Group(*queue_lines(jobs, snapshot.now_s, width).all()))
+        if width is not None and (line := clock_line(jobs, snapshot.now_s)):
+            typer.echo(line)
     else:
         typer.echo("no job waits or runs")
     for kept in snapshot.reservations:

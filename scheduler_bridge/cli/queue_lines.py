@@ -152,8 +152,15 @@ def remark(job: JobStatus, now_s: float) -> str:
     return f"{words.large(job.progress)} {job.progress_unit}"
 
 
+def clock_line(jobs: Sequence[JobStatus], now_s: float) -> str:
+    """Say which clock the remarks go by, where one of them tells a time: the scheduler's core knows no other."""
+    if all(job.state != "waiting" or job.expected_start_s is None for job in jobs):
+        return ""
+    return f"times in remarks are those of the scheduler's clock: it is {now_s:.1f} s now"
+
+
 def _expected(in_s: float) -> str:
     return f"expected to start within {words.seconds(in_s)}" if in_s >= _SOON_S else "expected to start now"
 
 
-__all__ = ["QueueLines", "queue_lines", "remark"]
+__all__ = ["QueueLines", "clock_line", "queue_lines", "remark"]

@@ -133,7 +133,7 @@ def _shown() -> Iterator[Told]:
 
     columns = (BarColumn(), MofNCompleteColumn(), "simulations", TextColumn("{task.fields[left]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", left="")
+        task = bar.add_task("", total=None, left="")
 
         def tell(standing: Standing) -> None:
             bar.update(task, total=standing.cells, completed=standing.done, left=_left(standing))

@@ -166,7 +166,8 @@ def _choose(state: SchedulerState, spec: AdvanceReservation, now: float) -> int 
     if vacant.bit_count() < spec.nodes:
         everything = state.pool.ranks & ~vacant
         why = _why_taken(state, spec, everything, now)
-        return f"only {wording.nodes(vacant.bit_count())} can be free by its start: {why}"
+        enough = f"only {wording.nodes(vacant.bit_count())}" if vacant else "no node"
+        return f"{enough} can be free by its start: {why}"
     return _pick(state, vacant, spec.nodes)
 
 

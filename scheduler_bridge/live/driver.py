@@ -330,7 +330,7 @@ class Driver:
             case fx.SendOrder():
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":
-                    what = f"use {effect.count} cores of each node"
+                    what = f"use {effect.count} {'core' if effect.count == 1 else 'cores'} of each node"
                 _logger.info("job %d is told to %s", effect.job_id, what)
                 self.dialogue.order(effect)
             case fx.KillJob(job_id=job_id, reason=reason):

@@ -93,7 +93,7 @@ def _job_row(policy: str, job: JobRecord) -> list[Cell]:
         _seconds(turnaround_s(job)),
         Cell(str(job.done("grow")), job.done("grow")),
         Cell(str(job.done("shrink")), job.done("shrink")),
-        Cell(f"{job.state}: {job.reason}" if job.reason else job.state, tone=state_tone),
+        Cell(words.state(job), tone=state_tone),
         Cell(words.verified(job), tone=tone),
         Cell(words.result(job)),
     ]

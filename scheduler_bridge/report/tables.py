@@ -62,7 +62,7 @@ def _verdict(job: JobRecord) -> Text:
         style = {True: "green", False: "bold red", None: ""}[job.verified]
         return Text(words.verified(job), style=style)
     style = "" if job.state in ("waiting", "running") else "bold red"
-    return Text(f"{job.state}: {job.reason}" if job.reason else job.state, style=style)
+    return Text(words.state(job), style=style)
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:

@@ -138,6 +138,13 @@ def bounds(job: JobRecord) -> str:
     return f"{job.min_nodes}-{job.max_nodes}" if job.malleable else str(job.nodes)
 
 
+def state(job: JobRecord) -> str:
+    """Word the job's state with its reason, which often begins with it: ``cancelled while it waited``."""
+    if not job.reason or job.reason.startswith(job.state):
+        return job.reason or job.state
+    return f"{job.state}: {job.reason}"
+
+
 def verified(job: JobRecord) -> str:
     """Word the check of the job's result."""
     return {True: "yes", False: "NO", None: "not checked"}[job.verified]

@@ -89,6 +89,7 @@ def test_it_shows_the_cluster_and_what_changes(page: Page, cluster: Cluster, tmp
         page.goto(served.url)
         has(page, "#running", "tree", f"1 {DASH} 1 {DASH} 3")
         has(page, "#queue", "<b>wide</b>", "4 nodes", "it needs 4 nodes, 3 are free")
+        has(page, "#queue-clock", "times in reasons are seconds since ")
         has(page, "#totals", "25 %")
         has(page, "#connection", "live")
         served.do(lambda: cluster.grow(1, "node2", "node3"))

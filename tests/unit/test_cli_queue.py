@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler_bridge.cli.queue_lines import queue_lines
+from scheduler_bridge.cli.queue_lines import clock_line, queue_lines
 from scheduler_bridge.cli.queue_lines import remark as worded
 from scheduler_bridge.live import JobStatus
 
@@ -44,3 +44,9 @@ def test_who_and_how_urgent_is_said_where_it_differs(changes: dict[str, object],
     words = lines.head.plain.split()
     assert [head for head in words if head in ("USER", "PRIO")] == heads
     assert all(str(value) in lines.jobs[1][0].plain for value in changes.values())
+
+
+def test_the_clock_of_the_remarks_is_told_where_a_job_waits_for_a_time() -> None:
+    waiting = msgspec.structs.replace(JOB, state="waiting", start_s=None, expected_start_s=303.1)
+    assert clock_line([JOB], 28.0) == ""
+    assert clock_line([JOB, waiting], 28.0).endswith("clock: it is 28.0 s now")

@@ -66,6 +66,21 @@ def test_only_a_bad_end_is_red(state: JobState, end_s: float | None, alarms: boo
     assert (f'class="bad">{state}' in page.render([record])) is alarms
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("", "cancelled"),
+        ("cancelled while it waited", "cancelled while it waited"),
+        ("a reason", "cancelled: a reason"),
+    ],
+)
+def test_a_state_is_not_said_twice(reason: str, said: str) -> None:
+    record = run("malleable", 100.0)
+    record.jobs[0].state, record.jobs[0].reason = "cancelled", reason
+    assert words.state(record.jobs[0]) == said
+    assert f">{said}</td>" in page.render([record])
+
+
 def test_names_are_whole_on_a_narrow_terminal() -> None:
     console = Console(width=80, file=io.StringIO(), record=True)
     records = [run("malleable", 100.0, name="nqueens17-10"), run("easy", 120.0)]

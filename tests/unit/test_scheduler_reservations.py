@@ -119,6 +119,14 @@ def test_nodes_of_jobs_that_are_over_by_then_are_kept_and_no_others() -> None:
     assert submit(core, rigid(3, 1, 101.0), 0.0) == ()
 
 
+def test_where_no_node_can_be_kept_it_is_said_so() -> None:
+    core = cluster()
+    submit(core, rigid(1, 4, 400.0), 0.0)
+    (refused,) = keep(core, 100.0, 200.0, 2)
+    assert isinstance(refused, RefuseReservation)
+    assert refused.reason == "no node can be free by its start: job 1 may run until 400 s"
+
+
 def test_named_nodes_are_kept_or_the_reservation_is_refused() -> None:
     core = cluster()
     submit(core, rigid(1, 2, 400.0), 0.0)

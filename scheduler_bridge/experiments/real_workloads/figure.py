@@ -84,9 +84,12 @@ def draw_time(points: Sequence[tuple[float, float, float]], label: str, window_s
     axes = figure.subplots()
     hours, used, queue = ([point[0] / 3600 for point in points], [p[1] for p in points], [p[2] for p in points])
     axes.plot(hours, used, color=OKABE_ITO[4], lw=1.0)
-    axes.set(xlabel="hours", ylabel="utilization, % (line)", ylim=(0, 105), xlim=(0, hours[-1]))
+    axes.set(
+        xlabel="hours since the first submission", ylabel="utilization, % (line)", ylim=(0, 105), xlim=(0, hours[-1])
+    )
     for moment_s in window_s:
         axes.axvline(moment_s / 3600, color="#cc0000", lw=1.2)
+    figure.text(0.995, 0.985, "between the red lines: what counts", ha="right", va="top", color="#cc0000", fontsize=9)
     plain(axes, grid="y")
     other = axes.twinx()
     other.fill_between(hours, queue, color=OKABE_ITO[2], alpha=0.45, lw=0, step="post")

@@ -67,6 +67,7 @@ function show() {
   gantt.draw(jobs);
   const open = jobs.filter((job) => job.end_s === null);
   tables.running.show(open.filter((job) => !waits(job)).map((job) => runningRow(job, now)));
+  clockOfReasons(open.some(waits));
   tables.queue.show(open.filter(waits).map((job) => queueRow(job, now)), model.state.untold.reduce((sum, [, count]) => sum + count, 0));
   tables.resizes.show(model.resizes(jobs).map(resizeRow));
   tables.ended.show(jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id).map(endedRow));
@@ -93,6 +94,14 @@ function totals(counts) {
   notes.hidden = model.state.notes.length === 0;
   notes.textContent = model.state.notes.join(" · ");
   document.getElementById("since").textContent = `· scheduler started ${new Date(model.state.started_at).toLocaleString()}`;
+}
+
+// Reasons tell times as the scheduler's core does, which knows no clock but its own.
+function clockOfReasons(shown) {
+  const line = document.getElementById("queue-clock");
+  const text = `times in reasons are seconds since ${model.wall(0).toLocaleString()}`;
+  line.hidden = !shown;
+  if (line.textContent !== text) line.textContent = text;
 }
 
 function advance(reservations) {

@@ -23,6 +23,7 @@ _CHARACTER: Final = 0.62
 """Its width, by the size of the text."""
 _GAP: Final = 1.05
 PRINTED: Final = "hollow diamonds: printed"
+_KEY: Final = "\N{WHITE DIAMOND} as the paper prints it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,18 @@ def draw_groups(
                     bar.name, (at, top), (0, lift_pt), textcoords="offset points", rotation=90, ha="center",
                     va="bottom", fontsize=size_pt, path_effects=halo,
                 )  # fmt: skip
+    if any(bar.printed is not None for bars in groups for bar in bars):
+        _add_key(axes)
     limit = _GAP * high or 1.0
     axes.set_ylim(0, limit)
     return limit
+
+
+def _add_key(axes: Axes) -> None:
+    """Say what the diamonds are, once on a figure: it may be seen without its caption."""
+    figure = axes.get_figure(root=True)
+    if figure is not None and all(text.get_text() != _KEY for text in figure.texts):
+        figure.text(0.995, 0.985, _KEY, ha="right", va="top", fontsize=9)
 
 
 def _size_pt(axes: Axes, part: float) -> float:

@@ -210,7 +210,10 @@ def test_the_sample_of_curie_is_cut_to_the_primary_partition(data_folder: Path) 
 
 
 @pytest.mark.timeout(300)  # ten seconds on an idle machine
-def test_the_experiment_at_small_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_experiment_at_small_scale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("MALLEABLE_DATA", raising=False)
     assert malleable(["experiment", "sd-policy", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "Workload 4 is left out" in said

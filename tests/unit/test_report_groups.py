@@ -36,3 +36,13 @@ def test_bars_have_spreads_printed_values_and_names_within_the_axes() -> None:
     axes.figure.canvas.draw()
     inside = axes.get_window_extent()
     assert all(text.get_window_extent().y1 <= inside.y1 for text in axes.texts)
+
+
+def test_a_figure_says_once_what_its_diamonds_are() -> None:
+    figure = sheet(3.0, 4.0)
+    one, other = figure.subplots(1, 2)
+    draw_groups(one, [[Bar("easy", 4.0)]], looks_of(["easy"]))
+    assert not figure.texts
+    for axes in (one, other):
+        draw_groups(axes, [[Bar("easy", 4.0, None, 3.0)]], looks_of(["easy"]))
+    assert [text.get_text() for text in figure.texts] == ["◇ as the paper prints it"]

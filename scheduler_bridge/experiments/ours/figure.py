@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
+from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.experiments.ours.cells import OWN, WITHOUT, without
 from scheduler_bridge.experiments.ours.tables import EVERY
@@ -112,6 +113,8 @@ def _name(axes: Axes, places: Sequence[tuple[float, float, str]]) -> None:
             fontsize=9,
             fontweight="bold" if name == OWN else "normal",
             arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "#777777"},
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],  # intervals do not strike names out
+            zorder=5,
         )
 
 

@@ -8,7 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from scheduler_bridge.cli import own_policy
 from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
+from scheduler_bridge.cli.own_policy import LoadOption
 from scheduler_bridge.policies import describe, names
 
 
@@ -19,12 +21,14 @@ def register(app: typer.Typer) -> None:
 
 def policies(
     name: Annotated[str | None, typer.Argument(help="Describe this policy fully.", show_default=False)] = None,
+    load: LoadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the scheduling policies, their parameters and sources.
 
     Example: malleable policies malleable
     """
+    own_policy.load(load)
     infos = [describe(policy) for policy in ([name] if name is not None else names())]
     if as_json:
         print_json(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import explain, simulated
+from scheduler_bridge.cli import explain, own_policy, simulated
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.own_policy import LoadOption
 from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
 from scheduler_bridge.cli.replaying import Asked, check_finite, options, prepare, run
 from scheduler_bridge.cli.trace_file import (
@@ -56,6 +57,7 @@ def simulate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="K=V", help="A parameter of the policy; may be repeated.")
     ] = None,
+    load: LoadOption = None,
     malleable: Annotated[float, typer.Option(min=0, max=1, help="Make this share of the rigid jobs malleable.")] = 0.0,
     rule: RuleOption = "amdahl",
     evolving: EvolvingOption = 0.0,
@@ -156,6 +158,7 @@ def simulate(
     check_finite(asked)
     files = simulated.Files(json_file, gantt, html, table, swf)
     files.check()
+    own_policy.load(load)
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     if walltime not in ("fixed", "scaled"):
         raise CliError(f"--walltime {walltime}: no such rule", "there are fixed and scaled")

@@ -74,7 +74,9 @@ def simulate(
     cost: Annotated[
         str,
         typer.Option(
-            metavar="MODEL", help="Of resizes: none, constant:SECONDS, mebf[:SCALE[:ALPHA:BETA]], measured[:FACTOR]."
+            metavar="MODEL",
+            help="Of resizes: none, constant:SECONDS, mebf[:SCALE[:ALPHA:BETA]], measured[:FACTOR], or "
+            "fitted:GROW:GROW_NODE:SHRINK:SHRINK_NODE.",
         ),
     ] = "none",
     start_delay: Annotated[
@@ -228,6 +230,8 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
             "rule": asked.rule,
             "evolving": asked.evolving,
             "seed": asked.seed,
+            "from": asked.start,
+            "days": asked.days,
             "processors_per_node": asked.form.processors_per_node,
             "partitions": sorted(asked.form.partitions),
             "statuses": sorted(asked.form.statuses),

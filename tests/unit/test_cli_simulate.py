@@ -182,6 +182,18 @@ def test_the_same_seed_gives_the_same_figures(tmp_path: Path) -> None:
     assert found[0] != found[2]
 
 
+def test_what_was_asked_for_is_in_the_json(tmp_path: Path) -> None:
+    options = ("--start", "0", "--days", "1", "--mtbf", "900", "--repair", "3", "--cost", "fitted:0.3:0.01:0.1:0")
+    found = simulated(tmp_path, "--policy", "easy", *options)["options"]
+    assert {name: found[name] for name in ("from", "days", "mtbf_h", "repair_h", "cost")} == {
+        "from": "0",
+        "days": 1.0,
+        "mtbf_h": 900.0,
+        "repair_h": 3.0,
+        "cost": "fitted:0.3:0.01:0.1:0",
+    }
+
+
 def test_days_and_warm_up_choose_jobs(tmp_path: Path) -> None:
     assert simulated(tmp_path, "--policy", "fcfs", "--days", "1")["jobs"] == 3
     assert simulated(tmp_path, "--policy", "fcfs", "--start", "2023-08-02")["jobs"] == 1

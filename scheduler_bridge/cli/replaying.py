@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
 
 _HOUR_S: Final = 3600.0
+_EXAMPLE: Final = "for example: --reservation 64@24h+8h"
 
 
 @dataclass(frozen=True)
@@ -149,10 +150,10 @@ def _reservations(asked: Asked, nodes: int, policy: Policy) -> list[tuple[float,
     for number, text in enumerate(asked.reservations, start=1):
         parts = re.fullmatch(r"(\d+)@([^+]+)\+(.+)", text)
         if parts is None or int(parts[1]) < 1:
-            raise CliError(f"--reservation {text}", "it is given as nodes@start+time", "for example: --reservation 64@24h+8h")
+            raise CliError(f"--reservation {text}", "it is given as nodes@start+time", _EXAMPLE)
         start_s, for_s = (clock.seconds("--reservation", part) for part in parts.group(2, 3))
         if for_s <= 0:
-            raise CliError(f"--reservation {text}", "a reservation lasts for some time", "for example: --reservation 64@24h+8h")
+            raise CliError(f"--reservation {text}", "a reservation lasts for some time", _EXAMPLE)
         event = ReservationMade(AdvanceReservation(f"r{number}", start_s, start_s + for_s, int(parts[1])))
         for effect in core.handle(event, 0.0):
             if isinstance(effect, RefuseReservation):

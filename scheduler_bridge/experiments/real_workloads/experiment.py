@@ -33,7 +33,8 @@ _TWINS: Final = (
 )
 _MODEL: Final = (
     "Decisions follow events, without the paper's tick of 1 or 10 s. Resizes cost nothing. Nobody is killed: requested "
-    "times count for reservations only, and are scaled where a job has another size than it asked for."
+    "times count for reservations only, and are scaled where a job has another size than it asked for. Malleable jobs "
+    "have the bounds that the paper's authors give to jobs of these logs in a later program (the rule amdahl-logs)."
 )
 _EASY: Final = (
     "Under easy, malleable jobs are moldable: they start on what is free, up to their maximum. The paper's easy is "

@@ -94,19 +94,7 @@ class Driver:
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
         config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
-        self.executor = executor(
-            Setup(
-                folder,
-                mpiexec,
-                config.grace_s,
-                self._started,
-                self._ended,
-                config.reach,
-                cores,
-                config.bind_cores,
-                config.walltime_grace_s,
-            )
-        )
+        self.executor = executor(Setup(folder, mpiexec, config, self._started, self._ended, cores))
         limits = (config.limits.open_jobs, config.user_jobs)
         self.desk = Desk(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
 
@@ -241,7 +229,7 @@ class Driver:
         events: list[ev.Event] = [*reconfiguring.limits(before, config), *ailing]
         facts = [*reconfiguring.facts(before, config), *why]
         if events or facts:
-            self.handle(*events, ev.WakeUp(), facts=facts)
+            self.handle(*events, ev.WakeUp(), facts=facts)  # facts are written with an event, and there may be no other
 
     # the life before --------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
 from scheduler_bridge.live import faults
 from scheduler_bridge.live.attempt import Attempt
-from scheduler_bridge.live.config import EMULATED
+from scheduler_bridge.live.config import EMULATED, DaemonConfig
 from scheduler_bridge.live.outputs import output_files
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.state import StateFolder, scratch_folder
@@ -51,24 +51,18 @@ class Setup:
     Attributes:
         folder: Where output and notes go.
         mpiexec: The MPI launcher.
-        grace_s: Time between TERM and KILL.
+        config: How jobs are ended, nodes reached, and cores bound.
         started: Called with the job's id when its processes run.
         ended: Called with the job's id when nothing of it is left.
-        reach: What the MPI launcher is told about how to reach nodes.
-        cores_per_node: Cores of each node.
-        bind_cores: Whether jobs are told to compute on their cores only.
-        walltime_grace_s: How long after their walltime the scheduler ends jobs.
+        cores_per_node: Cores of each node, which an earlier run that goes on has chosen.
     """
 
     folder: StateFolder
     mpiexec: Path
-    grace_s: float
+    config: DaemonConfig
     started: Callable[[int], None]
     ended: Callable[[int, Ending], None]
-    reach: tuple[str, ...] = EMULATED
-    cores_per_node: int = 1
-    bind_cores: bool = False
-    walltime_grace_s: float = 0.0
+    cores_per_node: int
 
 
 class Executor:
@@ -80,6 +74,7 @@ class Executor:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
+        self._config = setup.config
         self._folder = setup.folder
         self._runs: dict[int, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,19 +93,19 @@ class Executor:
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, self._setup.mpiexec, self._setup.reach, cores, told),
+            command=launch_command(request, nodes, self._setup.mpiexec, self._config.reach, cores, told),
             cwd=request.cwd or str(Path.cwd()),
-            environment=of_names(self._setup.reach)
+            environment=of_names(self._config.reach)
             | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
-            | {ENV_CORES: str(cores), ENV_CORE_IDS: told, ENV_BIND_CORES: "1" if self._setup.bind_cores else ""},
+            | {ENV_CORES: str(cores), ENV_CORE_IDS: told, ENV_BIND_CORES: "1" if self._config.bind_cores else ""},
             mark=mark,
             output=str(output),
             errors=str(errors),
             scratch=str(scratch_folder(mark)),
             launcher=starts_launcher(request),
-            grace_s=self._setup.grace_s if request.grace_s is None else request.grace_s,
+            grace_s=self._config.grace_s if request.grace_s is None else request.grace_s,
             # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
-            limit_s=request.walltime_s * self._setup.cores_per_node + self._setup.walltime_grace_s + _LIMIT_MARGIN_S,
+            limit_s=request.walltime_s * self._setup.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
             until_s=0.0,  # Counted from when it is launched.
         )
         run = _Run(self._folder, launch, lambda: self._setup.started(job_id))
@@ -176,7 +171,7 @@ class Executor:
 
     def lacks(self, node: str) -> str:  # noqa: ARG002 - back-ends look at it
         """Return why there can be no node of this name, for back-ends that know; empty if there can."""
-        if self._setup.bind_cores and self._setup.reach == EMULATED:
+        if self._config.bind_cores and self._config.reach == EMULATED:
             return "jobs are bound to cores, and emulated nodes have the same ones"
         return ""
 

@@ -14,6 +14,7 @@ from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.own_policy import LoadOption
 from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
 from scheduler_bridge.cli.replaying import Asked, check_finite, options, prepare, run
+from scheduler_bridge.cli.simulated_files import Files
 from scheduler_bridge.cli.trace_file import (
     CutOffOption,
     DaysOption,
@@ -158,7 +159,7 @@ def simulate(
         start_delay, idle_watts, busy_watts, reservation or [], user_nodes, pass_interval, cooldown,
     )  # fmt: skip
     check_finite(asked)
-    files = simulated.Files(json_file, gantt, html, table, swf)
+    files = Files(json_file, gantt, html, table, swf)
     files.check()
     own_policy.load(load)
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))

@@ -101,7 +101,7 @@ class Levelling:
     def _relieve(self, plan: Plan) -> None:
         """Let others give in the place of jobs that would get some back of what they give."""
         shrunk = {job.spec.job_id: self._giver(job, job.nodes - nodes) for job, nodes in plan.shrunk}
-        while True:
+        while True:  # it ends: nodes go to who makes more of them even then, so none goes back
             needy = [some for some in shrunk.values() if some.job is not None and some.nodes < some.job.nodes]
             taker = max(needy, key=self._gives)
             assert taker.job is not None

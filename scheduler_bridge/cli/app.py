@@ -2,73 +2,59 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
+from typing import Final
+
 import typer
 
-from scheduler_bridge.backends.slurm import ReadingError, SlurmError
-from scheduler_bridge.cli import (
-    cancel,
-    doctor,
-    experiment,
-    explain,
-    history,
-    hold,
-    limits,
-    load,
-    nodes,
-    policies,
-    policy,
-    queue,
-    report,
-    reserve,
-    resize,
-    serve,
-    shutdown,
-    simulate,
-    slurm,
-    submit,
-    tokens,
-    workload,
-)
 from scheduler_bridge.cli.errors import CliError, show
-from scheduler_bridge.live import ControlError, DaemonError, SubmitError
-from scheduler_bridge.live.access.tokens import TokensError
-from scheduler_bridge.policies import UnknownPolicyError
 
-app = typer.Typer(
-    name="malleable",
-    help="Schedule jobs that grow and shrink while they run.\n\nExample: malleable serve --nodes 4",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS: Final = {
+    "serve": "serve",
+    "submit": "submit",
+    "queue": "queue",
+    "explain": "explain",
+    "nodes": "nodes",
+    "cancel": "cancel",
+    "hold": "hold",
+    "release": "hold",
+    "priority": "hold",
+    "reserve": "reserve",
+    "resize": "resize",
+    "report": "report",
+    "history": "history",
+    "policy": "policy",
+    "limits": "limits",
+    "tokens": "tokens",
+    "simulate": "simulate",
+    "policies": "policies",
+    "workload": "workload",
+    "experiment": "experiment",
+    "doctor": "doctor",
+    "load": "load",
+    "slurm": "slurm",
+    "shutdown": "shutdown",
+}
+"""Where each command is, as the help lists them. To load all of them takes longer than many a simulation."""
 
-_COMMANDS = (
-    serve,
-    submit,
-    queue,
-    explain,
-    nodes,
-    cancel,
-    hold,
-    reserve,
-    resize,
-    report,
-    history,
-    policy,
-    limits,
-    tokens,
-    simulate,
-    policies,
-    workload,
-    experiment,
-    doctor,
-    load,
-    slurm,
-    shutdown,
-)
-for command in _COMMANDS:
-    command.register(app)
+
+def application(words: Sequence[str]) -> typer.Typer:
+    """Make the command line of the one command that ``words`` begin with; of all commands where that is none."""
+    app = typer.Typer(
+        name="malleable",
+        help="Schedule jobs that grow and shrink while they run.\n\nExample: malleable serve --nodes 4",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    first = next((word for word in words if word != "--debug"), "")
+    modules = [COMMANDS[first]] if first in COMMANDS else dict.fromkeys(COMMANDS.values())
+    for name in modules:
+        importlib.import_module(f"scheduler_bridge.cli.{name}").register(app)
+    return app
 
 
 def _say_version(wanted: bool) -> None:
@@ -79,7 +65,6 @@ def _say_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
     version: bool = typer.Option(
@@ -96,7 +81,7 @@ def run(arguments: list[str]) -> int:
     if debug:
         arguments = ["--debug", *(word for word in ours if word != "--debug"), *arguments[len(ours) :]]
     try:
-        app(args=arguments, prog_name="malleable")
+        application(arguments)(args=arguments, prog_name="malleable")
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 1
     except KeyboardInterrupt:
@@ -112,6 +97,22 @@ def _told(error: Exception) -> CliError:
     match error:
         case CliError():
             return error
+        case BrokenPipeError():
+            return CliError("the reader of the output is gone", code=1)
+        case OSError(strerror=str() as why):
+            return CliError(f"{error.filename}: {why}" if error.filename else why, code=1)
+        case _:
+            return _told_by_kind(error)
+
+
+def _told_by_kind(error: Exception) -> CliError:
+    """Look at the errors of the parts that most commands do not load."""
+    from scheduler_bridge.backends.slurm import ReadingError, SlurmError
+    from scheduler_bridge.live import ControlError, DaemonError, SubmitError
+    from scheduler_bridge.live.access.tokens import TokensError
+    from scheduler_bridge.policies import UnknownPolicyError
+
+    match error:
         case SubmitError():
             return CliError(str(error), error.why, error.hint)
         case DaemonError() | TokensError():
@@ -124,10 +125,6 @@ def _told(error: Exception) -> CliError:
             return CliError(str(error), hint=error.hint, code=1)
         case UnknownPolicyError():
             return CliError(str(error), hint="malleable policies describes them")
-        case BrokenPipeError():
-            return CliError("the reader of the output is gone", code=1)
-        case OSError(strerror=str() as why):
-            return CliError(f"{error.filename}: {why}" if error.filename else why, code=1)
         case _:
             return CliError(
                 f"{type(error).__name__}: {error}", "this should not happen", "repeat it with --debug and report it", 1

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 from rich.console import Console, RenderableType
 
 from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.live import ControlClient, Door
+
+if TYPE_CHECKING:
+    from scheduler_bridge.live import ControlClient
 
 ENV_STATE: Final = "MALLEABLE_STATE"
 _PLAIN_WIDTH = 500
@@ -49,13 +51,15 @@ def state_folder(given: Path | None) -> Path:
     Raises:
         CliError: It is a door.
     """
-    if given is not None and Door.is_meant(str(given)):
-        raise CliError(f"{given} is a door", "this needs the scheduler's folder", "give it by --state DIR")
-    if given is not None:
-        return given.absolute()
-    import platformdirs
+    if given is None:
+        import platformdirs
 
-    return platformdirs.user_state_path("malleable", appauthor=False)
+        return platformdirs.user_state_path("malleable", appauthor=False)
+    from scheduler_bridge.live import Door
+
+    if Door.is_meant(str(given)):
+        raise CliError(f"{given} is a door", "this needs the scheduler's folder", "give it by --state DIR")
+    return given.absolute()
 
 
 def slurm_state_folder(given: Path | None, job: int) -> Path:
@@ -65,6 +69,8 @@ def slurm_state_folder(given: Path | None, job: int) -> Path:
 
 def client(given: Path | None) -> ControlClient:
     """Return a client of the scheduler that serves the state folder, or is reached by the door."""
+    from scheduler_bridge.live import ControlClient, Door
+
     if given is not None and Door.is_meant(str(given)):
         return ControlClient(Door.parse(str(given)))
     return ControlClient(state_folder(given))

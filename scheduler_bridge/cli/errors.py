@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final, get_args
+from typing import get_args
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
-
-from scheduler_bridge.live.requests import JobClass, Launch, Protocol
-
-_CHOICES: Final = {"job_class": get_args(JobClass), "launch": get_args(Launch), "protocol": get_args(Protocol)}
 
 
 class CliError(Exception):
@@ -44,9 +40,12 @@ def show(error: CliError) -> int:
 
 def culprit(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return the field that ``error`` is about, and what is wrong with it."""
+    from scheduler_bridge.live.requests import JobClass, Launch, Protocol
+
+    choices = {"job_class": get_args(JobClass), "launch": get_args(Launch), "protocol": get_args(Protocol)}
     what, _, where = str(error).partition(" - at ")
     found = re.search(r"\$\.(\w+)", where)
     field = found[1] if found else ""
-    if field in _CHOICES:
-        what = re.sub("Invalid enum value (.*)", rf"\1 is not one of {', '.join(_CHOICES[field])}", what)
+    if field in choices:
+        what = re.sub("Invalid enum value (.*)", rf"\1 is not one of {', '.join(choices[field])}", what)
     return field, what[:1].lower() + what[1:].replace("`", "")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scheduler_bridge.cli.app import app
+from scheduler_bridge.cli.app import application
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import DaemonConfig, JobRequest, entries, restore
 from scheduler_bridge.live.entries import Entry, encode
@@ -78,7 +78,7 @@ def test_many_jobs_may_end_at_once_even_all(connected: int, ends: float) -> None
 
 def test_the_command_prints_json() -> None:
     words = ["load", "--queued", "5", "--connected", "3", "--rate", "50", "--seconds", "0.5", "--json"]
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(application(words), words)
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert (report["queued"], report["connected"]) == (5, 3)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from scheduler_bridge.cli.app import run
+from scheduler_bridge.cli.app import COMMANDS, application, run
 from scheduler_bridge.workloads import read_swf
 
 HEADER = "; UnixStartTime: 1690848000\n; MaxNodes: 4\n; MaxProcs: 4\n"
@@ -362,3 +365,33 @@ def test_a_file_that_is_no_workload_is_refused(tmp_path: Path, capsys: pytest.Ca
     path.write_text("nothing")
     assert run(["simulate", "--workload", str(path), "--policy", "easy"]) == 2
     assert "unknown form" in capsys.readouterr().err
+
+
+LOADED_BY_SIMULATE = {
+    *("cli", "core", "garbage", "model", "policies", "record", "report", "sim", "whole_file", "workloads"),
+}
+"""Parts of the scheduler; whatever is added makes every simulation start later."""
+
+
+def test_simulate_loads_no_daemon_and_no_other_command(tmp_path: Path) -> None:
+    words = ["simulate", "--workload", str(swf(tmp_path)), "--nodes", "4", "--policy", "easy"]
+    code = f"from scheduler_bridge.cli.app import run; assert run({words}) == 0\nimport sys, json"
+    code += "; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    ours = {tuple(name.split(".")) for name in loaded if name.startswith("scheduler_bridge.")}
+    assert {name[1] for name in ours} <= LOADED_BY_SIMULATE
+    others = {("scheduler_bridge", "cli", module) for module in COMMANDS.values()}
+    assert not {name[2] for name in ours & others} - {"simulate", "explain"}
+    assert not loaded & {"asyncio", "matplotlib", "multiprocessing", "numpy", "pandas", "sqlite3", "ssl"}
+
+
+def test_each_command_is_where_the_command_line_looks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, module in COMMANDS.items():
+        application([command])  # loads it
+        assert callable(importlib.import_module(f"scheduler_bridge.cli.{module}").register)
+        assert run([command, "--help"]) == 0
+        assert f"malleable {command} " in capsys.readouterr().out
+    assert run(["--help"]) == 0
+    lines = [line.strip("\u2502 ").split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert set(COMMANDS) <= set(lines)

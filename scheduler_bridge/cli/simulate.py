@@ -49,7 +49,9 @@ def register(app: typer.Typer) -> None:
 def simulate(
     workload: Annotated[
         Path,
-        typer.Option("--workload", metavar="FILE", help="Jobs: SWF, CSV, ElastiSim's or our JSON, TOML, .gz."),
+        typer.Option(
+            "--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."
+        ),
     ],
     policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="One of `malleable policies`.")],
     nodes: Annotated[

@@ -74,7 +74,9 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _chosen(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=".swf, .csv (both also .gz), .json or .toml.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="SWF, CSV, JSON, TOML, packed or not; -: standard input.")
+    ],
     nodes: NodesOption = None,
     processors_per_node: ProcessorsOption = None,
     partition: PartitionOption = None,

@@ -80,7 +80,7 @@ def findings_table(workload: Workload) -> Table:
             f"{finding.count:,}",
             f"{100 * finding.count / max(1, findings.records):.2f} %",
             f"{finding.node_hours:,.0f}" if finding.node_hours else "",
-            Text(reason),
+            Text.assemble(reason, (f": {finding.example}" if finding.example else "", "dim")),
             ", ".join(map(str, finding.lines)),
         )
     if lost:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from msgspec import structs
+
 from scheduler_bridge.sim.measures import bounded_slowdown
 from scheduler_bridge.sim.models import JobRecord
 from scheduler_bridge.sim.speedup import parse_speedup
@@ -72,7 +74,7 @@ def _as_it_ran(job: TraceJob, record: JobRecord, findings: Findings) -> TraceJob
     if start_s is None or record.end_s is None or runtime_s <= 0:
         findings.skip("not over, or never ran")
         return None
-    return replace(
+    return structs.replace(
         job,
         runtime_s=runtime_s,
         wait_s=max(0.0, start_s - record.spec.submit_s),

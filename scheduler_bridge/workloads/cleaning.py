@@ -20,10 +20,12 @@ from typing import Final
 
 from scheduler_bridge.workloads.csv_reader import RawRecord, RawTrace, read_csv
 from scheduler_bridge.workloads.findings import Findings, TraceError
-from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
+from scheduler_bridge.workloads.record import MAX_ID, TraceJob, Workload, in_order
+from scheduler_bridge.workloads.source import Source
 from scheduler_bridge.workloads.swf import MISSING_WALLTIME_FACTOR
 
-_MAX_DIGITS: Final = 16
+_MAX_WRITTEN_ID: Final = MAX_ID // 2
+"""Above there is room for the further tasks of arrays."""
 _SEAM_S: Final = 2.0
 """A part that begins at most so long after another one's end goes on with it: days end at 23:59:59."""
 
@@ -46,7 +48,7 @@ class Cleaning:
 
 
 def read_clean_csv(
-    paths: Iterable[Path | str], cleaning: Cleaning | None = None, *, keep_cut_off: bool = False
+    paths: Iterable[Source | Path | str], cleaning: Cleaning | None = None, *, keep_cut_off: bool = False
 ) -> Workload:
     """Read accounting files of one machine and clean them.
 
@@ -54,12 +56,12 @@ def read_clean_csv(
         TraceError: A file is refused, or no job is left.
         OSError: A file cannot be read.
     """
-    files = [Path(path) for path in paths]
+    files = [Source.of(path) for path in paths]
     findings = Findings()
     return clean(read_csv(files, findings, keep_cut_off=keep_cut_off), files, findings, cleaning)
 
 
-def clean(trace: RawTrace, files: list[Path], findings: Findings, cleaning: Cleaning | None = None) -> Workload:
+def clean(trace: RawTrace, files: list[Source], findings: Findings, cleaning: Cleaning | None = None) -> Workload:
     """Make a workload of raw records.
 
     Raises:
@@ -77,14 +79,14 @@ def clean(trace: RawTrace, files: list[Path], findings: Findings, cleaning: Clea
     if not jobs:
         raise TraceError(
             f"{', '.join(map(str, files))}: no usable job",
-            ", ".join(f"{found.count} {why}" for _, why, found in findings.rows()) or "no record",
+            findings.summary(),
             "look at what was left out, and why",
         )
     return Workload(
-        name=files[0].name.split(".")[0],
+        name=files[0].file_name.split(".")[0],
         nodes=nodes,
         jobs=jobs,
-        source=", ".join(file.name for file in files),
+        source=", ".join(file.file_name for file in files),
         start_unix_s=start_unix_s,
         header={"Computer": trace.columns.name + (f", {trace.kind}" if trace.kind else "")},
         findings=findings,
@@ -168,7 +170,7 @@ def _ids(records: Iterable[RawRecord]) -> dict[str, int]:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < _MAX_DIGITS
+    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _MAX_WRITTEN_ID
 
 
 def _jobs(

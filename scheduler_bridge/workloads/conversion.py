@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from msgspec import structs
+
 from scheduler_bridge.workloads.record import TraceJob, Workload
 
 PARALLEL_SHARES: Final = (0.999, 0.995, 0.99, 0.985, 0.98, 0.975, 0.97, 0.965, 0.96, 0.955, 0.95)
@@ -54,7 +56,8 @@ def amdahl_logs_rule(job: TraceJob, machine_nodes: int, rng: random.Random) -> T
 
 
 def _scaling(job: TraceJob, share: float, low: int, high: int) -> TraceJob:
-    return replace(job, job_class="malleable", min_nodes=low, max_nodes=max(high, job.nodes), speedup=f"amdahl:{share}")
+    high = max(high, job.nodes)
+    return structs.replace(job, job_class="malleable", min_nodes=low, max_nodes=high, speedup=f"amdahl:{share}")
 
 
 def mebf_rule(scalability: str = "high", overheads: tuple[float, float] | None = OVERHEADS) -> Rule:
@@ -80,7 +83,7 @@ def mebf_rule(scalability: str = "high", overheads: tuple[float, float] | None =
         high = max(min(MAX_FACTOR * job.nodes, machine_nodes), job.nodes)
         low = -(-job.nodes // 2)
         overhead = None if overheads is None else (rng.uniform(*overheads), rng.uniform(*overheads))
-        return replace(
+        return structs.replace(
             job,
             job_class="malleable",
             min_nodes=low,
@@ -174,7 +177,7 @@ def _wishing(job: TraceJob, seed: int) -> TraceJob:
     if not more and not fewer:
         return job
     count = -rng.randint(1, fewer) if fewer else rng.randint(1, more)
-    return replace(job, wishes=((first, count), (second, -count)))
+    return structs.replace(job, wishes=((first, count), (second, -count)))
 
 
 def _changed(

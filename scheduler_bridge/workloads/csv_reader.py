@@ -17,7 +17,7 @@ from typing import Final
 from scheduler_bridge.workloads.columns import ColumnMap, find_map
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import Status
-from scheduler_bridge.workloads.source import read_lines
+from scheduler_bridge.workloads.source import Source, is_text
 
 _MAX_FIELD: Final = 10_000
 _MAX_NUMBER: Final = 2.0**53
@@ -85,7 +85,7 @@ class RawTrace:
 
 
 def read_csv(
-    paths: Sequence[Path],
+    paths: Sequence[Source | Path],
     findings: Findings,
     columns: ColumnMap | None = None,
     *,
@@ -94,7 +94,7 @@ def read_csv(
     """Read files of one machine, in their order.
 
     Args:
-        paths: Files with the same columns.
+        paths: Files with the same columns; ``-``: standard input.
         findings: Counts what is left out.
         columns: How to read them; None: found by the columns' names.
         keep_cut_off: Use the beginning of compressed files that are cut off.
@@ -104,10 +104,10 @@ def read_csv(
         OSError: A file cannot be read.
     """
     records: list[RawRecord] = []
-    kinds: dict[str, Path] = {}
-    for path in paths:
-        lines = read_lines(path, findings, keep_cut_off=keep_cut_off)
-        header = next((line for _, line in lines if line is not None and line.strip()), "")
+    kinds: dict[str, Source] = {}
+    for path in map(Source.of, paths):
+        lines = enumerate(path.lines(findings, keep_cut_off=keep_cut_off), start=1)
+        header = next((line for _, line in lines if line.strip() and is_text(line)), "")
         names = tuple(name.strip() for name in _split(header) or ())
         columns = columns or find_map(names, path)
         if missing := [column for column in columns.required if column not in names]:
@@ -130,41 +130,43 @@ def read_csv(
 
 def _split(line: str) -> list[str] | None:
     try:
-        return next(csv.reader([line], strict=True), None)
+        return next(csv.reader([line.rstrip("\r\n")], strict=True), None)
     except csv.Error:
         return None
 
 
 def _records(
-    lines: Iterable[tuple[int, str | None]],
+    lines: Iterable[tuple[int, str]],
     names: tuple[str, ...],
     columns: ColumnMap,
     findings: Findings,
-    kinds: dict[str, Path],
-    path: Path,
+    kinds: dict[str, Source],
+    path: Source,
 ) -> Iterator[RawRecord]:
     for number, line in lines:
-        if line is not None and not line.strip():
+        if not line.strip():
             continue
         findings.records += 1
-        fields = None if line is None or len(line) > _MAX_FIELD else _split(line)
+        text = is_text(line)
+        fields = _split(line) if text and len(line) <= _MAX_FIELD else None
         if fields is None:
-            findings.skip("not UTF-8" if line is None else "not a line of CSV", number)
+            findings.skip("not a line of CSV" if text else "not UTF-8", number)
         elif len(fields) != len(names):
-            findings.skip(f"not {len(names)} fields", number)
+            findings.skip(f"not {len(names)} fields", number, example=f"{len(fields)} fields")
         else:
             row = {name: field for name, field in zip(names, fields, strict=True) if name}
             record = _record(number, row, columns)
-            if isinstance(record, str):
-                findings.skip(record, number)
+            if isinstance(record, tuple):
+                reason, column = record
+                findings.skip(reason, number, example=f"{column} is {row.get(column, '')[:40]!r}")
                 continue
             if kind := row.get(columns.kind, ""):
                 kinds.setdefault(kind, path)
             yield record
 
 
-def _record(line: int, row: dict[str, str], columns: ColumnMap) -> RawRecord | str:
-    """The record of a row, or why there is none."""
+def _record(line: int, row: dict[str, str], columns: ColumnMap) -> RawRecord | tuple[str, str]:
+    """The record of a row, or why there is none, and by which column."""
     submit_s = _time(row[columns.submit])
     start_s, end_s = (_time(row.get(name, "")) for name in (columns.start, columns.end))
     runtime_s = _amount(row.get(columns.runtime, ""))
@@ -175,13 +177,13 @@ def _record(line: int, row: dict[str, str], columns: ColumnMap) -> RawRecord | s
     if start_s is None and submit_s is not None and wait_s is not None and wait_s >= 0:
         start_s = submit_s + wait_s
     if not row[columns.job].strip():
-        return "no id"
+        return "no id", columns.job
     if submit_s is None or submit_s < 0:
-        return "submission time negative or unknown"
+        return "submission time negative or unknown", columns.submit
     if runtime_s is None or runtime_s < 0:
-        return "runtime negative or unknown"
+        return "runtime negative or unknown", columns.runtime or columns.end
     if nodes is None or nodes < 1:
-        return "number of nodes unknown"
+        return "number of nodes unknown", columns.nodes
     walltime_s = _amount(row.get(columns.walltime, ""))
     hours = _amount(row.get(columns.raw_hours, ""))
     labels = [row.get(name, "").strip() for name in (columns.user, columns.group, columns.queue, columns.partition)]

@@ -21,13 +21,17 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import structs
 
 from scheduler_bridge.model import InvalidJobError, JobClass
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
+from scheduler_bridge.workloads.source import Source
+from scheduler_bridge.workloads.statistics import unknown_nodes
 from scheduler_bridge.workloads.swf import MISSING_WALLTIME_FACTOR
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., float]]] = {
@@ -87,7 +91,7 @@ def _value(node: ast.expr, values: Mapping[str, float]) -> float:
 
 
 def read_elastisim(
-    jobs: Path | str,
+    jobs: Source | Path | str,
     *,
     model: Path | str | None = None,
     platform: Path | str | None = None,
@@ -101,15 +105,15 @@ def read_elastisim(
         model: The application model of jobs that name a file which is not there; None: ``application_model.json``
             beside the file.
         platform: SimGrid's platform; None: ``crossbar.xml`` beside the file, if there.
-        nodes: The machine's nodes; None: as in the platform, else those of the largest job.
+        nodes: The machine's nodes; None: as in the platform.
         flops_per_s: Speed of a node; None: as in the platform.
 
     Raises:
         TraceError: A file is not what it should be, or models more than computation.
         OSError: A file cannot be read.
     """
-    path = Path(jobs)
-    content = _json(path)
+    path = jobs.path if isinstance(jobs, Source) else Path(jobs)
+    content = _json(path if isinstance(jobs, Path) else Source.of(jobs))
     if not isinstance(content, dict) or not isinstance(content.get("jobs"), list) or not content["jobs"]:
         raise TraceError(f"{path}: no jobs", "jobs.json has a list `jobs`", "give the jobs file of ElastiSim")
     machine = _platform(Path(platform) if platform else path.with_name(_PLATFORM))
@@ -136,8 +140,10 @@ def read_elastisim(
         raise TraceError(
             f"{path}: no usable job", "; ".join(why for _, why, _ in findings.rows()), "see the format of ElastiSim"
         )
-    nodes = nodes or max(job.max_nodes for job in kept)
-    return Workload(path.stem, nodes, kept, source=path.name, findings=findings)
+    if not nodes:
+        raise unknown_nodes(str(path), kept, "there is no platform beside it")
+    source = Source.of(jobs)
+    return Workload(source.stem, nodes, kept, source=source.file_name, findings=findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +160,13 @@ def _kept(read: list[_Read], nodes: int, findings: Findings) -> Iterator[TraceJo
     """The jobs of which there is one, and which the machine can hold; by content, whatever the order of the file."""
     next_id = 1 + max((one.job.job_id for one in read if one.has_id), default=-1)
     seen: set[int] = set()
-    for one in sorted(read, key=lambda one: (one.job.submit_s, repr(replace(one.job, job_id=0)))):
+    for one in sorted(read, key=lambda one: (one.job.submit_s, repr(structs.replace(one.job, job_id=0)))):
         job = one.job
         if nodes and job.min_nodes > nodes:
             findings.skip(f"larger than the machine ({nodes} nodes)", one.index, job.node_hours)
             continue
         if not one.has_id:
-            job = replace(job, job_id=next_id)
+            job = structs.replace(job, job_id=next_id)
             next_id += 1
         elif job.job_id in seen:
             findings.skip("an id that an earlier record has", one.index, job.node_hours)
@@ -171,9 +177,9 @@ def _kept(read: list[_Read], nodes: int, findings: Findings) -> Iterator[TraceJo
         yield job
 
 
-def _json(path: Path) -> Any:
+def _json(path: Source | Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(Source.of(path).read().decode())
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: not JSON: {error}", "ElastiSim's inputs are JSON", "give its jobs file") from None
 
@@ -236,7 +242,7 @@ def _job(index: int, entry: dict[str, Any], phases: list[Any], speed: float, mac
     if not float(arguments.get("id", 0)).is_integer():
         raise ValueError("id is no whole number")
     job = TraceJob(
-        job_id=int(arguments.get("id", 0)),
+        job_id=int(entry.get("arguments", {}).get("id", 0)),
         submit_s=submit_s,
         runtime_s=seconds[nodes],
         walltime_s=walltime_s,

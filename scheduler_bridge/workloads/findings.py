@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _EXAMPLES = 3
@@ -31,11 +31,13 @@ class Finding:
         count: Records.
         lines: The first line numbers; empty where the input has no lines.
         node_hours: Nodes times runtime of the records, where they were known.
+        example: Which field of the first of these lines has which value, where that says more.
     """
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
     node_hours: float = 0.0
+    example: str = ""
 
 
 @dataclass(slots=True)
@@ -54,13 +56,21 @@ class Findings:
     noted: dict[str, Finding] = field(default_factory=dict)
     kept_node_hours: float | None = None
 
-    def skip(self, reason: str, line: int | None = None, node_hours: float = 0.0) -> None:
+    def skip(self, reason: str, line: int | None = None, node_hours: float = 0.0, example: str = "") -> None:
         """Count a record that is left out."""
-        _count(self.skipped, reason, line, node_hours)
+        _count(self.skipped, reason, line, node_hours, example)
 
-    def note(self, what: str, line: int | None = None, node_hours: float = 0.0) -> None:
+    def note(self, what: str, line: int | None = None, node_hours: float = 0.0, example: str = "") -> None:
         """Count a record that is kept."""
-        _count(self.noted, what, line, node_hours)
+        _count(self.noted, what, line, node_hours, example)
+
+    def note_all(self, what: str, lines: Sequence[int]) -> None:
+        """Count records that are kept, by their lines."""
+        if lines:
+            self.note(what, lines[0])
+            finding = self.noted[what]
+            finding.count += len(lines) - 1
+            finding.lines += lines[1 : 1 + _EXAMPLES - len(finding.lines)]
 
     @property
     def total_skipped(self) -> int:
@@ -78,9 +88,22 @@ class Findings:
             for reason, finding in sorted(findings.items(), key=lambda item: (-item[1].count, item[0])):
                 yield kind, reason, finding
 
+    def summary(self) -> str:
+        """What was read and what became of it, in one line, with the first line and value of each kind."""
+        told = [f"{finding.count} {reason}{_where(finding)}" for _, reason, finding in self.rows()]
+        return f"{self.records} records were read: {', '.join(told) or 'it is empty'}"
 
-def _count(findings: dict[str, Finding], reason: str, line: int | None, node_hours: float) -> None:
-    finding = findings.setdefault(reason, Finding())
+
+def _where(finding: Finding) -> str:
+    if not finding.lines:
+        return f" ({finding.example})" if finding.example else ""
+    return f" (line {finding.lines[0]}{': ' if finding.example else ''}{finding.example})"
+
+
+def _count(findings: dict[str, Finding], reason: str, line: int | None, node_hours: float, example: str) -> None:
+    finding = findings.get(reason)
+    if finding is None:
+        finding = findings[reason] = Finding(example=example)
     finding.count += 1
     finding.node_hours += node_hours
     if line is not None and len(finding.lines) < _EXAMPLES:

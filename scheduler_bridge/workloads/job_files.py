@@ -18,6 +18,8 @@ from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.model.job_file import KEYS
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
+from scheduler_bridge.workloads.source import Source
+from scheduler_bridge.workloads.statistics import unknown_nodes
 
 _SIMULATED: Final = ("submit_s", "runtime_s", "speedup", "steps", "wishes", "overhead", "count", "every_s")
 _OF_THE_FILE: Final = ("nodes", "name", "job")
@@ -26,21 +28,21 @@ _MAX_COUNT: Final = 1_000_000
 _DEFAULT_WALLTIME_S: Final = 3600.0
 
 
-def read_job_file(path: Path | str, *, nodes: int | None = None) -> Workload:
+def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Workload:
     """Read a TOML file.
 
     Args:
         path: The file.
-        nodes: The machine's nodes; None: as in the file, else those of the largest job.
+        nodes: The machine's nodes; None: as in the file; for a file that is one job, else those of that job.
 
     Raises:
         TraceError: It is not TOML, or has no job, an unknown key or a job that is wrong: unlike in recorded traces,
             nothing is skipped, since a person wrote it.
         OSError: It cannot be read.
     """
-    path = Path(path)
+    path = Source.of(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = tomllib.loads(path.read().decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: not TOML: {error}", "job files are TOML", _HINT) from None
     entries = content.get("job", [content] if content else [])
@@ -56,14 +58,17 @@ def read_job_file(path: Path | str, *, nodes: int | None = None) -> Workload:
         except (OverflowError, TypeError, ValueError, InvalidJobError) as error:
             raise TraceError(f"{path}: job {index}: {error}", "a job needs sensible numbers", _HINT) from None
     largest = max(job.max_nodes for job in jobs)
-    machine = nodes or (content.get("nodes") if "job" in content else None) or largest
+    machine = nodes or (content.get("nodes") if "job" in content else largest)
+    if machine is None and len(jobs) > 1:
+        raise unknown_nodes(str(path), jobs, "the file has no key `nodes`")
+    machine = machine or largest
     if not isinstance(machine, int) or max(job.nodes for job in jobs) > machine:
         raise TraceError(f"{path}: a job needs {largest} nodes of {machine}", "no job could start", "give more nodes")
     return Workload(
         name=str(content.get("name", path.stem)),
         nodes=machine,
         jobs=in_order(jobs),
-        source=path.name,
+        source=path.file_name,
         findings=Findings(records=len(jobs)),
     )
 

@@ -1,8 +1,8 @@
-"""Reads a workload of any known form, told by the file's name."""
+"""Reads a workload of any known form, told by what is in it, not by its name."""
 
 from __future__ import annotations
 
-import codecs
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -11,24 +11,30 @@ import msgspec
 
 from scheduler_bridge.record import decode_record
 from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
+from scheduler_bridge.workloads.columns import find_map
 from scheduler_bridge.workloads.elastisim import read_elastisim
 from scheduler_bridge.workloads.findings import TraceError
 from scheduler_bridge.workloads.history import workload_of
 from scheduler_bridge.workloads.job_files import read_job_file
 from scheduler_bridge.workloads.record import Workload
+from scheduler_bridge.workloads.source import Source
 from scheduler_bridge.workloads.swf import SwfOptions, read_swf
 
 FORMS: Final = (
-    "SWF (.swf, .swf.gz), accounting files (.csv, .csv.gz), ElastiSim or a history (.json), job files (.toml)"
+    "SWF, accounting files (CSV), ElastiSim's jobs or a history (JSON), job files (TOML); plain, or packed by gzip, xz "
+    "or bzip2"
 )
+_LEAST_NUMBERS: Final = 10
+"""So many in a line without commas are a record of SWF, if a bad one."""
+_TOML: Final = re.compile(r"""\s*(\[\[?[\w.\s"'-]+\]|[\w."'-]+\s*=)""")
 
 
-def load(path: Path | str, *, nodes: int | None = None, swf: SwfOptions | None = None) -> Workload:
+def load(path: Source | Path | str, *, nodes: int | None = None, swf: SwfOptions | None = None) -> Workload:
     """Read a workload.
 
     Args:
-        path: ``.swf``, ``.csv`` (both also ``.gz``), ``.json`` (ElastiSim's jobs or the scheduler's history) or
-            ``.toml``.
+        path: A file; ``-``: standard input. Packed or not, and of which form, is told by what is in it; by the ending
+            of its name only where that says nothing.
         nodes: The machine's nodes; None: as the file says.
         swf: How to read a file of the Standard Workload Format; it may name the nodes, too.
 
@@ -36,30 +42,68 @@ def load(path: Path | str, *, nodes: int | None = None, swf: SwfOptions | None =
         TraceError: The form is not known, or the file is refused.
         OSError: It cannot be read.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise TraceError(f"{path}: this is a folder", f"a workload is a file: {FORMS}", "name a file in it")
-    match Path(path.name.removesuffix(".gz")).suffix.lower():
+    source = Source.of(path)
+    if source.path.is_dir():
+        raise TraceError(f"{source}: this is a folder", f"a workload is a file: {FORMS}", "name a file in it")
+    match _form(source):
         case ".swf":
             options = swf or SwfOptions()
-            return read_swf(path, replace(options, nodes=nodes) if nodes else options)
+            return read_swf(source, replace(options, nodes=nodes) if nodes else options)
         case ".csv":
             keep = swf.keep_cut_off if swf else False
-            return read_clean_csv([path], Cleaning(nodes=nodes), keep_cut_off=keep)
+            return read_clean_csv([source], Cleaning(nodes=nodes), keep_cut_off=keep)
         case ".toml":
-            return read_job_file(path, nodes=nodes)
+            return read_job_file(source, nodes=nodes)
         case ".json":
-            return _read_json(path, nodes)
-        case suffix:
-            raise TraceError(f"{path}: unknown form {suffix!r}", f"known: {FORMS}", "rename or convert the file")
+            return _read_json(source, nodes)
+        case _:
+            raise TraceError(
+                f"{source}: unknown form", f"known: {FORMS}; it begins with {_beginning(source)!r}", "convert the file"
+            )
 
 
-def _read_json(path: Path, nodes: int | None) -> Workload:
-    """ElastiSim's file has ``jobs`` with application models, the scheduler's a policy and the names of nodes."""
-    data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+def _form(source: Source) -> str:
+    """The ending that the file should have; empty if it is of no known form."""
+    lines = [line for line in source.head().decode("utf-8", "replace").splitlines() if line.strip()]
+    first = lines[0] if lines else ""
+    if first.startswith(";") or _numbers(first) >= _LEAST_NUMBERS:
+        return ".swf"
+    if first.lstrip().startswith("{"):
+        return ".json"
+    if "," in first and _has_known_columns(first):
+        return ".csv"
+    told = next((line for line in lines if not line.lstrip().startswith("#")), "")
+    if not source.form and _TOML.match(told):
+        return ".toml"
+    return source.form
+
+
+def _numbers(line: str) -> int:
+    """How many numbers a line consists of; 0 if there is anything else."""
+    words = line.split()
     try:
-        record = decode_record(data)
+        return len([float(word) for word in words])
+    except ValueError:
+        return 0
+
+
+def _has_known_columns(line: str) -> bool:
+    try:
+        find_map(tuple(name.strip().strip('"') for name in line.split(",")), "")
+    except TraceError:
+        return False
+    return True
+
+
+def _beginning(source: Source) -> str:
+    return source.head()[:40].decode("utf-8", "replace")
+
+
+def _read_json(source: Source, nodes: int | None) -> Workload:
+    """ElastiSim's file has ``jobs`` with application models, the scheduler's a policy and the names of nodes."""
+    try:
+        record = decode_record(source.read())
     except msgspec.DecodeError:
-        return read_elastisim(path, nodes=nodes)
-    workload = workload_of(record, name=path.stem)
+        return read_elastisim(source, nodes=nodes)
+    workload = workload_of(record, name=source.stem)
     return replace(workload, nodes=nodes) if nodes else workload

@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from operator import attrgetter
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import structs
 
 from scheduler_bridge.model import InvalidJobError, JobClass, JobSpec
 from scheduler_bridge.workloads.findings import Findings
 
 Status: TypeAlias = Literal["completed", "failed", "cancelled", "unknown"]
 """How a job ended where the trace comes from."""
+MAX_ID: Final = 2**63 - 1
+"""Of a job: what JSON, SQLite and tables of columns hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceJob:
+class TraceJob(msgspec.Struct, frozen=True, gc=False):
     """One job of a trace, of a generator or of a history. Times in seconds.
 
     Attributes:
-        job_id: Unique in its workload, not negative.
+        job_id: Unique in its workload, from 0 to ``MAX_ID``.
         submit_s: When it was submitted, since the workload's beginning.
         runtime_s: How long it ran on ``nodes`` nodes.
         walltime_s: The user's bound on the runtime, at ``nodes`` nodes. A job may have run longer than that.
@@ -45,6 +50,8 @@ class TraceJob:
         wishes: (share of its work from 0 to 1, nodes) at which it asks for nodes, or offers some (negative), by rising
             share: an evolving job, which has to be malleable.
         overhead: alpha and beta of what a resize costs it [MEBF, equation 1]; None: not known.
+        preceding_job: The job whose end its user waited for before submitting it; -1: none, or not known.
+        think_s: How long after that end it was submitted.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -72,14 +79,16 @@ class TraceJob:
     allotments: tuple[tuple[float, int], ...] = ()
     wishes: tuple[tuple[float, int], ...] = ()
     overhead: tuple[float, float] | None = None
+    preceding_job: int = -1
+    think_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.min_nodes:
-            object.__setattr__(self, "min_nodes", self.nodes)
+            structs.force_setattr(self, "min_nodes", self.nodes)
         if not self.max_nodes:
-            object.__setattr__(self, "max_nodes", self.nodes)
-        if self.job_id < 0:
-            raise InvalidJobError(f"job {self.job_id}: job_id must not be negative")
+            structs.force_setattr(self, "max_nodes", self.nodes)
+        if not 0 <= self.job_id <= MAX_ID:
+            raise InvalidJobError(f"job {self.job_id}: job_id must be from 0 to {MAX_ID}")
         if not 1 <= self.min_nodes <= self.nodes <= self.max_nodes:
             raise InvalidJobError(
                 f"job {self.job_id}: nodes is {self.nodes}, must be at least 1, and from min_nodes {self.min_nodes} "
@@ -103,8 +112,14 @@ class TraceJob:
             )
         if self.overhead is not None and not 0 <= min(self.overhead) <= max(self.overhead) < math.inf:
             raise InvalidJobError(f"job {self.job_id}: overhead is {self.overhead}, must be finite and not negative")
+        if not 0 <= self.think_s < math.inf:
+            raise InvalidJobError(f"job {self.job_id}: think_s is {self.think_s}, must not be negative, and finite")
+        if self.wishes:
+            self._check_wishes()
+
+    def _check_wishes(self) -> None:
         shares = [share for share, _ in self.wishes]
-        if shares and (not self.is_malleable or shares != sorted(shares) or not 0 <= shares[0] <= shares[-1] < 1):
+        if not self.is_malleable or shares != sorted(shares) or not 0 <= shares[0] <= shares[-1] < 1:
             raise InvalidJobError(
                 f"job {self.job_id}: wishes are {self.wishes}; a malleable job has some, at rising shares of its work "
                 "from 0 to less than 1"
@@ -186,11 +201,12 @@ class Workload:
         The findings stay those of the whole file.
         """
         start = None if self.start_unix_s is None else self.start_unix_s + from_s
-        jobs = (replace(job, submit_s=job.submit_s - from_s) for job in self.jobs if from_s <= job.submit_s < to_s)
+        inside = (job for job in self.jobs if from_s <= job.submit_s < to_s)
+        jobs = (structs.replace(job, submit_s=job.submit_s - from_s) for job in inside)
         findings = replace(self.findings, kept_node_hours=self._kept_node_hours)
         return replace(self, jobs=tuple(jobs), start_unix_s=start, findings=findings)
 
 
 def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
     """The jobs by submission, then by id, whatever order they came in."""
-    return tuple(sorted(jobs, key=lambda job: (job.submit_s, job.job_id)))
+    return tuple(sorted(jobs, key=attrgetter("submit_s", "job_id")))

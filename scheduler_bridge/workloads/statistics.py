@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler_bridge.workloads.findings import TraceError
 from scheduler_bridge.workloads.record import TraceJob, Workload
 
 _PERCENTILES: Final = (25, 50, 75, 90, 99)
@@ -124,3 +126,30 @@ def busy_nodes(jobs: Sequence[TraceJob]) -> list[tuple[float, int]]:
         busy += changes[time_s]
         steps.append((time_s, busy))
     return steps
+
+
+def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str) -> TraceError:
+    """Why a workload that does not say how many nodes its machine has is refused, with numbers that help to choose.
+
+    A machine of as many nodes as the largest job has is no guess: on one trace whose header was missing, jobs waited
+    4,000 times as long.
+
+    Args:
+        name: Of the file.
+        jobs: Its jobs, at least one.
+        why: The file does not say it.
+    """
+    from_s = min(job.submit_s for job in jobs)
+    to_s = max(job.submit_s + (job.wait_s or 0.0) + job.runtime_s for job in jobs)
+    largest = max(job.nodes for job in jobs)
+    mean = sum(job.nodes * job.runtime_s for job in jobs) / (to_s - from_s)
+    full, usual = (max(largest, math.ceil(mean / load)) for load in (1.0, 0.7))
+    told = [f"the largest job has {largest:,}", f"all jobs together make {full:,} busy to 100 %, {usual:,} to 70 %"]
+    if all(job.wait_s is not None for job in jobs):
+        usual = max(busy for _, busy in busy_nodes(jobs))
+        told.append(f"as recorded, up to {usual:,} were in use at once")
+    return TraceError(
+        f"{name}: how many nodes the machine has is not known",
+        f"{why}; {'; '.join(told)}",
+        f"say it, for example --nodes {usual}",
+    )

@@ -1,33 +1,58 @@
 """Reads the Standard Workload Format of the Parallel Workloads Archive, plain or compressed.
 
-Rules for broken records (counted in the workload's findings):
+Rules for broken records (counted in the workload's findings, with the first line, field and value of each kind):
 
 * left out: a line that is not UTF-8 or has fewer than 18 numbers; a negative or unknown submission time; a runtime that
   is negative, unknown or zero (the job never ran); an unknown number of processors; more nodes than the machine has; an
-  id that an earlier record has: of the usable ones of an id the one submitted first stays, at one time the one whose
-  fields are the smaller, wherever they stand in the file.
+  id that is negative or larger than ``MAX_ID``; an id that an earlier record has: of the usable ones of an id the one
+  submitted first stays, at one time the one whose fields are the smaller, wherever they stand in the file.
 * kept: submissions in seconds since 1970, against the format (``UnixStartTime`` is taken off); more than 18 fields (the
   others are not read); a record that is out of order (jobs are sorted); a missing estimate (1.25 times the runtime, as
   in the 2025 paper); a runtime beyond the estimate (as it is).
-* refused: a compressed file that is cut off (unless asked for), and a file without any usable record.
+* refused: a compressed file that is cut off (unless asked for); a file without any usable record; a file that does not
+  say how many nodes the machine has, unless the options do; one that says more than ``MAX_NODES``.
+
+A file is read in two steps, since a comment may stand behind the records that it is about: numbers of records first,
+jobs then. Each step is one loop that knows the usual record only; whatever is odd about one is found out apart from it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from msgspec import structs
+
+from scheduler_bridge.garbage import rare_searches
 from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.workloads.findings import Findings, TraceError
-from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
-from scheduler_bridge.workloads.swf_file import SwfFile, SwfRecord, number, read_records
+from scheduler_bridge.workloads.record import MAX_ID, Status, TraceJob, Workload, in_order
+from scheduler_bridge.workloads.source import Source, is_text
+from scheduler_bridge.workloads.statistics import unknown_nodes
 
 MISSING_WALLTIME_FACTOR: Final = 1.25
 """Estimates that are missing are this many times the runtime [2025, section 2.2]."""
+MAX_NODES: Final = 10_000_000
+"""No machine has more: the largest ones have as many cores."""
 _STATUS: Final[dict[int, Status]] = {0: "failed", 1: "completed", 5: "cancelled"}
+_FIELDS: Final = (
+    "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
+    "requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
+    "partition", "preceding job", "think time",
+)  # fmt: skip
+_COUNT: Final = len(_FIELDS)
+_NAMED: Final = ("User", "Group", "Queue", "Partition", "Name")
+"""Comments that give a number its name."""
+_OURS: Final = ("Malleable", "Overhead", "Evolving", "Allotments")
+"""Comments of ``swf_writer`` about a job."""
+_LIMIT: Final = 2.0**53
+"""Beyond, not every whole number is a float; no time and no size is as large."""
+_NOT_NUMBERS: Final = f"not {_COUNT} numbers"
+_SAME_ID: Final = "an id that an earlier record has"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +60,7 @@ class SwfOptions:
     """How records become jobs.
 
     Attributes:
-        nodes: The machine's nodes; None: ``MaxNodes`` of the header, else ``MaxProcs`` by ``processors_per_node``,
-            else the largest job.
+        nodes: The machine's nodes; None: ``MaxNodes`` of the header, else ``MaxProcs`` by ``processors_per_node``.
         processors_per_node: None: ``MaxProcs / MaxNodes`` of the header, else 1. A job gets the nodes that its
             processors need, rounded up.
         size: Whether a job's size is what it requested or what was allocated to it; the other one where that is not
@@ -56,154 +80,373 @@ class SwfOptions:
     keep_cut_off: bool = False
 
 
-def read_swf(path: Path | str, options: SwfOptions | None = None) -> Workload:
+def read_swf(path: Source | Path | str, options: SwfOptions | None = None) -> Workload:
     """Read a file of the Standard Workload Format.
+
+    Args:
+        path: The file; ``-``: standard input.
+        options: How records become jobs.
 
     Raises:
         TraceError: The file is refused: see the rules above.
         OSError: It cannot be read.
     """
-    path, options = Path(path), options or SwfOptions()
+    source, options = Source.of(path), options or SwfOptions()
     findings = Findings()
-    file = read_records(path, findings, keep_cut_off=options.keep_cut_off)
-    machine = _Machine.of(file, options)
-    start_unix_s = number(file.header.get("UnixStartTime", ""))
-    jobs = in_order(_jobs(_from_zero(file.records, start_unix_s, findings), file, machine, options, findings))
+    with rare_searches():
+        file = _read(source, findings, options)
+        machine = _Machine.of(file, source, options)
+        found = list(_jobs(file, machine, options, findings))
+    jobs = in_order(found)
     if not jobs:
         raise TraceError(
-            f"{path}: no usable job",
-            f"{findings.records} records were read: "
-            + (", ".join(f"{found.count} {why}" for _, why, found in findings.rows()) or "it is empty"),
+            f"{source}: no usable job",
+            findings.summary(),
             "is it a file of the Standard Workload Format, and do the filters fit?",
         )
+    if not machine.is_known:
+        raise unknown_nodes(str(source), jobs, "neither MaxNodes nor MaxProcs of its header says it")
     note = file.header.get("Note", "")
     return Workload(
-        name=path.name.removesuffix(".gz").removesuffix(".swf"),
+        name=source.stem,
         nodes=machine.nodes,
         jobs=jobs,
         synthetic=note.startswith("SYNTHETIC") or "\nSYNTHETIC" in note,
-        source=path.name,
-        start_unix_s=start_unix_s,
+        source=source.file_name,
+        start_unix_s=file.start_unix_s,
         header=file.header,
         findings=findings,
     )
 
 
+class _Record(NamedTuple):
+    """The fields of a line that are needed, as the format has them; -1: not known. Two are compared by them."""
+
+    job: int
+    submit_s: float
+    wait_s: float
+    run_s: float
+    allocated: int
+    requested: int
+    requested_s: float
+    status: int
+    user: int
+    group: int
+    queue: int
+    partition: int
+    preceding: int
+    think_s: float
+    line: int
+
+
+_Fields = tuple[int, float, float, float, int, int, float, int, int, int, int, int, int, float, int]
+"""Those of a record, which take half of its memory and time."""
+
+
+@dataclass(slots=True)
+class _File:
+    """The records of a file as they are, and its header.
+
+    Attributes:
+        header: Labels of the header comments; those that come several times, joined by newlines.
+        lines: Where a label came first.
+        comments: Comments that say something about a number: by label, by number.
+        records: In the order of the file.
+    """
+
+    header: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    comments: dict[str, dict[int, str]] = field(default_factory=lambda: {label: {} for label in _OURS + _NAMED})
+    records: deque[_Fields] = field(default_factory=deque)
+
+    @property
+    def start_unix_s(self) -> float | None:
+        """When the log begins; None where the header does not say."""
+        return _number(self.header.get("UnixStartTime", ""))
+
+
+class _Whole(dict[str, int]):
+    """Whole numbers by how they are written; one that is written again is the same object."""
+
+    def __missing__(self, word: str) -> int:
+        value = self[word] = _whole(word)
+        return value
+
+
+def _whole(word: str) -> int:
+    """A whole number, also one that is written as another one, such as ``8.0``.
+
+    Raises:
+        ValueError: It is none.
+        OverflowError: It is infinite.
+    """
+    try:
+        return int(word)
+    except ValueError:
+        return int(float(word))
+
+
+def _read(source: Source, findings: Findings, options: SwfOptions) -> _File:
+    """The numbers of a file, whatever they are.
+
+    Raises:
+        TraceError: A compressed file is cut off, and this is not wanted.
+        OSError: It cannot be read.
+    """
+    file, whole = _File(), _Whole()
+    add = file.records.append
+    longer: list[int] = []
+    other = 0
+    for number, text in enumerate(source.lines(findings, keep_cut_off=options.keep_cut_off), start=1):
+        words = text.split(None, _COUNT)
+        if len(words) > _COUNT and text[0] != ";" and (text.isascii() or is_text(text)):
+            del words[_COUNT:]
+            longer.append(number)
+        try:
+            (
+                job, submit_s, wait_s, run_s, allocated, cpu_s, memory, requested, requested_s, requested_memory,
+                status, user, group, executable, queue, partition, preceding, think_s,
+            ) = words  # fmt: skip
+            float(cpu_s), float(memory), float(requested_memory), float(executable)
+            add(
+                (
+                    int(job), float(submit_s), float(wait_s), float(run_s), whole[allocated], whole[requested],
+                    float(requested_s), whole[status], whole[user], whole[group], whole[queue], whole[partition],
+                    -1 if preceding == "-1" else _whole(preceding), float(think_s), number,
+                )
+            )  # fmt: skip
+        except (ValueError, OverflowError):
+            other += _read_other(number, text, words, file, findings)
+    findings.note_all(f"more than {_COUNT} fields", longer)
+    findings.records = len(file.records) + other
+    return file
+
+
+def _read_other(number: int, text: str, words: list[str], file: _File, findings: Findings) -> int:
+    """Read a line that is no usual record: a comment, an empty one, or one whose id is written in another way.
+
+    Returns:
+        How many records were left out.
+    """
+    if text.startswith(";"):
+        if not is_text(text):
+            findings.note("comments that are not UTF-8", number)
+            text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        _read_comment(text, number, file)
+        return 0
+    if not words:
+        return 0
+    if not is_text(text):
+        findings.skip("not UTF-8", number)
+        return 1
+    if len(words) < _COUNT:
+        findings.skip(_NOT_NUMBERS, number, example=f"{len(words)} fields")
+        return 1
+    for name, word in zip(_FIELDS, words, strict=True):
+        try:
+            math.trunc(float(word))
+        except (ValueError, OverflowError):
+            findings.skip(_NOT_NUMBERS, number, example=f"{name} is {word[:40]!r}")
+            return 1
+    values = [_whole(word) if index in _WHOLE_FIELDS else float(word) for index, word in enumerate(words)]
+    del values[13], values[9], values[5:7]
+    file.records.append((*values, number))  # type: ignore[arg-type]  # as many, of these types
+    return 0
+
+
+_WHOLE_FIELDS: Final = frozenset((0, 4, 7, *range(10, 17)))
+
+
+def _read_comment(text: str, number: int, file: _File) -> None:
+    label, colon, value = text.lstrip("; \t").partition(":")
+    label, value = label.strip(), value.strip()
+    if not colon or not label or " " in label:
+        return
+    if label in file.comments:
+        about, _, rest = value.partition(" ")
+        if about.isascii() and about.isdigit() and len(about) <= len(str(MAX_ID)):
+            file.comments[label][int(about)] = rest.strip()
+    elif label in file.header:
+        file.header[label] += f"\n{value}"
+    else:
+        file.header[label] = value
+        file.lines[label] = number
+
+
+def _number(text: str) -> float | None:
+    """The number at the beginning of a header's value; None if there is none that makes sense."""
+    try:
+        value = float(text.split(maxsplit=1)[0])
+    except (ValueError, IndexError):
+        return None
+    return value if abs(value) < _LIMIT else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Machine:
+    """What jobs run on; where it is not known, ``nodes`` are as many as there may be."""
+
     nodes: int
     processors_per_node: int
+    is_known: bool = True
 
     @classmethod
-    def of(cls, file: SwfFile, options: SwfOptions) -> _Machine:
-        nodes, processors = (int(number(file.header.get(label, "")) or 0) for label in ("MaxNodes", "MaxProcs"))
-        per_node = options.processors_per_node or (max(1, round(processors / nodes)) if nodes and processors else 1)
+    def of(cls, file: _File, source: Source, options: SwfOptions) -> _Machine:
+        """As the options say, else the header.
+
+        Raises:
+            TraceError: What the header says cannot be.
+        """
+        said = {label: int(_number(file.header.get(label, "")) or 0) for label in ("MaxNodes", "MaxProcs")}
+        nodes, processors = said.values()
+        per_node = options.processors_per_node or (
+            max(1, round(processors / nodes)) if nodes > 0 and processors > 0 else 1
+        )
         if options.nodes:
             return cls(options.nodes, per_node)
-        if nodes and not options.processors_per_node:
-            return cls(nodes, per_node)
-        if not processors:
-            processors = max((_size(record, options) for _, record in file.records), default=1)
-        return cls(max(1, -(-processors // per_node)), per_node)
+        if nodes <= 0 or options.processors_per_node:
+            nodes = -(-processors // per_node) if processors > 0 else nodes
+        if nodes <= 0:
+            return cls(MAX_NODES, per_node, is_known=False)
+        if nodes > MAX_NODES:
+            label = "MaxNodes" if said["MaxNodes"] > 0 and not options.processors_per_node else "MaxProcs"
+            raise TraceError(
+                f"{source}:{file.lines[label]}: {label} is {file.header[label].split()[0]}",
+                f"no machine has more than {MAX_NODES:,} nodes",
+                "say with --nodes how many it has, and with --processors-per-node what they have",
+            )
+        return cls(nodes, per_node)
 
 
-def _size(record: SwfRecord, options: SwfOptions) -> int:
-    first, second = record.requested_processors, record.allocated_processors
-    if options.size == "allocated":
-        first, second = second, first
+class _Labels(dict[int, str]):
+    """Names of numbers; the number itself where there is none, nothing where it is not known."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, number: int) -> str:
+        name = self[number] = self._names.get(number, str(number)) if number >= 0 else ""
+        return name
+
+
+def _jobs(file: _File, machine: _Machine, options: SwfOptions, findings: Findings) -> Iterator[TraceJob]:
+    users, groups, queues, partitions = (_Labels(file.comments[label]) for label in _NAMED[:4])
+    names, told = file.comments["Name"], set().union(*(file.comments[label] for label in _OURS))
+    most, per_node, allocates = machine.nodes, machine.processors_per_node, options.size == "allocated"
+    in_partitions, in_queues, of_statuses = options.partitions, options.queues, options.statuses
+    first = _first_of_an_id(file.records, machine, options)
+    begin_s = _beginning(file, findings)
+    last_s = 0.0
+    records, limit = file.records, _LIMIT  # they are let go of one by one
+    while records:
+        fields = records.popleft()
+        (
+            job_id, submit_s, wait_s, run_s, allocated, requested, walltime_s, status, user, group, queue, partition,
+            preceding, think_s, line,
+        ) = fields  # fmt: skip
+        submit_s -= begin_s
+        size = requested if requested > 0 and not (allocates and allocated > 0) else allocated
+        nodes = -(-size // per_node)
+        if (
+            not (0 <= submit_s < limit and 0 < run_s < limit and 0 < nodes <= most and 0 <= job_id <= MAX_ID)
+            or not (-limit < walltime_s < limit and -limit < wait_s < limit and -limit < think_s < limit)
+            or (in_partitions and partition not in in_partitions)
+            or (in_queues and queue not in in_queues)
+            or (of_statuses and status not in of_statuses)
+            or job_id in first
+        ):
+            reason, example = _why_not(_Record._make(fields), machine, options, begin_s)
+            if not reason and first.get(job_id, line) != line:
+                reason = _SAME_ID
+            if reason:
+                hours = nodes * run_s / 3600 if nodes > 0 and 0 < run_s < limit else 0.0
+                findings.skip(reason, line, hours, example)
+                continue
+        if submit_s < last_s:
+            findings.note("out of order", line, nodes * run_s / 3600)
+        else:
+            last_s = submit_s
+        if walltime_s <= 0:
+            walltime_s = MISSING_WALLTIME_FACTOR * run_s
+            findings.note(f"no estimate: {MISSING_WALLTIME_FACTOR} times the runtime", line, nodes * run_s / 3600)
+        elif run_s > walltime_s:
+            findings.note("ran longer than its estimate", line, nodes * run_s / 3600)
+        job = TraceJob(
+            job_id, submit_s, run_s, walltime_s, nodes, nodes, nodes, "rigid", users[user], names.get(job_id, ""),
+            wait_s if wait_s >= 0 else None, _STATUS.get(status, "unknown"), 0.0, "linear", 0, groups[group],
+            queues[queue], partitions[partition], size, (), (), None, preceding if 0 <= preceding <= MAX_ID else -1,
+            think_s if think_s > 0 else 0.0,
+        )  # fmt: skip
+        if job_id in told:
+            try:
+                job = _with_comments(job, file, machine)
+            except (ValueError, InvalidJobError):
+                findings.note("a comment about it is not understood", line, job.node_hours)
+        yield job
+
+
+def _beginning(file: _File, findings: Findings) -> float:
+    """What is taken off submissions: some files, though the format says otherwise, give them since 1970."""
+    start_s = file.start_unix_s
+    if not start_s or not file.records or min(record[1] for record in file.records) < start_s:
+        return 0.0
+    lines = [record[-1] for record in file.records]
+    findings.note_all("submitted in seconds since 1970: now since UnixStartTime", lines)
+    return start_s
+
+
+def _first_of_an_id(records: Iterable[_Fields], machine: _Machine, options: SwfOptions) -> dict[int, int]:
+    """For ids of several records: the line of the one that stays."""
+    several = {job: count for job, count in Counter(record[0] for record in records).items() if count > 1}
+    if not several:
+        return {}
+    first: dict[int, _Record] = {}
+    for record in map(_Record._make, records):
+        if record.job in several and not _why_not(record, machine, options)[0]:
+            other = first.setdefault(record.job, record)
+            if record < other:
+                first[record.job] = record
+    return {job: record.line for job, record in first.items()}
+
+
+def _size(record: _Record, options: SwfOptions) -> int:
+    sizes = (record.requested, record.allocated)
+    first, second = sizes if options.size == "requested" else reversed(sizes)
     return first if first > 0 else second
 
 
-def _nodes(record: SwfRecord, machine: _Machine, options: SwfOptions) -> int:
-    return -(-_size(record, options) // machine.processors_per_node)
-
-
-def _from_zero(
-    records: list[tuple[int, SwfRecord]], start_unix_s: float | None, findings: Findings
-) -> list[tuple[int, SwfRecord]]:
-    """Some files, though the format says otherwise, give submissions since 1970."""
-    if not start_unix_s or not records or min(record.submit_s for _, record in records) < start_unix_s:
-        return records
-    for line, _ in records:
-        findings.note("submitted in seconds since 1970: now since UnixStartTime", line)
-    return [(line, record._replace(submit_s=record.submit_s - start_unix_s)) for line, record in records]
-
-
-def _jobs(
-    records: list[tuple[int, SwfRecord]], file: SwfFile, machine: _Machine, options: SwfOptions, findings: Findings
-) -> Iterator[TraceJob]:
-    first: dict[int, tuple[SwfRecord, int]] = {}
-    for line, record in records:
-        if _why_not(record, _nodes(record, machine, options), machine.nodes, options) is None:
-            other = first.setdefault(record.job_number, (record, line))
-            if (record, line) < other:
-                first[record.job_number] = (record, line)
-    last_s = -math.inf
-    for line, record in records:
-        processors = _size(record, options)
-        nodes = _nodes(record, machine, options)
-        hours = max(0.0, nodes * record.run_s / 3600)
-        reason = _why_not(record, nodes, machine.nodes, options)
-        if reason is None and first[record.job_number][1] != line:
-            reason = "an id that an earlier record has"
-        if reason is not None:
-            findings.skip(reason, line, hours)
-            continue
-        if record.submit_s < last_s:
-            findings.note("out of order", line, hours)
-        last_s = max(last_s, record.submit_s)
-        walltime_s = record.requested_s
-        if walltime_s <= 0:
-            walltime_s = MISSING_WALLTIME_FACTOR * record.run_s
-            findings.note(f"no estimate: {MISSING_WALLTIME_FACTOR} times the runtime", line, hours)
-        elif record.run_s > walltime_s:
-            findings.note("ran longer than its estimate", line, hours)
-        job = TraceJob(
-            job_id=record.job_number,
-            submit_s=record.submit_s,
-            runtime_s=record.run_s,
-            walltime_s=walltime_s,
-            nodes=nodes,
-            user=_label(file, "User", record.user),
-            wait_s=record.wait_s if record.wait_s >= 0 else None,
-            status=_STATUS.get(record.status, "unknown"),
-            group=_label(file, "Group", record.group),
-            queue=_label(file, "Queue", record.queue),
-            partition=_label(file, "Partition", record.partition),
-            processors=processors,
-            name=file.comments["Name"].get(record.job_number, ""),
-        )
-        try:
-            yield _with_comments(job, file, machine)
-        except (ValueError, InvalidJobError):
-            findings.note("a comment about it is not understood", line, hours)
-            yield job
-
-
-def _why_not(record: SwfRecord, nodes: int, machine_nodes: int, options: SwfOptions) -> str | None:
+def _why_not(record: _Record, machine: _Machine, options: SwfOptions, begin_s: float = 0.0) -> tuple[str, str]:
+    """Why a record is left out, and by which value; empty: it is not."""
+    for name, value in (
+        ("submit time", record.submit_s), ("wait time", record.wait_s), ("run time", record.run_s),
+        ("requested time", record.requested_s), ("think time", record.think_s),
+    ):  # fmt: skip
+        if not -_LIMIT < value < _LIMIT:  # nor is NaN
+            return _NOT_NUMBERS, f"{name} is {value}"
     for wanted, value, what in (
         (options.partitions, record.partition, "partition"),
         (options.queues, record.queue, "queue"),
         (options.statuses, record.status, "status"),
     ):
         if wanted and value not in wanted:
-            return f"another {what} than asked for"
-    if record.job_number < 0:
-        return "no id"
-    if record.submit_s < 0:
-        return "submission time negative or unknown"
-    if record.run_s <= 0:
-        return "runtime zero: it never ran" if record.run_s == 0 else "runtime negative or unknown"
-    if nodes <= 0:
-        return "number of processors unknown"
-    return f"larger than the machine ({machine_nodes} nodes)" if nodes > machine_nodes else None
+            return f"another {what} than asked for", f"{what} is {value}"
+    nodes = -(-_size(record, options) // machine.processors_per_node)
+    for wrong, reason, example in (
+        (record.job < 0, "no id", f"job number is {record.job}"),
+        (record.job > MAX_ID, f"id beyond {MAX_ID}", f"job number is {str(record.job)[:40]}"),
+        (record.submit_s < begin_s, "submission time negative or unknown", f"submit time is {record.submit_s:g}"),
+        (record.run_s == 0, "runtime zero: it never ran", ""),
+        (record.run_s < 0, "runtime negative or unknown", f"run time is {record.run_s:g}"),
+        (nodes <= 0, "number of processors unknown", f"requested processors is {record.requested}"),
+        (nodes > machine.nodes, f"larger than the machine ({machine.nodes} nodes)", f"{nodes} nodes"),
+    ):
+        if wrong:
+            return reason, example
+    return "", ""
 
 
-def _label(file: SwfFile, label: str, value: int) -> str:
-    return file.comments[label].get(value, str(value)) if value >= 0 else ""
-
-
-def _with_comments(job: TraceJob, file: SwfFile, machine: _Machine) -> TraceJob:
+def _with_comments(job: TraceJob, file: _File, machine: _Machine) -> TraceJob:
     """The job with what our writer says about it.
 
     Raises:
@@ -214,7 +457,7 @@ def _with_comments(job: TraceJob, file: SwfFile, machine: _Machine) -> TraceJob:
         low, high, rho, steps, speedup = bounds.split(maxsplit=4)
         if not 0 <= float(rho) <= 1 or int(high) > machine.nodes:
             raise ValueError(bounds)
-        job = replace(
+        job = structs.replace(
             job,
             job_class="malleable",
             min_nodes=int(low),
@@ -225,8 +468,8 @@ def _with_comments(job: TraceJob, file: SwfFile, machine: _Machine) -> TraceJob:
         )
     if overhead := file.comments["Overhead"].get(job.job_id):
         alpha, beta = overhead.split()
-        job = replace(job, overhead=(float(alpha), float(beta)))
-    return replace(
+        job = structs.replace(job, overhead=(float(alpha), float(beta)))
+    return structs.replace(
         job,
         allotments=_pairs(file.comments["Allotments"].get(job.job_id, "")),
         wishes=_pairs(file.comments["Evolving"].get(job.job_id, "")),

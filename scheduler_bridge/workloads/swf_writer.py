@@ -72,7 +72,8 @@ def _record(job: TraceJob, numbers: dict[str, dict[str, int]]) -> str:
     wait = "-1" if job.wait_s is None else _plain(job.wait_s)
     return (
         f"{job.job_id} {_plain(job.submit_s)} {wait} {_plain(job.runtime_s)} {job.nodes} -1 -1 {job.nodes} "
-        f"{_plain(job.walltime_s)} -1 {_STATUS[job.status]} {user} {group} -1 {queue} {partition} -1 -1"
+        f"{_plain(job.walltime_s)} -1 {_STATUS[job.status]} {user} {group} -1 {queue} {partition} "
+        f"{job.preceding_job} {_plain(job.think_s) if job.preceding_job >= 0 else -1}"
     )
 
 

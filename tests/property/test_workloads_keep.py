@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from scheduler_bridge.workloads import (
     TraceJob,
@@ -76,10 +76,11 @@ def test_what_is_written_is_read_again(tmp_path: Path, workload: Workload) -> No
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(workload=workloads(), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_records_does_not_matter(tmp_path: Path, workload: Workload, order: random.Random) -> None:
+    head = "; MaxNodes: 64\n"
     lines = [f"{job.job_id} {int(job.submit_s) % 3} -1 9 1 -1 -1 1 9 -1 1 1 1 -1 1 1 -1 -1\n" for job in workload.jobs]
-    (tmp_path / "one.swf").write_text("".join(lines))
+    (tmp_path / "one.swf").write_text(head + "".join(lines))
     order.shuffle(lines)
-    (tmp_path / "other.swf").write_text("".join(lines))
+    (tmp_path / "other.swf").write_text(head + "".join(lines))
     assert read_swf(tmp_path / "one.swf").jobs == read_swf(tmp_path / "other.swf").jobs
 
 
@@ -94,7 +95,10 @@ def test_nor_does_it_where_records_have_one_id(
     swf = [f"{job} {at} -1 {run} 1 -1 -1 {size} 9 -1 1 {user} 1 -1 1 1 -1 -1\n" for job, at, run, size, user in records]
     csv = [",".join(map(str, record)) + "\n" for record in records]
     head = "job,submit_time,run_time,node_num,wall_time\n"
-    for lines, name, text, read in ((swf, "any.swf", "", read_swf), (csv, "any.csv", head, read_one_csv)):
+    for lines, name, text, read in (
+        (swf, "any.swf", "; MaxNodes: 2\n", read_swf),
+        (csv, "any.csv", head, read_one_csv),
+    ):
         (tmp_path / name).write_text(text + "".join(lines))
         before = read(tmp_path / name).jobs
         order.shuffle(lines)
@@ -145,4 +149,4 @@ def test_bounds_include_the_size_and_fit_the_machine(sizes: list[int], share: fl
         assert 1 <= after.min_nodes <= before.nodes <= after.max_nodes <= machine
         assert after.nodes == before.nodes
         if not after.is_malleable:
-            assert replace(after) == before
+            assert structs.replace(after) == before

@@ -13,7 +13,7 @@ from scheduler_bridge.cli.app import run
 from scheduler_bridge.policies import registry
 
 EXAMPLE = ROOT / "docs" / "examples" / "shortest_first.py"
-JOBS = "[[job]]\nruntime_s = 100\ncount = 3\n[[job]]\nsubmit_s = 1\nruntime_s = 10\nwalltime_s = 20\n"
+JOBS = "nodes = 1\n[[job]]\nruntime_s = 100\ncount = 3\n[[job]]\nsubmit_s = 1\nruntime_s = 10\nwalltime_s = 20\n"
 
 
 @pytest.fixture(autouse=True)

@@ -95,7 +95,7 @@ def test_generate_lists_draws_and_marks(tmp_path: Path, capsys: pytest.CaptureFi
         (("generate", "lublin", "--set", "jobs"), "no value"),
         (("generate", "lublin", "--set", "jobs=many"), "not a whole number"),
         (("generate", "lublin", "--set", "size=1"), "no option 'size'"),
-        (("stats", "README.xyz"), "unknown form"),
+        (("stats", "README.md"), "unknown form"),
     ],
 )
 def test_mistakes_are_explained(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], what: str) -> None:

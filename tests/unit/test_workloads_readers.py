@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.model import InvalidJobError
@@ -131,7 +132,7 @@ def test_the_rule_of_efficiencies_gives_the_bounds_of_the_reference(data_folder:
     folder = data_folder / "reference/elastisim-small-golden"
     given = json.loads((folder / "jobs.json").read_text())["jobs"]
     rigid = [
-        replace(job, job_class="rigid", min_nodes=job.nodes, max_nodes=job.nodes, speedup="linear")
+        structs.replace(job, job_class="rigid", min_nodes=job.nodes, max_nodes=job.nodes, speedup="linear")
         for job in read_elastisim(folder / "jobs.json").jobs
     ]
     converted = convert(Workload("golden", 16, tuple(rigid)), 1.0, 0)
@@ -259,13 +260,15 @@ def small(jobs: int = 20) -> Workload:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     workload = convert(small(), 0.5, 3, mebf_rule("low"))
-    first = replace(workload.jobs[0], allotments=((0.0, 1), (5.25, 2)), name="a job", wait_s=2.5, queue="long queue")
+    first = structs.replace(
+        workload.jobs[0], allotments=((0.0, 1), (5.25, 2)), name="a job", wait_s=2.5, queue="long queue"
+    )
     workload = replace(workload, jobs=(first, *workload.jobs[1:]))
     assert any(job.overhead for job in workload.jobs)
     for name in ("w.swf", "w.swf.gz"):
         write_swf(replace(workload, synthetic=True), tmp_path / name)
         again = read_swf(tmp_path / name)
-        assert [replace(job, processors=0) for job in again.jobs] == list(workload.jobs)
+        assert [structs.replace(job, processors=0) for job in again.jobs] == list(workload.jobs)
         assert (again.nodes, again.start_unix_s, again.synthetic) == (64, 1000, True)
     assert {path.name for path in tmp_path.iterdir()} == {"w.swf", "w.swf.gz"}
     assert "SYNTHETIC" in (tmp_path / "w.swf").read_text()
@@ -331,7 +334,7 @@ def test_some_malleable_jobs_offer_nodes_and_ask_for_them_again() -> None:
     malleable = [job for job in workload.jobs if job.is_malleable]
     chosen = [job for job in evolving.jobs if job.wishes]
     assert 0 < len(chosen) <= round(0.5 * len(malleable))
-    assert [replace(job, wishes=()) for job in evolving.jobs] == list(workload.jobs)
+    assert [structs.replace(job, wishes=()) for job in evolving.jobs] == list(workload.jobs)
     for job in chosen:
         (first, count), (second, back) = job.wishes
         assert 0.1 <= first <= 0.5 <= second <= 0.9
@@ -348,4 +351,4 @@ def test_only_malleable_jobs_have_wishes_in_order() -> None:
     rigid = TraceJob(1, 0.0, 10.0, 10.0, 2)
     for job, wishes in ((rigid, ((0.5, 1),)), (malleable, ((0.5, 1), (0.2, -1))), (malleable, ((1.0, 1),))):
         with pytest.raises(InvalidJobError, match="wishes"):
-            replace(job, wishes=wishes)
+            structs.replace(job, wishes=wishes)

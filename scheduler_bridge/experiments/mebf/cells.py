@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from msgspec import structs
+
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.mebf import over_time
@@ -134,6 +136,6 @@ def _rule(scalability: str, *, error: bool) -> Rule:
 
     def wrong(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob:
         believed = usual(job, machine_nodes, rng)
-        return replace(believed, speedup=f"power:{believed.rho + _ERROR!r}")
+        return structs.replace(believed, speedup=f"power:{believed.rho + _ERROR!r}")
 
     return wrong

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from scheduler_bridge.experiments.own_runs.problems import NODE_S
 from scheduler_bridge.experiments.own_runs.site import Site
 from scheduler_bridge.experiments.real_runs import Costs
@@ -146,7 +148,7 @@ class Plan:
 
     def _fitted(self, job: TraceJob) -> TraceJob:
         nodes, least, most = (min(count, self.nodes) for count in (job.nodes, job.min_nodes, job.max_nodes))
-        return replace(job, nodes=nodes, min_nodes=least, max_nodes=most)
+        return structs.replace(job, nodes=nodes, min_nodes=least, max_nodes=most)
 
     def node_s(self, job: TraceJob) -> float:
         """Node-seconds that a job takes here: those of its configuration, scaled."""

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
@@ -133,7 +134,7 @@ def simulated(trace: Trace, cell: Cell) -> Figures:
 def _in_nodes(job: TraceJob, machine_nodes: int, rng: random.Random) -> TraceJob:
     """Malleable within its nodes: it keeps their number, and gives and takes cores."""
     del machine_nodes, rng
-    return replace(job, job_class="malleable")
+    return structs.replace(job, job_class="malleable")
 
 
 def _jobs(workload: Workload, records: dict[int, JobRecord]) -> Jobs:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias
+
+from msgspec import structs
 
 from scheduler_bridge.experiments.own_runs.plan import Plan, RunKey
 from scheduler_bridge.workloads import TraceJob, Workload
@@ -39,7 +41,7 @@ class SharedPlan(Plan):
     def batch(self, key: RunKey) -> list[TraceJob]:
         """The jobs of a run: malleable within their nodes."""
         return [
-            replace(job, job_class="malleable", name=_KINDS[job.job_id % len(_KINDS)])
+            structs.replace(job, job_class="malleable", name=_KINDS[job.job_id % len(_KINDS)])
             for job in self.draw(key.seed).jobs
         ]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from scheduler_bridge.workloads.conversion import drawn_order
 from scheduler_bridge.workloads.generate.draw import workload
@@ -93,10 +94,10 @@ def batch(*, seed: int, malleable: float = 0.0, within_s: float = WITHIN_S) -> W
     )
     bounds = {item.name: (item.min_nodes, item.max_nodes) for item in CONFIGURATIONS}
     law = f"amdahl:{PARALLEL_SHARE}"
-    order = drawn_order((replace(job, speedup=law) for job in rigid.jobs), seed)
+    order = drawn_order((structs.replace(job, speedup=law) for job in rigid.jobs), seed)
     count = round(malleable * JOBS)
     jobs = [
-        replace(job, job_class="malleable", min_nodes=bounds[job.name][0], max_nodes=bounds[job.name][1])
+        structs.replace(job, job_class="malleable", min_nodes=bounds[job.name][0], max_nodes=bounds[job.name][1])
         for job in order[:count]
     ]
     return replace(rigid, jobs=in_order([*jobs, *order[count:]]))

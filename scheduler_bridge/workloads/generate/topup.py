@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from scheduler_bridge.workloads.generate.draw import DAY_S, arrivals, day_cycle, piecewise_log, spread, workload
 from scheduler_bridge.workloads.record import Workload, in_order
@@ -63,7 +64,7 @@ def top_up_theta(window: Workload, *, seed: int, jobs: int = JOBS) -> Workload:
         names=[MARK] * missing,
     )
     first_id = 1 + max(job.job_id for job in window.jobs)
-    added = (replace(job, job_id=first_id + job.job_id, user="synthetic") for job in drawn.jobs)
+    added = (structs.replace(job, job_id=first_id + job.job_id, user="synthetic") for job in drawn.jobs)
     return replace(
         window,
         name=f"{window.name}, topped up",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 
 from scheduler_bridge.core import bookings
 from scheduler_bridge.core.effects import Effect, WakeAt
@@ -28,6 +29,16 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
     if state.armed_s is not None and state.armed_s <= now:
         state.armed_s = None
     return effects
+
+
+def next_pass_s(state: SchedulerState, now: float) -> float:
+    """When the next periodic pass is due, counting those before ``now`` as made that would have decided nothing."""
+    if state.next_pass_s is None:
+        return math.inf
+    interval_s = state.settings.pass_interval_s
+    while interval_s is not None and state.next_pass_s < min(now, state.idle_until_s):
+        state.next_pass_s += interval_s  # as the passes themselves would have put it, also to the last bit
+    return state.next_pass_s
 
 
 def passed(state: SchedulerState, now: float) -> None:
@@ -57,8 +68,8 @@ def earliest(state: SchedulerState) -> float | None:
     if state.next_pass_s is None and not state.bookings:  # as mostly
         return deadlines[0][0] if deadlines else None
     times = [deadlines[0][0]] if deadlines else []
-    if state.next_pass_s is not None:
-        times.append(state.next_pass_s)
+    if state.next_pass_s is not None and state.idle_until_s < math.inf:
+        times.append(max(state.next_pass_s, state.idle_until_s))
     if state.bookings and (turn_s := bookings.next_turn_s(state)) is not None:
         times.append(turn_s)
     return min(times) if times else None

@@ -60,6 +60,16 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
     return effects
 
 
+def are_known(state: SchedulerState, decisions: Sequence[Decision]) -> bool:
+    """Whether the decisions of a pass leave everything as it is: they promise what is promised, and nothing else."""
+    if decisions and isinstance(decisions[0], Stand):
+        return len(decisions) == 1
+    return len(decisions) == len(state.reservations) and all(
+        isinstance(decision, Reserve) and decision.reservation == promise
+        for decision, promise in zip(decisions, state.reservations.values(), strict=True)
+    )
+
+
 def _check_limit(state: SchedulerState, decision: Start | Share | Grow, job: TrackedJob | None) -> None:
     """See that the job's user may have so many nodes more."""
     if state.settings.user_nodes is not None and job is not None and decision.nodes > (room := limits.left(state, job)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -56,6 +57,7 @@ from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.policies import Policy
+from scheduler_bridge.policies.base import stands_until
 
 
 class SchedulerCore:
@@ -72,6 +74,8 @@ class SchedulerCore:
         remember: The jobs whose histories are kept, for ``explanation``; it costs time and memory.
         prompt_starts: Jobs run in the moment in which they are told to start, and nobody reports ``JobStarted`` for
             them; those that share nodes report it all the same.
+        skip_idle_passes: Leave periodic passes out that would decide nothing, as far as the policy knows
+            (``policies.base.stands_until``). Whoever asks for that reports each wake-up at its very time.
     """
 
     def __init__(
@@ -82,8 +86,9 @@ class SchedulerCore:
         *,
         remember: Remembered = frozenset(),
         prompt_starts: bool = False,
+        skip_idle_passes: bool = False,
     ) -> None:
-        self._state = SchedulerState(settings or Settings(), NodePool(nodes), prompt_starts)
+        self._state = SchedulerState(settings or Settings(), NodePool(nodes), prompt_starts, skips=skip_idle_passes)
         self._state.declare(policy)
         self._policy = policy
         self._histories = Histories(remember)
@@ -213,12 +218,15 @@ class SchedulerCore:
         state.touched.clear()
         state.over.clear()
         effects: list[Effect] = []
+        pass_s = alarms.next_pass_s(state, now)
         batch = list(events)
         if len(batch) > 1:
             batch.sort(key=batch_rank)
         for event in batch:
             effects += self._apply(event, now)
-        if state.armed_s is None or state.armed_s <= now:  # else nothing is due: it asked for the earliest
+        if not state.calm:
+            state.idle_until_s = -math.inf
+        if state.armed_s is None or state.armed_s <= now or pass_s <= now:  # else nothing is due
             effects += alarms.ring(state, now)
         if state.sharing.is_busy:
             effects += on_sharing.settle(state, now)
@@ -229,9 +237,14 @@ class SchedulerCore:
         if state.changed or state.arrived:
             view = state.view_of_pass()
             if state.bookings:
+                state.idle_until_s = -math.inf
                 effects += partitions.decide(state, self._policy, now)
             else:
-                effects += orders.carry_out(state, limits.under(state, self._policy).decide(view, now), now)
+                policy = limits.under(state, self._policy)
+                decisions = policy.decide(view, now)
+                idle = state.skips and orders.are_known(state, decisions)
+                effects += orders.carry_out(state, decisions, now)
+                state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
             effects += orders.grant_wishes(state, now)
             alarms.passed(state, now)
             if remembers:

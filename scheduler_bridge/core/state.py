@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ class SchedulerState:
         wishes: Nodes that evolving jobs asked for in the present batch.
         deadlines: When to look at a job again (walltime over, cooldown over), a heap; may hold stale entries.
         next_pass_s: When the next periodic pass is due.
+        skips: Leave periodic passes out of which it is known that they decide nothing.
+        idle_until_s: Passes decide nothing before that time, if nothing happens.
         armed_s: The earliest wake-up that was asked for and has not come yet.
         anomalies: Reports that contradict what the core knows, the latest last; they changed nothing.
     """
@@ -89,6 +92,8 @@ class SchedulerState:
     wishes: dict[int, int] = field(default_factory=dict)
     deadlines: list[tuple[float, int]] = field(default_factory=list)
     next_pass_s: float | None = None
+    skips: bool = False
+    idle_until_s: float = -math.inf
     armed_s: float | None = None
     anomalies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     sharing: Sharing = field(init=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, wording
 from scheduler_bridge.policies.compose import StartSize
-from scheduler_bridge.policies.plan import Floor, Plan
+from scheduler_bridge.policies.plan import Floor, Plan, endings
 
 IN_ORDER = "first in the queue"
 
@@ -28,6 +28,10 @@ class InOrder:
                 return
             plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
 
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        """The first one's reservation is the same until a running job is expected to end."""
+        return first_end_s(view, now)
+
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes for the first; the others wait for the first."""
         if reservation is not None and reservation.job_id != job.job_id:
@@ -45,6 +49,10 @@ class AnyThatFits:
             plan.start(spec, size.pick(spec, plan.usable), IN_ORDER)
         while (room := plan.usable) > 0 and (spec := line.next_fitting(1, room, room, plan.now, plan.now)) is not None:
             plan.start(spec, size.pick(spec, room), "backfilled: it fits into the free nodes")
+
+    def stands_until(self, view: ClusterView, now: float) -> float:  # noqa: ARG002 - part of the protocol
+        """The time decides nothing."""
+        return math.inf
 
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:  # noqa: ARG002 - part of the protocol
         """Too few nodes."""
@@ -121,6 +129,10 @@ class Easy:
             plan.charge_until(end_s, need)
             plan.promise(spec, need)
 
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        """The reservation is the same until a running job is expected to end; who would delay it now would later."""
+        return now if self.floor is not None else first_end_s(view, now)
+
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes, or it would delay the reservation."""
         if need > view.free_nodes or reservation is None:
@@ -141,6 +153,14 @@ def _standing(plan: Plan, queue: Sequence[JobSpec]) -> Reservation | None:
         return None
     standing = promises[0]
     return standing if plan.now < standing.start_s < math.inf else None
+
+
+def first_end_s(view: ClusterView, now: float) -> float:
+    """When the first running job is expected to end, which nobody resizes meanwhile: until then reservations stay."""
+    if view.releasing_nodes:
+        return now
+    times_s = view.index(endings(None, view.scaled)).times_s
+    return times_s[0] if times_s else math.inf
 
 
 def too_few(need: int, view: ClusterView, reservation: Reservation | None) -> str:

@@ -36,6 +36,19 @@ def shared_nodes(policy: Policy) -> NodeFilter:
     return getattr(policy, "shared_nodes", EVERY_NODE)
 
 
+def stands_until(part: object, view: ClusterView, now: float) -> float:
+    """Until when (seconds) a pass over this very view decides as one at ``now`` that started and resized nobody.
+
+    A policy, or a part of one, that knows has a method of this name; what has none is asked at every pass.
+    """
+    known: float = getattr(part, "stands_until", _at_once)(view, now)
+    return known
+
+
+def _at_once(view: ClusterView, now: float) -> float:  # noqa: ARG001 - the time may decide, whatever the view is
+    return now
+
+
 class Around:
     """What decides by way of a policy, and is like it in all else.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation
+from scheduler_bridge.policies.base import stands_until
 from scheduler_bridge.policies.decision import Decision
 from scheduler_bridge.policies.plan import Plan
 
@@ -70,6 +71,13 @@ class ComposedPolicy:
         if self.redistribution is not None:
             self.redistribution.resize(plan, plan.waiting(queue), self.size)
         return plan.decisions()
+
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        """When one of its parts may decide otherwise, though nothing has happened."""
+        if self.order is not by_submission:  # other orders may depend on the time
+            return now
+        until_s = stands_until(self.backfill, view, now)
+        return until_s if self.redistribution is None else min(until_s, stands_until(self.redistribution, view, now))
 
     def why_waiting(self, view: ClusterView, job: JobSpec, reservation: Reservation | None) -> str:
         """In one sentence, with the reservation that stands in the way, if any."""

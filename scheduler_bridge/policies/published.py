@@ -5,10 +5,11 @@ They serve to replay the paper's real runs. Where they differ from the correct p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, RunningJob, wording
-from scheduler_bridge.policies.backfill import IN_ORDER, too_few
+from scheduler_bridge.policies.backfill import IN_ORDER, first_end_s, too_few
 from scheduler_bridge.policies.compose import StartSize, at_minimum
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.redistribution import givable_nodes
@@ -56,6 +57,10 @@ class PublishedEasy:
                 why = Because("backfilled: it ends before {}; {}", (wording.seconds(head.start_s), head))
                 plan.start(spec, size.pick(spec, usable), why)
 
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        """Nothing happens while nodes are released; else the first job's reservation stays until a job should end."""
+        return math.inf if view.releasing_nodes else first_end_s(view, now)
+
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Too few nodes, or it might delay the first job, or a job is releasing nodes."""
         if (job_that_gives := giver(view)) is not None and need <= view.free_nodes:
@@ -81,6 +86,11 @@ class TakeFromAll:
             return
         if not (waiting and self._take(plan, waiting[0], size.need(waiting[0], plan.view.total_nodes))):
             self._give(plan)
+
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        """The end of the first pause of a job."""
+        paused = view.paused(now)
+        return paused[0].resizable_from_s if paused else math.inf
 
     @staticmethod
     def _take(plan: Plan, head: JobSpec, need: int) -> bool:

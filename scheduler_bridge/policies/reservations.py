@@ -41,6 +41,12 @@ class EveryReservation:
         table.begin(view, queue, size, plan.now)
         _Draft(plan, table, size).consider()
 
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        """The first of the promised starts."""
+        if view.releasing_nodes:
+            return now
+        return min([promise.start_s for promise in view.reservations], default=math.inf)
+
     def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
         """Its own reservation, and what it waits for."""
         if need > view.free_nodes or reservation is None:

@@ -128,7 +128,8 @@ class Engine:
         del jobs  # what a job is like is forgotten when it is over
         _check_ids(sim.spec.job_id for sim in self._submissions)
         self._prompt = not any(sim.start_delay_s for sim in self._submissions)
-        self._core = self._make_core(prompt_starts=self._prompt)
+        # with a tick, passes are made later than they are due
+        self._core = self._make_core(prompt_starts=self._prompt, skip_idle_passes=not self._tick_s)
         for time_s, event in disturbances:
             self._push(time_s, event)
         while self._at_once or self._submissions or self._wake_s < math.inf or len(self._agenda) > 0:

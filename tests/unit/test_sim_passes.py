@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec import structs
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import Settings
+from scheduler_bridge.core import Settings, settings_for
 from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import (
     Event,
@@ -20,7 +23,10 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WorkersChanged,
 )
-from scheduler_bridge.sim import Behaviour, ReplayOptions, parse_cost, replay
+from scheduler_bridge.model import ClusterView
+from scheduler_bridge.policies import Decision, Policy
+from scheduler_bridge.policies.base import Around, stands_until
+from scheduler_bridge.sim import Behaviour, Engine, ReplayOptions, parse_cost, replay, sim_jobs
 from scheduler_bridge.workloads import TraceJob, Workload
 
 ANSWERS = (JobStarted, MalleableReady, GrowCompleted, ShrinkCompleted, WorkersChanged)
@@ -80,3 +86,47 @@ def test_rigid_jobs_make_one_pass_an_instant(policy: str) -> None:
     by_instant = passes(workload(malleable=False), policy, Behaviour())
     assert {len(here) for here in by_instant.values()} == {1}
     assert all(now < then for now, then in pairwise(by_instant))
+
+
+class EveryPass(Around):
+    """A policy of which nobody knows when it would decide the same."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def decide(self, view: ClusterView, now: float) -> list[Decision]:
+        return self.policy.decide(view, now)
+
+
+class Sworn(EveryPass):
+    """A policy that shows that it decides the same as long as it says that it does."""
+
+    def stands_until(self, view: ClusterView, now: float) -> float:
+        until_s, kept = stands_until(self.policy, view, now), view.snapshot()
+        end_s = until_s if until_s < math.inf else now + 1000.0
+        decided = self.policy.decide(kept, now)
+        for part in (0.01, 0.3, 0.9, 1 - 1e-9):
+            assert self.policy.decide(kept, now + part * max(0.0, end_s - now)) == decided
+        return until_s
+
+
+@pytest.mark.parametrize("malleable", [False, True])
+@pytest.mark.parametrize("name", [*POLICIES, "easy", "backfilling", "easy-compat", "malleable-compat"])
+def test_passes_that_decide_nothing_are_left_out_and_change_nothing(name: str, malleable: bool) -> None:
+    """They come every second or so, by additions that are not exact, and some jobs run longer than they may."""
+    draw = random.Random(name)
+    behaviour = Behaviour(cost=parse_cost("constant:1.7") if malleable else None, start_delay_s=draw.choice([0.0, 0.3]))
+    settings = replace(
+        settings_for(name), pass_interval_s=1.1, walltime="scaled", cores_per_node=CORES, walltime_grace_s=7.0
+    )
+    jobs = [
+        structs.replace(job, spec=structs.replace(job.spec, walltime_s=job.runtime_s * draw.choice([0.9, 1.0, 3.1])))
+        for job in sim_jobs(workload(malleable=malleable), behaviour)
+    ]
+    every, fewer, sworn = (
+        Engine(NODES, around(policies.get(name)), settings).run(jobs) for around in (EveryPass, lambda it: it, Sworn)
+    )
+    assert list(fewer.records.values()) == list(every.records.values()) == list(sworn.records.values())
+    assert fewer.batches <= every.batches
+    if name in ("fcfs", "backfilling", "easy", "easy-compat", "conservative"):  # of the others most depend on the time
+        assert fewer.batches < every.batches / 2

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.levelqueue import LevelQueue, shares
+from .levelqueue import LevelQueue, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from benchmarks.levelqueue import Words
+    from .levelqueue import Words
 
 
 GIFT_TASKS: Final = 256

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import sys
 from typing import Any
 
+from apgas.errors import UsageError
 from apgas.runtime import environment, mpis
 from apgas.runtime.loading import at_once
 
@@ -18,7 +20,7 @@ def load() -> Any:
     """Return ``mpi4py.MPI``, initialised in an environment that suits us.
 
     Raises:
-        UsageError: The process was started by a foreign mpiexec.
+        UsageError: There is no MPI, or the process was started by a foreign mpiexec.
     """
     global _too_early  # noqa: PLW0603 - MPI is loaded once
     before = sys.modules.get("mpi4py.MPI")
@@ -30,7 +32,14 @@ def load() -> Any:
 
     mpi4py.rc.finalize = False
     with environment.tidied(launch), at_once():
-        from mpi4py import MPI
+        try:
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py of PyPI looks for a library by itself
+            raise UsageError(
+                f"mpi4py finds no MPI library that it can use: {str(error).partition(chr(10))[0]}\n"
+                f'install one beside it: {shlex.quote(sys.executable)} -m pip install "malleable-apgas[mpi]"\n'
+                "or name that of this machine: MPI4PY_LIBMPI=/path/to/libmpi.so"
+            ) from None
 
     environment.check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])
     return MPI

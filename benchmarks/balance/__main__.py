@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.balance.command import main
+from ..harness.errors import extras_named
+
+with extras_named():
+    from .command import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

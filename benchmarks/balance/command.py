@@ -8,16 +8,16 @@ from typing import Annotated, Final
 
 import typer
 
-from benchmarks.balance import results as table
-from benchmarks.balance.catalogue import MEASURES
-from benchmarks.balance.runner import Runner
-from benchmarks.harness import measuring, provenance
-from benchmarks.harness.display import Display
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.result_file import ResultFile
-from benchmarks.uts.tree import MAX_DEPTH
+from ..harness import measuring, provenance
+from ..harness.display import Display
+from ..harness.errors import BadUsage
+from ..harness.result_file import ResultFile
+from ..uts.tree import MAX_DEPTH
+from . import results as table
+from .catalogue import MEASURES
+from .runner import Runner
 
-_PROGRAM: Final = "python -m benchmarks.balance"
+_PROGRAM: Final = f"python -m {__package__}"
 
 
 def main(arguments: list[str]) -> int:

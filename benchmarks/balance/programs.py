@@ -9,10 +9,10 @@ from itertools import pairwise
 from multiprocessing import Pipe, get_context
 from typing import TYPE_CHECKING, Final, cast
 
-from benchmarks.harness.channel import Answer, Channel, Command
-from benchmarks.levelbag import Count
-from benchmarks.uts.reference import run_kernel, warm_up
-from benchmarks.uts.tree import Tree
+from ..harness.channel import Answer, Channel, Command
+from ..levelbag import Count
+from ..uts.reference import run_kernel, warm_up
+from ..uts.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,8 +76,9 @@ def _serve(channel: Channel) -> None:
 
 def _run(depth: int, config: Config) -> Outcome[Count]:
     import glb
-    from benchmarks.balance.stamps import StampedBag
-    from benchmarks.uts.samples import bag_of
+
+    from ..uts.samples import bag_of
+    from .stamps import StampedBag
 
     outcome = glb.compute(cast("Bag[Count]", StampedBag(bag_of(Tree(depth)))), Count, config)
     expected = Tree(depth).known_nodes()
@@ -106,7 +107,8 @@ def _compute(command: Command) -> Answer:
 
 def _stamps(place: apgas.Place) -> list[tuple[float, int]]:
     import apgas
-    from benchmarks.balance.stamps import take
+
+    from .stamps import take
 
     return apgas.at(place, take)
 

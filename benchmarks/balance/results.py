@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import TextIO
 
-from benchmarks.balance.catalogue import Measure, Quantity
-from benchmarks.harness.figures import written
-from benchmarks.harness.goals import OURS, Verdict, judge
+from ..harness.figures import written
+from ..harness.goals import OURS, Verdict, judge
+from .catalogue import Measure, Quantity
 
 
 @dataclass

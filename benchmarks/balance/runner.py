@@ -11,17 +11,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.balance.catalogue import PACED_DEPTH, PACED_ORDERS, PACED_RATE, Measure
-from benchmarks.balance.results import Results
-from benchmarks.harness import procfs
-from benchmarks.harness.child import TERM_S, Child, ContenderFailed, environment, kill_marked
+from ..harness import procfs
+from ..harness.child import TERM_S, Child, ContenderFailed, environment, kill_marked
+from .catalogue import PACED_DEPTH, PACED_ORDERS, PACED_RATE, Measure
+from .results import Results
 
 if TYPE_CHECKING:
-    from benchmarks.harness.display import Display
+    from ..harness.display import Display
 
 READY_S: Final = 120.0
 WARM_UP_DEPTH: Final = 11
-_PROGRAM: Final = (sys.executable, "-m", "benchmarks.balance.programs")
+_PROGRAM: Final = (sys.executable, "-m", f"{__package__}.programs")
 
 
 class Runner:

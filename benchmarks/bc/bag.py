@@ -20,8 +20,8 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness.jit import has_numba, setup_cache
-from benchmarks.harness.ranges import RangeBag, Ranges
+from ..harness.jit import has_numba, setup_cache
+from ..harness.ranges import RangeBag, Ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from benchmarks.bc.graph import Graph
-    from benchmarks.bc.instances import Instance
-    from benchmarks.bc.kernel import Workspace
+    from .graph import Graph
+    from .instances import Instance
+    from .kernel import Workspace
 
 BLOCK_SOURCES: Final = 8
 
@@ -60,7 +60,7 @@ class Solver:
         self._accumulate: Callable[[int, int, NDArray[np.int64]], None] = self._plain
         if has_numba() if compiled is None else compiled:
             setup_cache()
-            from benchmarks.bc import kernel
+            from . import kernel
 
             self._kernel = kernel
             self._links = kernel.Links.of(graph)
@@ -80,7 +80,7 @@ class Solver:
             self._accumulate(start, min(start + BLOCK_SOURCES, last), totals)
 
     def _plain(self, first: int, last: int, totals: NDArray[np.int64]) -> None:
-        from benchmarks.bc import reference
+        from . import reference
 
         reference.accumulate(self.graph, first, last, self._factor, totals)
 

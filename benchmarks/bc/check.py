@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.bc import reference
-from benchmarks.bc.bag import factor_of, fraction_bits
-from benchmarks.bc.distances import inner_vertices
+from . import reference
+from .bag import factor_of, fraction_bits
+from .distances import inner_vertices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from benchmarks.bc.graph import Graph
+    from .graph import Graph
 
 SMALL: Final = 5_000_000
 """Sources times edges up to which every vertex is checked: some ten seconds."""

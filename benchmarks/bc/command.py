@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.bc.bag import BLOCK_SOURCES, BCBag, Centrality, load_solver
-from benchmarks.bc.instances import Generated, Instance, keep
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.result_file import WholeFile
-from benchmarks.harness.spec import Benchmark
+from ..harness.errors import BadUsage
+from ..harness.result_file import WholeFile
+from ..harness.spec import Benchmark
+from .bag import BLOCK_SOURCES, BCBag, Centrality, load_solver
+from .instances import Generated, Instance, keep
 
 MANY_SOURCES = 1024
 """From so many on, eight sources are a call of ``process``; on smaller graphs they take no time."""
@@ -44,18 +44,18 @@ def build(
     """
 
     def value(result: Centrality) -> object:
-        from benchmarks.bc.scores import summary
+        from .scores import summary
 
         return summary(instance.graph(), result)
 
     def verify(result: Centrality) -> tuple[bool, str]:
-        from benchmarks.bc.check import check
+        from .check import check
 
         solver = load_solver(instance)
         return check(instance.graph(), solver.zeros() if result.totals is None else result.totals)
 
     def publish(result: Centrality) -> list[tuple[str, str]]:
-        from benchmarks.bc.scores import Scores
+        from .scores import Scores
 
         scores = Scores.of(instance.graph(), result)
         if output is not None:
@@ -123,7 +123,7 @@ def command(
 
 
 def _generated(scale: int, seed: int) -> tuple[Instance, dict[str, object]]:
-    from benchmarks.bc.graph import MAX_SCALE
+    from .graph import MAX_SCALE
 
     if not 1 <= scale <= MAX_SCALE:
         raise BadUsage(
@@ -135,7 +135,7 @@ def _generated(scale: int, seed: int) -> tuple[Instance, dict[str, object]]:
 
 
 def _read(path: Path, directed: bool | None, multigraph: bool) -> tuple[Instance, dict[str, object]]:
-    from benchmarks.bc.files import read_graph
+    from .files import read_graph
 
     graph = read_graph(path, directed, multigraph)
     about: dict[str, object] = {"graph": str(path), "vertices": graph.vertices, "edges": graph.edges}

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.harness.jit import has_numba, setup_cache
+from ..harness.jit import has_numba, setup_cache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from benchmarks.bc.graph import Graph
+    from .graph import Graph
 
 SEARCHES: Final = 64
 
@@ -31,7 +31,7 @@ def inner_vertices(graph: Graph, compiled: bool | None = None) -> int:
     """
     if has_numba() if compiled is None else compiled:
         setup_cache()
-        from benchmarks.bc.distances_kernel import search
+        from .distances_kernel import search
 
         space = np.zeros((3, graph.active), np.uint64)
         adjacency = graph.out.starts, graph.out.neighbours

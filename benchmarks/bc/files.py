@@ -15,14 +15,14 @@ from typing import IO, TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.bc.graph import MAX_VERTICES, Graph
-from benchmarks.harness.errors import BadUsage
+from ..harness.errors import BadUsage
+from .graph import MAX_VERTICES, Graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from benchmarks.bc.graph import Integers
+    from .graph import Integers
 
 _BANNER: Final = "%%matrixmarket"
 _COMMENTS: Final = ("#", "%")

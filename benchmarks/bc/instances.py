@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from benchmarks.bc.graph import Graph
+    from .graph import Graph
 
 _kept: dict[str, Graph] = {}
 _keeping = threading.Lock()
@@ -32,7 +32,7 @@ class Generated:
 
     def graph(self) -> Graph:
         """Return the graph."""
-        from benchmarks.bc.graph import rmat
+        from .graph import rmat
 
         return rmat(self.scale, self.seed)
 

@@ -27,11 +27,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from benchmarks.bc.errors import PathCountError
-from benchmarks.bc.reference import LARGEST, SMALLEST
+from .errors import PathCountError
+from .reference import LARGEST, SMALLEST
 
 if TYPE_CHECKING:
-    from benchmarks.bc.graph import Graph
+    from .graph import Graph
 
 LANES: Final = 8
 SPARSE: Final = 32

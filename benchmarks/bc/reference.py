@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.bc.errors import PathCountError
+from .errors import PathCountError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from benchmarks.bc.graph import Adjacency, Graph
+    from .graph import Adjacency, Graph
 
 LARGEST: Final = 2.0**960
 """Path counts above this are scaled: 2^31 of them still add up to less than 2^1023."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.bc.bag import fraction_bits
+from .bag import fraction_bits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from benchmarks.bc.bag import Centrality
-    from benchmarks.bc.graph import Graph
+    from .bag import Centrality
+    from .graph import Graph
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 A benchmark's ``__main__`` is three lines::
 
-    from benchmarks.harness.app import main
+    from ..harness.app import main
 
     if __name__ == "__main__":
-        main("benchmarks.pi.command")
+        main(f"{__package__}.command")
 
 and its module ``command`` holds a function ``command`` whose annotated parameters are its own options (as for typer)
 and which returns a ``Benchmark``; the first sentence of its docstring, and an example, head the ``--help``. The common
@@ -17,6 +17,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+
+from .errors import extras_named
 
 _RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
@@ -33,7 +35,8 @@ def main(module: str) -> None:
     arguments = sys.argv[1:]
     if "--help" in arguments:
         if _is_first_process():
-            from benchmarks.harness.cli import show_help
+            with extras_named():
+                from .cli import show_help
 
             show_help(module)
         raise SystemExit(0)
@@ -49,9 +52,10 @@ def start(module: str, arguments: list[str]) -> None:
     Raises:
         SystemExit: If the exit code is not 0; every place then ends with it.
     """
-    from benchmarks.harness.cli import parse
-    from benchmarks.harness.errors import BadUsage, show_error
-    from benchmarks.harness.run import run_benchmark
+    with extras_named():
+        from .cli import parse
+        from .errors import BadUsage, show_error
+        from .run import run_benchmark
 
     try:
         benchmark, options = parse(module, arguments)
@@ -65,8 +69,8 @@ def start(module: str, arguments: list[str]) -> None:
 
 def _announce(arguments: list[str]) -> None:
     """Hand the runtime the options that it needs on every place, before anything else is parsed."""
-    from benchmarks.harness.errors import BadUsage
-    from benchmarks.harness.options import check_scheduler_loss, check_transport
+    from .errors import BadUsage
+    from .options import check_scheduler_loss, check_transport
 
     told = {
         "--on-scheduler-loss": ("APGAS_ON_SCHEDULER_LOSS", check_scheduler_loss),
@@ -74,7 +78,7 @@ def _announce(arguments: list[str]) -> None:
     }
     if "--tag-output" in arguments:
         os.environ["APGAS_TAG_OUTPUT"] = "1"
-    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+    for option, value in zip(arguments, [*arguments, ""][1:], strict=True):
         name, equals, joined = option.partition("=")
         text = joined if equals else value
         if name in told:

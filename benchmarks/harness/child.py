@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.harness import procfs
+from . import procfs
 
 END_S: Final = 15.0
 """How long a contender that is not needed any more may take to end in good order."""

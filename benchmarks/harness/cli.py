@@ -11,14 +11,21 @@ from typing import Annotated, Any, TypeAlias, cast, get_type_hints
 import typer
 import typer.main
 
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.options import CommonOptions, parse_hosts, parse_slow_resizes
-from benchmarks.harness.spec import Benchmark
+from .errors import BadUsage
+from .options import CommonOptions, parse_hosts, parse_slow_resizes
+from .spec import Benchmark
 
 Parsed: TypeAlias = tuple[Benchmark[Any], CommonOptions]
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError, whichever click typer brings along."""
 _PANEL = "Common options"
+_BENCHMARKS = __package__.rpartition(".")[0]
+"""By what name this process knows them: that of the checkout's folder, or the installed one."""
+
+
+def as_called(text: str | None) -> str | None:
+    """Return a command's help with its examples as they can be called here."""
+    return text and text.replace("python -m benchmarks.", f"python -m {_BENCHMARKS}.")
 
 
 def _common(
@@ -147,7 +154,7 @@ def _with_common(own: Callable[..., Benchmark[Any]]) -> Callable[..., Parsed]:
         for function in (own, _common)
         for parameter in inspect.signature(function).parameters.values()
     ]
-    both.__doc__ = own.__doc__
+    both.__doc__ = as_called(own.__doc__)
     both.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by the option parser
         [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )

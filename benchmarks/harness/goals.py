@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal, TypeAlias
 
-from benchmarks.harness.figures import Unit, ratio_written, written
+from .figures import Unit, ratio_written, written
 
 Bound: TypeAlias = Literal["<=", ">=", "<"]
 

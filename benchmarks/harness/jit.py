@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import tempfile
@@ -28,8 +29,18 @@ def setup_cache() -> None:
     numba keeps compiled code beside the source, or else in the user's cache folder. Where neither can be written (a
     read-only installation without a home) every place would compile anew, and some versions of numba refuse: then a
     private folder below the system's temporary folder is used. A user's own ``NUMBA_CACHE_DIR`` is left alone.
+
+    Compiled code names the modules that it was made of. In a checkout they have two names, and ``apgas.benchmarks`` has
+    a cache of its own: loading what ``benchmarks`` has compiled would import whatever bears that name.
     """
-    if os.environ.get("NUMBA_CACHE_DIR") or _is_writable(Path(__file__).parent) or _is_writable(_user_cache()):
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return
+    package = importlib.import_module(__package__.rpartition(".")[0])
+    known_as = Path(str(package.__file__)).parent
+    if known_as != Path(__file__).parents[1] and _is_writable(known_as):
+        os.environ["NUMBA_CACHE_DIR"] = str(known_as / "__pycache__")
+        return
+    if _is_writable(Path(__file__).parent) or _is_writable(_user_cache()):
         return
     folder = Path(tempfile.gettempdir()) / f"malleable-apgas-numba-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)

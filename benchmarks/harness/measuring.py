@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from typing import Any, NoReturn, TypeAlias, cast
 import typer
 import typer.main
 
-from benchmarks.harness.errors import BadUsage, show_error
+from .cli import as_called
+from .errors import BadUsage, show_error
 
 Run: TypeAlias = Callable[[], int]
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
@@ -26,7 +28,7 @@ def main(program: str, command: Callable[..., Run], arguments: list[str]) -> int
         arguments: The words after the command.
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    app.command()(command)
+    app.command(help=as_called(inspect.getdoc(command)))(command)
     try:
         run = typer.main.get_command(app).main(arguments, prog_name=program, standalone_mode=False)
         # after --help there is nothing to do, and click returns 0

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness.errors import BadUsage
+from .errors import BadUsage
 
 TRANSPORTS = ("tcp", "mpi")
 _ORDER = re.compile(r"(?P<at>[^:]+):(?P<change>[+-]|workers=)(?P<count>[0-9]+)")

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.harness.errors import BadUsage
+from .errors import BadUsage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.harness.errors import BadUsage
+from .errors import BadUsage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

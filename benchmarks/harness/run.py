@@ -10,20 +10,21 @@ from collections.abc import Sized
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from benchmarks.harness import procfs, provenance, summary
-from benchmarks.harness.errors import BadUsage, first_cause, show_error
-from benchmarks.harness.jit import has_numba
-from benchmarks.harness.measurement import Measurement
-from benchmarks.harness.progress import Progress
-from benchmarks.harness.result_file import ResultFile
+from . import procfs, provenance, summary
+from .errors import BadUsage, first_cause, show_error
+from .jit import has_numba
+from .measurement import Measurement
+from .progress import Progress
+from .result_file import ResultFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.harness.options import CommonOptions
-    from benchmarks.harness.spec import Benchmark
     from glb import Result
+
+    from .options import CommonOptions
+    from .spec import Benchmark
 
 R = TypeVar("R", bound="Result")
 
@@ -132,7 +133,8 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
 def _slow_down(slow_resizes: tuple[float, float] | None) -> None:
     if slow_resizes is not None:
         import glb
-        from benchmarks.harness.slow import SlowResizes
+
+        from .slow import SlowResizes
 
         glb.set_user_handler(SlowResizes(*slow_resizes))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
-from benchmarks.harness.progress import scaled
+from .progress import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from apgas import ResizeRecord
-    from benchmarks.harness.measurement import Measurement
+
+    from .measurement import Measurement
 
 
 WIDTH: Final = 130

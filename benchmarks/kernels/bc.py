@@ -10,15 +10,15 @@ import importlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.harness.goals import OURS, Goal, Quantity
-from benchmarks.kernels.contender import Absent, Contender, Measure, Setting, Work
+from ..harness.goals import OURS, Goal, Quantity
+from .contender import Absent, Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from benchmarks.bc.graph import Graph
+    from ..bc.graph import Graph
 
     Edges = NDArray[Any]
 
@@ -36,7 +36,7 @@ def undirected(scale: int) -> tuple[int, Edges]:
     """Return the number of vertices and the edges, of shape (n, 2), without loops and doubles; smaller end first."""
     import numpy as np
 
-    from benchmarks.bc.graph import GRAPH500, rmat_edges
+    from ..bc.graph import GRAPH500, rmat_edges
 
     vertices = 1 << scale
     number = np.argsort(np.random.Philox(key=_SEED + 1).random_raw(vertices))
@@ -50,7 +50,7 @@ def undirected(scale: int) -> tuple[int, Edges]:
 def _graph(scale: int) -> Graph:
     import numpy as np
 
-    from benchmarks.bc.graph import Graph
+    from ..bc.graph import Graph
 
     vertices, edges = undirected(scale)
     low, high = edges.T
@@ -70,7 +70,7 @@ def _spread(scale: int, count: int) -> list[int]:
 def _ours(setting: Setting) -> Work:
     import numpy as np
 
-    from benchmarks.bc.bag import Solver
+    from ..bc.bag import Solver
 
     graph = _graph(_SCALES[setting.quick])
     solver = Solver(graph)

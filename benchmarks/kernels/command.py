@@ -11,18 +11,18 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from benchmarks.harness import measuring, pictures, provenance
-from benchmarks.harness.display import Display
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.result_file import ResultFile
-from benchmarks.kernels import runner, table
-from benchmarks.kernels.bc import BC
-from benchmarks.kernels.contender import Measure
-from benchmarks.kernels.nqueens import NQUEENS
-from benchmarks.kernels.pi import PI
-from benchmarks.kernels.uts import UTS
+from ..harness import measuring, pictures, provenance
+from ..harness.display import Display
+from ..harness.errors import BadUsage
+from ..harness.result_file import ResultFile
+from . import runner, table
+from .bc import BC
+from .contender import Measure
+from .nqueens import NQUEENS
+from .pi import PI
+from .uts import UTS
 
-_PROGRAM: Final = "python -m benchmarks.kernels"
+_PROGRAM: Final = f"python -m {__package__}"
 MEASURES: Final = {measure.name: measure for measure in (UTS, NQUEENS, BC, PI)}
 _PACKAGES: Final = ("igraph", "networkit", "networkx")
 _QUICK_ROUNDS: Final = 2
@@ -75,7 +75,7 @@ def _run(
     target.write(results.as_json(found))
     table.show(results, path)
     if figure is not None:
-        from benchmarks.kernels.figure import draw
+        from .figure import draw
 
         draw(results, figure, str(found["cpu"]))
     return 0 if results.complete else 1

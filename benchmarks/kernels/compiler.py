@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from benchmarks.kernels.contender import Absent
+from .contender import Absent
 
 COMPILER: Final = "gcc"
 FLAGS: Final = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC")
@@ -26,7 +26,7 @@ def load(name: str, folder: Path, *flags: str) -> ctypes.CDLL:
     if compiler is None:
         raise Absent(f"{COMPILER} is not installed")
     library = folder / f"{name}{len(list(folder.iterdir()))}.so"
-    with resources.as_file(resources.files("benchmarks.kernels") / "c" / f"{name}.c") as source:
+    with resources.as_file(resources.files(__package__) / "c" / f"{name}.c") as source:
         command = [compiler, *FLAGS, *flags, str(source), "-o", str(library)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)

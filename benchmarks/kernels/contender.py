@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks.harness.goals import Quantity
+from ..harness.goals import Quantity
 
 Amounts: TypeAlias = Mapping[str, float]
 Work: TypeAlias = Callable[[], Amounts]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness import pictures
-from benchmarks.harness.figures import ratio_written, written
-from benchmarks.harness.goals import OURS
-from benchmarks.kernels.results import Line, Results
+from ..harness import pictures
+from ..harness.figures import ratio_written, written
+from ..harness.goals import OURS
+from .results import Line, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness.goals import OURS, Goal, Quantity
-from benchmarks.kernels import compiler
-from benchmarks.kernels.contender import Contender, Measure, Setting, Work
-from benchmarks.nqueens.board import known_solutions
+from ..harness.goals import OURS, Goal, Quantity
+from ..nqueens.board import known_solutions
+from . import compiler
+from .contender import Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def _amounts(solutions: int, size: int) -> Mapping[str, float]:
 
 
 def _ours(setting: Setting) -> Work:
-    from benchmarks.nqueens.reference import run_kernel
+    from ..nqueens.reference import run_kernel
 
     size = _SIZES[setting.quick]
     return lambda: _amounts(run_kernel(size), size)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness.goals import OURS, Goal, Quantity
-from benchmarks.kernels.contender import Contender, Measure, Setting, Work
+from ..harness.goals import OURS, Goal, Quantity
+from .contender import Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ _NUMPY: Final = "numpy"
 
 
 def _ours(setting: Setting) -> Work:
-    from benchmarks.pi.bag import count_span, load_kernel
+    from ..pi.bag import count_span, load_kernel
 
     samples = _SAMPLES[setting.quick]
     load_kernel()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.harness.goals import OURS, Figures, Verdict, judge
-from benchmarks.kernels.contender import Measure
+from ..harness.goals import OURS, Figures, Verdict, judge
+from .contender import Measure
 
 
 @dataclass(frozen=True)

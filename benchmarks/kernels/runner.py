@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.harness.goals import OURS
-from benchmarks.kernels.contender import Absent, Measure, Setting, Work
-from benchmarks.kernels.results import Results
+from ..harness.goals import OURS
+from .contender import Absent, Measure, Setting, Work
+from .results import Results
 
 if TYPE_CHECKING:
-    from benchmarks.harness.display import Display
+    from ..harness.display import Display
 
 
 def run(measures: Sequence[Measure], rounds: int, quick: bool, display: Display) -> Results:

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from benchmarks.harness.figures import ratio_written, written
-from benchmarks.harness.tables import coloured, print_whole
-from benchmarks.kernels.results import Line, Results
+from ..harness.figures import ratio_written, written
+from ..harness.tables import coloured, print_whole
+from .results import Line, Results
 
 
 def rows(line: Line) -> list[list[str]]:

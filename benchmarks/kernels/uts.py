@@ -8,15 +8,15 @@ from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness.goals import OURS, Goal, Quantity
-from benchmarks.kernels import compiler
-from benchmarks.kernels.contender import Contender, Measure, Setting, Work
-from benchmarks.uts.tree import Tree, last_word, law
+from ..harness.goals import OURS, Goal, Quantity
+from ..uts.tree import Tree, last_word, law
+from . import compiler
+from .contender import Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from benchmarks.uts.bag import UtsBag
+    from ..uts.bag import UtsBag
 
 _DEPTHS: Final = {False: 13, True: 11}
 _NAIVE_DEPTHS: Final = {False: 8, True: 7}
@@ -31,7 +31,7 @@ def _amounts(nodes: int, hashes: int, tree: Tree) -> Mapping[str, float]:
 
 
 def _ours(setting: Setting) -> Work:
-    from benchmarks.uts.bag import UtsBag
+    from ..uts.bag import UtsBag
 
     tree = Tree(_DEPTHS[setting.quick])
 
@@ -45,7 +45,7 @@ def _ours(setting: Setting) -> Work:
 
 
 def _in_c(lanes: int, setting: Setting) -> Work:
-    from benchmarks.uts.bag import UtsBag
+    from ..uts.bag import UtsBag
 
     tree = Tree(_DEPTHS[setting.quick])
     library = compiler.load("uts", setting.folder, f"-DLANES={lanes}")

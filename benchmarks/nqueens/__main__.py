@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.harness.app import main
+from ..harness.app import main
 
 if __name__ == "__main__":
-    main("benchmarks.nqueens.command")
+    main(f"{__package__}.command")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.levelbag import GIFT_TASKS, LevelBag
-from benchmarks.levelqueue import LevelQueue
-from benchmarks.nqueens import kernel
-from benchmarks.nqueens.board import check_size
-from benchmarks.nqueens.symmetry import PARTS, rules, starts
+from ..levelbag import GIFT_TASKS, LevelBag
+from ..levelqueue import LevelQueue
+from . import kernel
+from .board import check_size
+from .symmetry import PARTS, rules, starts
 
 if TYPE_CHECKING:
-    from benchmarks.levelqueue import Words
+    from ..levelqueue import Words
 
 _FIELDS = 4
 _FREE = 3

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.spec import Benchmark
-from benchmarks.levelbag import Count, gift_tasks
-from benchmarks.nqueens.board import check_size, known_solutions
-from benchmarks.nqueens.reference import run_kernel, warm_up
+from ..harness.errors import BadUsage
+from ..harness.spec import Benchmark
+from ..levelbag import Count, gift_tasks
+from .board import check_size, known_solutions
+from .reference import run_kernel, warm_up
 
 
 def command(
@@ -30,8 +30,8 @@ def command(
 
 def benchmark_of(size: int) -> Benchmark[Count]:
     """Return the benchmark that counts the solutions on a board of ``size`` rows."""
-    from benchmarks.nqueens import kernel  # loading takes a while, which --help need not wait for
-    from benchmarks.nqueens.bag import QueensBag
+    from . import kernel  # loading takes a while, which --help need not wait for
+    from .bag import QueensBag
 
     return Benchmark(
         name="nqueens",
@@ -52,7 +52,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
 
 def solution_count(result: Count) -> int:
     """Return the JSON result."""
-    from benchmarks.nqueens.symmetry import PARTS
+    from .symmetry import PARTS
 
     return result.value // PARTS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from benchmarks.nqueens import scalar
+from . import scalar
 
 NAME = "numba, scalar"
 CAPACITY = scalar.CAPACITY

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.harness.jit import has_numba, setup_cache
-from benchmarks.nqueens import scalar
+from ..harness.jit import has_numba, setup_cache
+from . import scalar
 
 NAME = scalar.NAME
 CAPACITY = scalar.CAPACITY
@@ -16,13 +16,13 @@ expand: Callable[..., tuple[int, int, bool]] = scalar.expand
 
 if has_numba():
     setup_cache()
-    from benchmarks import simd
+    from .. import simd
 
     if simd.has_compress():
-        from benchmarks.nqueens import vector
+        from . import vector
 
         NAME, CAPACITY, expand = vector.NAME, vector.CAPACITY, vector.expand
     else:
-        from benchmarks.nqueens import compiled
+        from . import compiled
 
         NAME, CAPACITY, expand = compiled.NAME, compiled.CAPACITY, compiled.expand

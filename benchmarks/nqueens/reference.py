@@ -17,8 +17,8 @@ def count_solutions(size: int, columns: tuple[int, ...] = ()) -> int:
 
 def run_kernel(size: int) -> int:
     """Return the number of solutions as one bag finds it without any stealing."""
-    from benchmarks.nqueens.bag import QueensBag
-    from benchmarks.nqueens.symmetry import PARTS
+    from .bag import QueensBag
+    from .symmetry import PARTS
 
     bag = QueensBag.of_board(size)
     while bag.process(1 << 40):

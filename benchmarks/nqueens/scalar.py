@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.harness.jit import jitable
-from benchmarks.nqueens.symmetry import (
+from ..harness.jit import jitable
+from .symmetry import (
     CORNER,
     EDGE,
     FULL,
@@ -24,7 +24,7 @@ from benchmarks.nqueens.symmetry import (
 )
 
 if TYPE_CHECKING:
-    from benchmarks.levelqueue import Integers, Words
+    from ..levelqueue import Integers, Words
 
 NAME = "plain Python, no numba"
 CAPACITY = 1

@@ -11,8 +11,9 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 
-from benchmarks import simd
-from benchmarks.nqueens.symmetry import (
+from .. import simd
+from ..simd import intrinsic
+from .symmetry import (
     CORNER,
     EDGE,
     FULL,
@@ -25,10 +26,9 @@ from benchmarks.nqueens.symmetry import (
     TURN_SHIFT,
     WEIGHTS,
 )
-from benchmarks.simd import intrinsic
 
 if TYPE_CHECKING:
-    from benchmarks.simd import Builder, Value
+    from ..simd import Builder, Value
 
 LANES = 16
 _vectors = simd.Lanes(LANES)

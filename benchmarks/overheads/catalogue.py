@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from benchmarks.harness.goals import OURS, Goal, Quantity
+from ..harness.goals import OURS, Goal, Quantity
 
 Kind: TypeAlias = Literal["ask", "start", "idle"]
 

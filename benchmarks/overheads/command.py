@@ -9,17 +9,17 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from benchmarks.harness import measuring, provenance
-from benchmarks.harness.display import Display
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.goals import OURS
-from benchmarks.harness.result_file import ResultFile
-from benchmarks.overheads import table
-from benchmarks.overheads.catalogue import FLOORS, MEASURES, PEERS, Plan
-from benchmarks.overheads.results import Results
-from benchmarks.overheads.runner import Runner
+from ..harness import measuring, provenance
+from ..harness.display import Display
+from ..harness.errors import BadUsage
+from ..harness.goals import OURS
+from ..harness.result_file import ResultFile
+from . import table
+from .catalogue import FLOORS, MEASURES, PEERS, Plan
+from .results import Results
+from .runner import Runner
 
-_PROGRAM: Final = "python -m benchmarks.overheads"
+_PROGRAM: Final = f"python -m {__package__}"
 _PACKAGES: Final = ("ray", "distributed")
 
 

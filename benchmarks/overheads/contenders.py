@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks.harness import child
-from benchmarks.harness.goals import OURS
-from benchmarks.overheads.catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
-from benchmarks.overheads.programs.hello import TEXTS
-from benchmarks.overheads.programs.serve import Config
+from ..harness import child
+from ..harness.goals import OURS
+from .catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
+from .programs.hello import TEXTS
+from .programs.serve import Config
 
 _NEEDS: Final = {OURS: "mpi4py", MPI: "mpi4py", FUTURES: "mpi4py.futures", RAY: "ray", DASK: "distributed"}
 _PROGRAMS: Final = {
@@ -26,7 +26,7 @@ _PROGRAMS: Final = {
     DASK: "dask",
 }
 _UNDER_MPIEXEC: Final = (OURS, MPI)
-_OUR_PACKAGES: Final = ("apgas", "benchmarks")
+_OUR_PACKAGES: Final = ("apgas", __package__.rpartition(".")[0])
 
 
 def missing(name: str) -> str:
@@ -42,7 +42,7 @@ def missing(name: str) -> str:
 def command(name: str, measure: Measure, cpus: tuple[int, ...]) -> list[str]:
     """Return the command line that starts a contender for a measure; ``cpus``: the cores that may be pinned to."""
     config = Config(measure.places, cpus if measure.pinned else ())
-    program = ["-m", "benchmarks.overheads.programs", _PROGRAMS[name], config.written()]
+    program = ["-m", f"{__package__}.programs", _PROGRAMS[name], config.written()]
     return _launched(name, _processes(name, measure), program)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.harness.goals import OURS, Figures, Quantity, Verdict, judge
-from benchmarks.overheads.catalogue import FLOORS, LABELS, Case, Measure
+from ..harness.goals import OURS, Figures, Quantity, Verdict, judge
+from .catalogue import FLOORS, LABELS, Case, Measure
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness import procfs
-from benchmarks.harness.child import END_S, TERM_S, Child, ContenderFailed, kill_marked
-from benchmarks.overheads import contenders
-from benchmarks.overheads.catalogue import LABELS, Case, Measure, Plan
-from benchmarks.overheads.results import Results
+from ..harness import procfs
+from ..harness.child import END_S, TERM_S, Child, ContenderFailed, kill_marked
+from . import contenders
+from .catalogue import LABELS, Case, Measure, Plan
+from .results import Results
 
 if TYPE_CHECKING:
-    from benchmarks.harness.display import Display
+    from ..harness.display import Display
 
 READY_S: Final = 60.0
 SETTLE_S: Final = 1.0

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from benchmarks.harness.figures import ratio_written, written
-from benchmarks.harness.goals import OURS
-from benchmarks.harness.tables import coloured, print_whole
-from benchmarks.overheads.catalogue import LABELS, PEERS
-from benchmarks.overheads.results import Line, Results
+from ..harness.figures import ratio_written, written
+from ..harness.goals import OURS
+from ..harness.tables import coloured, print_whole
+from .catalogue import LABELS, PEERS
+from .results import Line, Results
 
 
 def columns(results: Results) -> list[str]:

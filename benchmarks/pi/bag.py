@@ -6,9 +6,9 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness.jit import has_numba, setup_cache
-from benchmarks.harness.ranges import RangeBag, Ranges
-from benchmarks.pi import reference
+from ..harness.jit import has_numba, setup_cache
+from ..harness.ranges import RangeBag, Ranges
+from . import reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ def load_kernel() -> Callable[[int, int, int], int]:
     if not has_numba():
         return reference.count_hits
     setup_cache()
-    from benchmarks.pi.kernel import count_hits
+    from .kernel import count_hits
 
     return count_hits
 

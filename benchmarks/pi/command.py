@@ -6,10 +6,10 @@ from typing import Annotated, Final
 
 import typer
 
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.options import parse_count
-from benchmarks.harness.spec import Benchmark
-from benchmarks.pi.bag import Hits, PiBag, count_span, load_kernel
+from ..harness.errors import BadUsage
+from ..harness.options import parse_count
+from ..harness.spec import Benchmark
+from .bag import Hits, PiBag, count_span, load_kernel
 
 MAX_SAMPLES: Final = 2**62
 KNOWN_HITS: Final = {

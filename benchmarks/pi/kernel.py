@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from benchmarks.pi.reference import MASK, MULTIPLIERS, ONE, ROUNDS, WEYL
+from .reference import MASK, MULTIPLIERS, ONE, ROUNDS, WEYL
 
 _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
 _W0, _W1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 
+from ..harness.errors import extras_named
+
 
 def main(arguments: list[str]) -> int:
     """Run the command that ``arguments`` name; return its exit code."""
+    with extras_named():
+        from . import command
+        from .model import command as model
     if arguments[:1] == ["model"]:
-        from benchmarks.scaling.model import command as model
-
         return model.main(arguments[1:])
     if arguments[:1] == ["balance"]:
-        from benchmarks.balance import command as balance
+        from ..balance import command as balance
 
         return balance.main(arguments[1:])
-    from benchmarks.scaling import command
-
     return command.main(arguments)
 
 

@@ -9,16 +9,16 @@ from typing import Annotated, Final
 
 import typer
 
-from benchmarks.harness import measuring, pictures, provenance
-from benchmarks.harness.display import Display
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.result_file import ResultFile
-from benchmarks.scaling import figure as drawing
-from benchmarks.scaling import paper, table
-from benchmarks.scaling.catalogue import LEAST_S, MOST_SHARE, NODES, PROGRAMS, QUICK_LEAST_S, QUICK_NODES
-from benchmarks.scaling.runner import Plan, Runner
+from ..harness import measuring, pictures, provenance
+from ..harness.display import Display
+from ..harness.errors import BadUsage
+from ..harness.result_file import ResultFile
+from . import figure as drawing
+from . import paper, table
+from .catalogue import LEAST_S, MOST_SHARE, NODES, PROGRAMS, QUICK_LEAST_S, QUICK_NODES
+from .runner import Plan, Runner
 
-PROGRAM: Final = "python -m benchmarks.scaling"
+PROGRAM: Final = f"python -m {__package__}"
 _MOST_NODES: Final = 64
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness import pictures
-from benchmarks.scaling import paper
-from benchmarks.scaling.table import emulation
+from ..harness import pictures
+from . import paper
+from .table import emulation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
-    from benchmarks.scaling.results import Results, Series
-    from benchmarks.scaling.table import Published
+    from .results import Results, Series
+    from .table import Published
 
 _OURS: Final = pictures.COLOURS[0]
 _THEIRS: Final = pictures.COLOURS[1]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.scaling.catalogue import MOST_LAG_S, Program
+from .catalogue import MOST_LAG_S, Program
 
 
 @dataclass(frozen=True)

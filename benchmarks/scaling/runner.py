@@ -14,16 +14,17 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.harness.child import TERM_S, Child, ContenderFailed, environment, kill_marked
-from benchmarks.scaling.catalogue import Program, one_node_s
-from benchmarks.scaling.results import Resize, Results, Series
+from ..harness.child import TERM_S, Child, ContenderFailed, environment, kill_marked
+from .catalogue import Program, one_node_s
+from .results import Resize, Results, Series
 
 if TYPE_CHECKING:
-    from benchmarks.harness.display import Display
+    from ..harness.display import Display
 
 _START_S: Final = 120.0
 """Enough to start and to compile the kernel."""
 _CALIBRATIONS: Final = 3
+_BENCHMARKS: Final = __package__.rpartition(".")[0]
 _LEAST_CPU_S: Final = 0.001
 
 
@@ -147,7 +148,7 @@ class Runner:
             ContenderFailed: It did not end, or not well.
         """
         path = self._folder / f"{series.program.name}-{next(self._numbers)}.json"
-        module = f"benchmarks.{series.program.name}"
+        module = f"{_BENCHMARKS}.{series.program.name}"
         launcher = ["mpiexec", "-n", str(nodes)]
         command = [*launcher, sys.executable, "-m", module, *series.problem, "--workers", "1"]
         child = Child(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
-from benchmarks.harness.figures import written
-from benchmarks.harness.progress import scaled
-from benchmarks.scaling import paper
-from benchmarks.scaling.catalogue import MOST_LAG_S
+from ..harness.figures import written
+from ..harness.progress import scaled
+from . import paper
+from .catalogue import MOST_LAG_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
-    from benchmarks.scaling.results import Results, Series
+    from .results import Results, Series
 
     Published = Mapping[str, Mapping[str, Mapping[int, float]]]
 

@@ -10,19 +10,23 @@ import sysconfig
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from ..harness.errors import extras_named
+from ..harness.provenance import gather
 
-from benchmarks.harness.provenance import gather
-from benchmarks.simulator.cases import MOST_MB, SUITES, Case
-from benchmarks.simulator.measure import Figures, measure
-from scheduler_bridge.core.form import COMPILED
-from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
+with extras_named():
+    from rich.console import Console
+    from rich.table import Table
+
+    from scheduler_bridge.core.form import COMPILED
+    from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
+
+    from .cases import MOST_MB, SUITES, Case
+    from .measure import Figures, measure
 
 
 def main(arguments: list[str]) -> int:
     """Measure what ``arguments`` ask for; missed goals are told and are no failure."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulator", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; growth by default")
     parser.add_argument("--most-jobs", type=int, default=200_000, metavar="N", help="leave larger workloads out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
@@ -69,7 +73,8 @@ def form(*, compiled: bool, installed: Path) -> str:
         return "the scheduler's core is machine code"
     if any((installed / "scheduler_bridge" / "core").glob("scheduler.*.so")):
         return (
-            "the scheduler's core is Python, that of this folder; with python -P it is the machine code installed here"
+            "the scheduler's core is Python, that of this folder; "
+            "python -P -m apgas.benchmarks.simulator measures the machine code that is installed"
         )
     return "the scheduler's core is Python; python3 launch/setup_venv.py compiled makes machine code of it"
 

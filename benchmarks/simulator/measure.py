@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.simulator.cases import THETA, Case
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.real_workloads.traces import theta
@@ -22,6 +21,8 @@ from scheduler_bridge.policies.base import Around
 from scheduler_bridge.sim import ReplayOptions, replay
 from scheduler_bridge.workloads import Workload, convert
 from scheduler_bridge.workloads.generate.catalogue import generate
+
+from .cases import THETA, Case
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.harness.ranges import RangeBag, Ranges
-from benchmarks.synthetic.plain import MASK
-from benchmarks.synthetic.work import load_kernel
+from ..harness.ranges import RangeBag, Ranges
+from .plain import MASK
+from .work import load_kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from benchmarks.synthetic.work import Work
+    from .work import Work
 
 _ROOM: Final = 64
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.options import parse_count
-from benchmarks.harness.spec import Benchmark
-from benchmarks.synthetic.bag import StaticBag, Tally, TreeBag
-from benchmarks.synthetic.durations import DISTRIBUTIONS
-from benchmarks.synthetic.work import LEAST_UNITS, MAX_TASKS, Work, calibrate, load_kernel
+from ..harness.errors import BadUsage
+from ..harness.options import parse_count
+from ..harness.spec import Benchmark
+from .bag import StaticBag, Tally, TreeBag
+from .durations import DISTRIBUTIONS
+from .work import LEAST_UNITS, MAX_TASKS, Work, calibrate, load_kernel
 
 QUICKLY_CHECKED: Final = 10**7
 """Up to so many tasks the expected value is found in a second, so it is compared unasked."""

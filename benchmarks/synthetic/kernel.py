@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from benchmarks.synthetic import plain
+from . import plain
 
 _FACTOR, _ADDEND = np.uint64(plain.FACTOR), np.uint64(plain.ADDEND)
 _GOLDEN, _MIX0, _MIX1 = np.uint64(plain.GOLDEN), np.uint64(plain.MIX[0]), np.uint64(plain.MIX[1])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from benchmarks.synthetic.durations import CLASS_BITS
+from .durations import CLASS_BITS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.harness.jit import has_numba, setup_cache
-from benchmarks.synthetic import plain
-from benchmarks.synthetic.durations import CLASSES, relative, variance
+from ..harness.jit import has_numba, setup_cache
+from . import plain
+from .durations import CLASSES, relative, variance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def load_kernel() -> ModuleType:
     if not has_numba():
         return plain
     setup_cache()
-    from benchmarks.synthetic import kernel
+    from . import kernel
 
     return kernel
 

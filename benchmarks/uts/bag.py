@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.levelbag import GIFT_TASKS, LevelBag
-from benchmarks.levelqueue import LevelQueue
-from benchmarks.uts import kernel
-from benchmarks.uts.tree import law
+from ..levelbag import GIFT_TASKS, LevelBag
+from ..levelqueue import LevelQueue
+from . import kernel
+from .tree import law
 
 if TYPE_CHECKING:
-    from benchmarks.levelqueue import Words
-    from benchmarks.uts.tree import Geometric
+    from ..levelqueue import Words
+    from .tree import Geometric
 
 FIELDS = 8
 """Five words of hash, the pending children from (inclusive) and to (exclusive), and one to fill half a cache line."""

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.levelbag import GIFT_TASKS
-from benchmarks.levelqueue import LevelQueue
-from benchmarks.uts import kernel
-from benchmarks.uts.bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag
-from benchmarks.uts.tree import root_hash
+from ..levelbag import GIFT_TASKS
+from ..levelqueue import LevelQueue
+from . import kernel
+from .bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag
+from .tree import root_hash
 
 if TYPE_CHECKING:
-    from benchmarks.levelqueue import Words
+    from ..levelqueue import Words
 
 _KNOWN_NODES = {
     (2000, 0.124875, 8, 42): 4112897,

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from benchmarks.harness.result_file import ResultFile
-from benchmarks.uts.samples import bag_of
+from ..harness.result_file import ResultFile
+from .samples import bag_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from benchmarks.uts.bag import UtsBag
-    from benchmarks.uts.binomial import BinomialBag
-    from benchmarks.uts.hybrid import HybridBag
-    from benchmarks.uts.samples import AnyTree
+    from .bag import UtsBag
+    from .binomial import BinomialBag
+    from .hybrid import HybridBag
+    from .samples import AnyTree
 
 FORMAT: Final = "uts-count-1"
 _ENTRY: Final = 9

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.spec import Benchmark
-from benchmarks.levelbag import Count, gift_tasks
-from benchmarks.uts.reference import run_kernel, warm_up
-from benchmarks.uts.shapes import ShapedTree
-from benchmarks.uts.tree import BRANCHING, SEED, Tree
+from ..harness.errors import BadUsage
+from ..harness.spec import Benchmark
+from ..levelbag import Count, gift_tasks
+from .reference import run_kernel, warm_up
+from .shapes import ShapedTree
+from .tree import BRANCHING, SEED, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from benchmarks.uts.samples import AnyTree
+    from .samples import AnyTree
 
 _DEPTH = 13
 _FIXED = "fixed"
@@ -73,7 +73,7 @@ def tree_of(
 
 
 def _sample(name: str, others: Mapping[str, object]) -> AnyTree:
-    from benchmarks.uts.samples import SAMPLES
+    from .samples import SAMPLES
 
     if name not in SAMPLES:
         raise BadUsage(f"--sample {name}", "no such tree is published", f"give one of {', '.join(SAMPLES)}")
@@ -85,10 +85,10 @@ def _sample(name: str, others: Mapping[str, object]) -> AnyTree:
 
 def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     """Return the benchmark that counts the nodes of ``tree``."""
-    from benchmarks.uts import kernel  # loading takes a while, which --help need not wait for
-    from benchmarks.uts.binomial import BinomialTree
-    from benchmarks.uts.hybrid import HybridTree
-    from benchmarks.uts.samples import bag_of
+    from . import kernel  # loading takes a while, which --help need not wait for
+    from .binomial import BinomialTree
+    from .hybrid import HybridTree
+    from .samples import bag_of
 
     rule = "every node hashed" if isinstance(tree, BinomialTree | HybridTree) else "last level counted, not hashed"
     return Benchmark(

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from benchmarks.harness import measuring
-from benchmarks.harness.errors import BadUsage, show_error
-from benchmarks.harness.progress import Meter, scaled
-from benchmarks.uts import checkpoint
-from benchmarks.uts.checkpoint import CheckpointError, Count
-from benchmarks.uts.command import Branching, Depth, Seed, tree_of
+from ..harness import measuring
+from ..harness.errors import BadUsage, show_error
+from ..harness.progress import Meter, scaled
+from . import checkpoint
+from .checkpoint import CheckpointError, Count
+from .command import Branching, Depth, Seed, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.uts.samples import AnyTree
+    from .samples import AnyTree
 
-_PROGRAM: Final = "python -m benchmarks.uts.count"
+_PROGRAM: Final = f"python -m {__package__}.count"
 PIECE_NODES: Final = 100_000_000
 """Nodes between two looks at the clock: some tenths of a second."""
 

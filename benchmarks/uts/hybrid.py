@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.levelbag import GIFT_TASKS
-from benchmarks.levelqueue import LevelQueue
-from benchmarks.uts import kernel
-from benchmarks.uts.bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
-from benchmarks.uts.binomial import BinomialTree
-from benchmarks.uts.shapes import ShapedTree
-from benchmarks.uts.tree import Law, law
+from ..levelbag import GIFT_TASKS
+from ..levelqueue import LevelQueue
+from . import kernel
+from .bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
+from .binomial import BinomialTree
+from .shapes import ShapedTree
+from .tree import Law, law
 
 if TYPE_CHECKING:
-    from benchmarks.levelqueue import Words
+    from ..levelqueue import Words
 
 _KNOWN_NODES: Final = {("linear", 16, 1, 6, 0.234375, 4): 4132453}
 _STACK: Final = 0

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.harness.jit import has_numba, setup_cache
-from benchmarks.uts import plain
+from ..harness.jit import has_numba, setup_cache
+from . import plain
 
 NAME = plain.NAME
 CAPACITY = plain.CAPACITY
@@ -17,7 +17,7 @@ expand_binomial: Callable[..., tuple[int, int]] = plain.expand_binomial
 
 if has_numba():
     setup_cache()
-    from benchmarks.uts import vector
+    from . import vector
 
     NAME, CAPACITY = vector.NAME, vector.CAPACITY
     expand, expand_binomial = vector.expand, vector.expand_binomial

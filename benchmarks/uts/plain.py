@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from benchmarks.levelqueue import Integers, Words
+    from ..levelqueue import Integers, Words
 
 NAME = "NumPy, no numba"
 LANES = 1024

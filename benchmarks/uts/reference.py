@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from benchmarks.uts.binomial import BinomialTree
-from benchmarks.uts.hybrid import HybridTree
-from benchmarks.uts.tree import Tree, child_count, last_word
+from .binomial import BinomialTree
+from .hybrid import HybridTree
+from .tree import Tree, child_count, last_word
 
 if TYPE_CHECKING:
-    from benchmarks.uts.samples import AnyTree
+    from .samples import AnyTree
 
 
 def count_nodes(tree: AnyTree) -> int:
@@ -39,7 +39,7 @@ def _children(tree: AnyTree, state: bytes, depth: int) -> int:
 
 def run_kernel(tree: AnyTree) -> int:
     """Return the number of nodes as one bag finds it without any stealing."""
-    from benchmarks.uts.samples import bag_of
+    from .samples import bag_of
 
     bag = bag_of(tree)
     while bag.process(1 << 40):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.levelbag import GIFT_TASKS
-from benchmarks.uts.bag import UtsBag
-from benchmarks.uts.binomial import BinomialBag, BinomialTree
-from benchmarks.uts.hybrid import HybridBag, HybridTree
-from benchmarks.uts.shapes import ShapedTree
-from benchmarks.uts.tree import Tree
+from ..levelbag import GIFT_TASKS
+from .bag import UtsBag
+from .binomial import BinomialBag, BinomialTree
+from .hybrid import HybridBag, HybridTree
+from .shapes import ShapedTree
+from .tree import Tree
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.uts.tree import MAX_DEPTH, Tree, root_hash
+from .tree import MAX_DEPTH, Tree, root_hash
 
 SHAPES: Final = ("linear", "expdec", "cyclic")
 MAX_SHAPED_DEPTH: Final = 100

@@ -11,11 +11,11 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 
-from benchmarks import simd
-from benchmarks.simd import intrinsic
+from .. import simd
+from ..simd import intrinsic
 
 if TYPE_CHECKING:
-    from benchmarks.simd import Builder, Value
+    from ..simd import Builder, Value
 
 LANES = 32 if simd.has_wide_registers() else 16
 """Either is two registers: the rounds of a hash wait for each other, and two hashes fill each other's gaps."""

@@ -59,7 +59,7 @@ def run(
 
     Called in a batch script. Exit code: the program's.
 
-    Example: malleable slurm run --max-nodes 4 -- python -m benchmarks.uts --depth 15
+    Example: malleable slurm run --max-nodes 4 -- python -m apgas.benchmarks.uts --depth 15
     """
     job = this_job()
     by: GrowBy = "companion" if grow_by == "companion" else "expand"

@@ -100,7 +100,7 @@ def submit(
 ) -> None:
     """Submit a job, given as a command after -- or as a TOML file, and print its id.
 
-    Example: malleable submit --min 1 --max 4 -- python -m benchmarks.pi
+    Example: malleable submit --min 1 --max 4 -- python -m apgas.benchmarks.pi
     """
     options: dict[str, object] = {
         "name": name,

@@ -29,7 +29,7 @@ class Configuration:
     """A problem of the mix.
 
     Attributes:
-        benchmark: Module name below ``benchmarks``.
+        benchmark: Module name below ``apgas.benchmarks``.
         arguments: Its problem, as on the command line.
         label: The problem in a word, part of the jobs' names.
         work_node_s: Node-seconds of work at the reference speed of an emulated node.

@@ -21,12 +21,6 @@ from scheduler_bridge.report import words
 LAG_LIMIT_S = 0.25
 """A node that lags more than this was not equal to the others: the cores were the bottleneck."""
 
-HANG_S = 1800.0
-"""A job is ended this long after its walltime, and an order is withdrawn after as long. The walltimes are a user's
-estimates, by which the scheduler plans; jobs that were ended at them would make the demo fail on a machine that is busy
-with something else.
-"""
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -59,9 +53,7 @@ def run_batch(
         show: Called several times a second with the present moment.
     """
     folder = setting.scratch / policy
-    config = DaemonConfig(
-        nodes=setting.nodes, policy=policy, state_dir=folder, walltime_grace_s=HANG_S, resize_deadline_s=HANG_S
-    )
+    config = DaemonConfig(nodes=setting.nodes, policy=policy, state_dir=folder)
     cpu_s = children_cpu_s()
     with Daemon.start_in_thread(config) as daemon:
         due = [(job.submit_s, request(job, setting, folder)) for job in batch]
@@ -78,7 +70,7 @@ def run_batch(
 def request(job: BatchJob, setting: Setting, folder: Path) -> JobRequest:
     """Word ``job`` as its user would submit it; its result goes to ``folder``."""
     pace = setting.paces[job.benchmark]
-    command = (sys.executable, "-m", f"benchmarks.{job.benchmark}", *job.arguments)
+    command = (sys.executable, "-m", f"apgas.benchmarks.{job.benchmark}", *job.arguments)
     options = ("--workers", "1", "--rate", f"{pace.rate:.6g}", "--json", str(folder / f"{job.name}.json"))
     return JobRequest(
         name=job.name,

@@ -4,7 +4,7 @@ Embedded in an asyncio program::
 
     config = DaemonConfig(nodes=("node1", "node2"), policy="malleable", state_dir=Path("state"))
     async with Daemon(config) as daemon:                       # serving when the body begins, all ended after it
-        job_id = daemon.submit(JobRequest(name="uts", command=(sys.executable, "-m", "benchmarks.uts"),
+        job_id = daemon.submit(JobRequest(name="uts", command=(sys.executable, "-m", "apgas.benchmarks.uts"),
                                           job_class="malleable", nodes=1, min_nodes=1, max_nodes=2, walltime_s=600))
         daemon.snapshot()                                      # Snapshot: nodes, jobs, utilization, at this moment
         await daemon.idle()                                    # until no job waits or runs

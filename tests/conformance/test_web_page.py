@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import PATIENCE_S
 from support.clusters import Cluster
-from support.pages import Served
+from support.pages import PATIENCE_S, Served
 
 from scheduler_bridge.web import WebConfig
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import PATIENCE_S
 from support.strangers import converse
 
 from scheduler_bridge.live import (
@@ -27,6 +26,7 @@ from scheduler_bridge.live.access import Caller, doors
 from scheduler_bridge.live.client import connect_in
 from scheduler_bridge.live.control_server import MAX_REQUEST_BYTES
 
+PATIENCE_S = 20.0
 BURST = 50
 LIMITS = Limits(hello_s=0.5, burst_messages=BURST, messages_per_s=0.001, burst_requests=BURST, requests_per_s=0.001)
 

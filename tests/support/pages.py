@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from scheduler_bridge.web import WebConfig, WebServer
 from scheduler_bridge.web.feed import Watched
-from support.mpi import PATIENCE_S
+
+PATIENCE_S = 30.0
 
 _T = TypeVar("_T")
 

@@ -141,8 +141,9 @@ def test_compiling_a_kernel_does_not_count(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_benchmark_that_does_not_run_is_named(tmp_path: Path) -> None:
-    package = tmp_path / "benchmarks" / "uts"
+    package = tmp_path / "apgas" / "benchmarks" / "uts"
     package.mkdir(parents=True)
+    (package.parents[1] / "__init__.py").touch()
     (package.parent / "__init__.py").touch()
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text("raise SystemExit('no compiler')")
@@ -159,7 +160,7 @@ def test_a_benchmark_that_does_not_run_is_named(tmp_path: Path) -> None:
 def test_jobs_verify_themselves_or_are_compared(tmp_path: Path) -> None:
     job = BatchJob("uts-1", "uts", ("--depth", "14"), "malleable", 2, 1, 4, 7.4, 0.0)
     asked = request(job, setting(tmp_path, "uts", "bc"), tmp_path)
-    assert asked.command[1:5] == ("-m", "benchmarks.uts", "--depth", "14")
+    assert asked.command[1:5] == ("-m", "apgas.benchmarks.uts", "--depth", "14")
     assert "--verify" in asked.command
     assert asked.command[asked.command.index("--rate") + 1] == "1.43e+08"
     assert asked.bounds() == (1, 2, 4)

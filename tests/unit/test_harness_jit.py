@@ -54,6 +54,19 @@ def test_a_writable_source_folder_needs_nothing(monkeypatch: pytest.MonkeyPatch)
     assert "NUMBA_CACHE_DIR" not in os.environ
 
 
+def test_the_installed_name_keeps_a_cache_of_its_own_in_a_checkout(tmp_path: Path) -> None:
+    # compiled code names its modules: what `benchmarks` has compiled would load a user's own package of that name
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").write_text("raise SystemExit('a package of the user')")
+    words = "-c", "import os, apgas.benchmarks.uts.kernel as it; print(it.__name__, os.environ['NUMBA_CACHE_DIR'])"
+    environment = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=environment | {"PYTHONPATH": str(SOURCE)}, capture_output=True,
+        text=True, check=True, timeout=100,
+    )  # fmt: skip
+    assert done.stdout.split() == ["apgas.benchmarks.uts.kernel", str(SOURCE / "apgas" / "benchmarks" / "__pycache__")]
+
+
 def test_what_is_not_there_yet_is_writable_where_its_parent_is(tmp_path: Path) -> None:
     assert jit._is_writable(tmp_path / "a" / "b")
     (tmp_path / "file").write_text("")

@@ -356,6 +356,14 @@ def test_help_is_printed_once_and_starts_nothing(
     assert ("Example: mpiexec -n 4 python -m benchmarks.pi" in output) is speaks
 
 
+def test_a_benchmark_needs_no_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[object] = []
+    monkeypatch.setattr(sys, "argv", ["pi"])
+    monkeypatch.setitem(sys.modules, "apgas", SimpleNamespace(run=lambda *what: began.append(what[1:])))
+    app.main("benchmarks.pi.command")
+    assert began == [("benchmarks.pi.command", [])]
+
+
 @pytest.mark.parametrize("form", [["--on-scheduler-loss", "reconnect:5"], ["--on-scheduler-loss=reconnect:5"]])
 def test_the_runtime_hears_of_scheduler_loss_before_it_connects(
     form: list[str], monkeypatch: pytest.MonkeyPatch

@@ -139,8 +139,8 @@ def test_on_hosts_the_problems_are_the_paper_s_and_nothing_is_scaled(tmp_path: P
     key = RunKey("malleable", 60, 42)
     asked = [runner._request(key, job, tmp_path) for job in plan.batch(key)]
     words = {request.name.rpartition("-")[0]: " ".join(request.command[1:]) for request in asked}
-    assert words["UTS_18"].startswith("-m benchmarks.uts --depth 18 --workers {cores} --quiet --json ")
-    assert words["Pi_8e10"].startswith("-m benchmarks.pi --samples 8e10 --workers {cores} ")
+    assert words["UTS_18"].startswith("-m apgas.benchmarks.uts --depth 18 --workers {cores} --quiet --json ")
+    assert words["Pi_8e10"].startswith("-m apgas.benchmarks.pi --samples 8e10 --workers {cores} ")
     assert {name.partition("_")[0] for name in words} == {"BC", "NQueens", "UTS", "Pi"}
     assert not any("--rate" in request.command or "NUMBA_DISABLE_JIT" in request.environment for request in asked)
     assert max(request.max_nodes or request.nodes for request in asked) == 3

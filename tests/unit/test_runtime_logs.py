@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import PATIENCE_S
 
 import apgas
 from apgas.runtime import logs, naming
@@ -125,7 +124,7 @@ def test_threads_do_not_tear_lines_apart() -> None:
     def say(word: str) -> None:
         for _ in range(50):
             tagged.write(word)
-            together.wait(PATIENCE_S)
+            together.wait(20)
             tagged.write(f"{word}\n")
 
     threads = [threading.Thread(target=say, args=(word,)) for word in ("a", "b")]
@@ -165,7 +164,7 @@ def test_a_finalizer_may_print_within_a_write() -> None:
 
     thread = threading.Thread(target=say, daemon=True)
     thread.start()
-    thread.join(PATIENCE_S)
+    thread.join(20)
     assert sorted(out.getvalue().splitlines()) == ["[place 3] collected", "[place 3] one"]
 
 

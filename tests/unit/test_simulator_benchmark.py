@@ -38,7 +38,7 @@ def test_it_says_which_form_is_measured_and_how_to_measure_the_other_one(tmp_pat
     assert "setup_venv.py compiled" in form(compiled=False, installed=tmp_path)
     (tmp_path / "scheduler_bridge" / "core").mkdir(parents=True)
     (tmp_path / "scheduler_bridge" / "core" / "scheduler.cpython-311-x86_64-linux-gnu.so").touch()
-    assert "with python -P" in form(compiled=False, installed=tmp_path)
+    assert "python -P -m apgas.benchmarks.simulator" in form(compiled=False, installed=tmp_path)
 
 
 def test_quantiles() -> None:

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from support import PATIENCE_S
-from support.played import Job
+from support.played import PATIENCE_S, Job
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.backends.slurm import JobInfo, Limits, Session, SessionConfig, Slurm

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import PATIENCE_S
-from support.loops import pass_through
+from support.loops import PATIENCE_S, pass_through
 
 from apgas.transport.loop import READ, EventLoop
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 
-from benchmarks.harness.channel import Channel
-from benchmarks.overheads.programs.serve import Config
+from ...harness.channel import Channel
+from .serve import Config
 
 if __name__ == "__main__":
     channel = Channel()
-    importlib.import_module(f"benchmarks.overheads.programs.{sys.argv[1]}").main(Config.parse(sys.argv[2]), channel)
+    importlib.import_module(f"{__package__}.{sys.argv[1]}").main(Config.parse(sys.argv[2]), channel)

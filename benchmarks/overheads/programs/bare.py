@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import Any, Final
 
-from benchmarks.harness.channel import Answer, Channel, Command
-from benchmarks.overheads.programs.optional import load
-from benchmarks.overheads.programs.processes import Ends
-from benchmarks.overheads.programs.serve import Config, memory_with_numpy
+from ...harness.channel import Answer, Channel, Command
+from .optional import load
+from .processes import Ends
+from .serve import Config, memory_with_numpy
 
 POLL_S: Final = 0.005
 GONE_S: Final = 20.0

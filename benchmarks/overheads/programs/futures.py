@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.harness.channel import Channel
-from benchmarks.overheads.programs import peers
-from benchmarks.overheads.programs.optional import load
-from benchmarks.overheads.programs.serve import Config
+from ...harness.channel import Channel
+from . import peers
+from .optional import load
+from .serve import Config
 
 
 def main(config: Config, channel: Channel) -> None:

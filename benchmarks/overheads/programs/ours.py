@@ -8,14 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import apgas
-from benchmarks.harness.channel import Answer, Channel, Command
-from benchmarks.harness.figures import of_samples
-from benchmarks.overheads.programs import ours_compute, ours_resize
-from benchmarks.overheads.programs.serve import Config, memory_with_numpy, pin
-from benchmarks.overheads.programs.timing import WARM_UP, per_second, timed
+
+from ...harness.channel import Answer, Channel, Command
+from ...harness.figures import of_samples
+from . import ours_compute, ours_resize
+from .serve import Config, memory_with_numpy, pin
+from .timing import WARM_UP, per_second, timed
 
 if TYPE_CHECKING:
-    from benchmarks.harness.channel import Handlers
+    from ...harness.channel import Handlers
 
 
 def main(config: Config, channel: Channel) -> None:

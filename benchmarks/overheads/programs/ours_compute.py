@@ -8,8 +8,9 @@ import time
 from typing import Final
 
 import apgas
-from benchmarks.harness.channel import Answer, Command
-from benchmarks.overheads.programs.ours_resize import Resizer
+
+from ...harness.channel import Answer, Command
+from .ours_resize import Resizer
 
 PERIOD_S: Final = 0.001
 SHARE: Final = 0.2

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import apgas
-from benchmarks.harness.channel import Answer, Command
-from benchmarks.overheads.programs.processes import Ends
+
+from ...harness.channel import Answer, Command
+from .processes import Ends
 
 LIMIT_S: Final = 40.0
 _LOOK_S: Final = 0.2

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness.channel import Answer, Command
-from benchmarks.harness.figures import of_samples
-from benchmarks.overheads.programs.serve import Config, memory_with_numpy, pin
-from benchmarks.overheads.programs.timing import per_second, timed
+from ...harness.channel import Answer, Command
+from ...harness.figures import of_samples
+from .serve import Config, memory_with_numpy, pin
+from .timing import per_second, timed
 
 if TYPE_CHECKING:
-    from benchmarks.harness.channel import Handlers
+    from ...harness.channel import Handlers
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
 
-from benchmarks.harness.channel import Channel
-from benchmarks.overheads.programs import peers
-from benchmarks.overheads.programs.serve import Config
+from ...harness.channel import Channel
+from . import peers
+from .serve import Config
 
 
 def main(config: Config, channel: Channel) -> None:

@@ -7,10 +7,10 @@ import socket
 from functools import partial
 from typing import Final
 
-from benchmarks.harness.channel import Answer, Channel, Command
-from benchmarks.harness.figures import of_samples
-from benchmarks.overheads.programs.serve import Config, pin
-from benchmarks.overheads.programs.timing import timed
+from ...harness.channel import Answer, Channel, Command
+from ...harness.figures import of_samples
+from .serve import Config, pin
+from .timing import timed
 
 SMALL_BYTES: Final = 64
 _HEAD_BYTES: Final = 8

@@ -6,11 +6,11 @@ import time
 from functools import cache, partial
 from typing import Any, Final
 
-from benchmarks.harness.channel import Answer, Channel, Command
-from benchmarks.overheads.programs import peers
-from benchmarks.overheads.programs.optional import load
-from benchmarks.overheads.programs.processes import Ends
-from benchmarks.overheads.programs.serve import Config
+from ...harness.channel import Answer, Channel, Command
+from . import peers
+from .optional import load
+from .processes import Ends
+from .serve import Config
 
 GONE_S: Final = 20.0
 _QUIET: Final = {"include_dashboard": False, "log_to_driver": False, "logging_level": 40}

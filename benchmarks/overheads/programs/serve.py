@@ -43,7 +43,7 @@ def load_numpy() -> None:
 
 def memory_with_numpy() -> dict[str, float]:
     """Return what this process takes once NumPy is loaded."""
-    from benchmarks.harness import procfs
+    from ...harness import procfs
 
     load_numpy()
     return procfs.memory()

@@ -10,16 +10,16 @@ from typing import Annotated, Final
 
 import typer
 
-from benchmarks.harness import measuring, pictures, provenance
-from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.progress import Meter
-from benchmarks.harness.result_file import ResultFile
-from benchmarks.scaling.model import figure as drawing
-from benchmarks.scaling.model import table
-from benchmarks.scaling.model.machine import Job, Machine
-from benchmarks.scaling.model.sweep import Point, Sweep, as_json, known, parse_places, run, sweep
+from ...harness import measuring, pictures, provenance
+from ...harness.errors import BadUsage
+from ...harness.progress import Meter
+from ...harness.result_file import ResultFile
+from . import figure as drawing
+from . import table
+from .machine import Job, Machine
+from .sweep import Point, Sweep, as_json, known, parse_places, run, sweep
 
-PROGRAM: Final = "python -m benchmarks.scaling model"
+PROGRAM: Final = f"python -m {__package__.rpartition('.')[0]} model"
 _AT: Final = 1024
 _QUICK: Final = "16,64"
 

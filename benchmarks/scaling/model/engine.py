@@ -18,14 +18,15 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from benchmarks.scaling.model.machine import Job, Machine
-from benchmarks.scaling.model.outcome import Outcome, spread
-from benchmarks.scaling.model.tree import HEAD_BYTES, Nodes, TreeBag
 from glb.core.effects import Effect, Ended, Give, Refuse, Request, Run
 from glb.core.ledger import Ledger
 from glb.core.lifelines import Lifelines
 from glb.core.place import PlaceCore
 from glb.statistics import Statistics
+
+from .machine import Job, Machine
+from .outcome import Outcome, spread
+from .tree import HEAD_BYTES, Nodes, TreeBag
 
 Handler: TypeAlias = Callable[[int, Any], None]
 _GRAINS: Final = 2

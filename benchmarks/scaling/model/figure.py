@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.harness import pictures
-from benchmarks.scaling.model.table import conditions, graph_name
+from ...harness import pictures
+from .table import conditions, graph_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from benchmarks.scaling.model.machine import Job, Machine
-    from benchmarks.scaling.model.sweep import Point, Sweep
+    from .machine import Job, Machine
+    from .sweep import Point, Sweep
 
 _NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": "reports to place 0 (the runtime)"}
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.scaling.model.machine import Job
     from glb.statistics import Statistics
+
+    from .machine import Job
 
 
 @dataclass(frozen=True)

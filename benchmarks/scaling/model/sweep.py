@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling.model.engine import Model
-from benchmarks.scaling.model.machine import Finish, Job, Machine
-from benchmarks.scaling.model.outcome import Outcome
+from ...harness.errors import BadUsage
+from .engine import Model
+from .machine import Finish, Job, Machine
+from .outcome import Outcome
 
 FINISHES: Final[tuple[Finish, ...]] = ("none", "tree", "home")
 STEALS: Final = (0, 1, 2, 3, 5, 8)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
-from benchmarks.harness.figures import written
-from benchmarks.harness.progress import scaled
+from ...harness.figures import written
+from ...harness.progress import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.scaling.model.machine import Job, Machine
-    from benchmarks.scaling.model.sweep import Point, Sweep
+    from .machine import Job, Machine
+    from .sweep import Point, Sweep
 
 _WIDEST: Final = 400
 _FINISH: Final = {

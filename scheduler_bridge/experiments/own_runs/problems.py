@@ -48,7 +48,7 @@ class Problem:
 
     Attributes:
         name: The configuration.
-        benchmark: Module name below ``benchmarks``.
+        benchmark: Module name below ``apgas.benchmarks``.
         arguments: Its problem, as on the command line.
         tasks: Tasks in all.
         core_rate: Tasks per CPU-second of one core at full speed, measured.

@@ -153,7 +153,7 @@ class Runner:
         pace: tuple[str, ...] = ()
         if self.plan.paced:
             pace = ("--rate", f"{problem.tasks / (self.plan.node_s(job) * self.plan.cores):.6g}")
-        command = (sys.executable, "-m", f"benchmarks.{problem.benchmark}", *problem.arguments)
+        command = (sys.executable, "-m", f"apgas.benchmarks.{problem.benchmark}", *problem.arguments)
         result = str(scratch / f"{job.job_id}.json")
         options = ("--workers", "{cores}", *pace, "--quiet", "--json", result)
         slow = self.plan.slow_resizes(key) if job.job_class == "malleable" else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -81,7 +81,9 @@ def run(arguments: list[str]) -> int:
     if debug:
         arguments = ["--debug", *(word for word in ours if word != "--debug"), *arguments[len(ours) :]]
     try:
-        application(arguments)(args=arguments, prog_name="malleable")
+        command = typer.main.get_command(application(arguments))
+        _take_once(command)
+        command(args=arguments, prog_name="malleable")
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 1
     except KeyboardInterrupt:
@@ -91,6 +93,41 @@ def run(arguments: list[str]) -> int:
             raise
         return show(_told(error))
     return 0
+
+
+def _take_once(command: Any) -> None:
+    """Let a command, and those in it, refuse options that take one value and are given twice.
+
+    The option parser keeps the last value in silence. Flags that only switch something on may be repeated.
+
+    Args:
+        command: Of the option parser that typer brings along, which is not the same for all its versions.
+    """
+    for one in getattr(command, "commands", {}).values():
+        _take_once(one)
+    make = command.make_parser
+
+    def make_strict(context: Any) -> Any:
+        parser = make(context)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            values, rest, order = parse(args)
+            for option in order:
+                if option.param_type_name != "option" or option.multiple or option.count:
+                    continue
+                if (not option.is_flag or option.secondary_opts) and order.count(option) > 1:
+                    raise CliError(
+                        f"{' or '.join(option.opts + option.secondary_opts)}: given {order.count(option)} times",
+                        "it takes one value, and only the last one would count",
+                        "give it once; to compare, run the command once for each value",
+                    )
+            return values, rest, order
+
+        parser.parse_args = parse_once
+        return parser
+
+    command.make_parser = make_strict
 
 
 def _told(error: Exception) -> CliError:

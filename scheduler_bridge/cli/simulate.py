@@ -188,7 +188,7 @@ def _show(asked: Asked, jobs: Workload, done: Replay) -> None:
     simulated.show(jobs, done, asked.policy, asked.nodes or jobs.nodes)
     for job_id in sorted(asked.explain):
         typer.echo()
-        explain.show(done.result.core.explanation(job_id))
+        explain.show(done.result.explanations[job_id])
 
 
 def _recorder(jobs: Workload, asked: Asked) -> Recorder:

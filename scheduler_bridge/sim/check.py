@@ -101,12 +101,12 @@ def check_policy(
     engine = Engine(scenario.node_names, watcher, scenario.settings, observer=auditor, check=True)
     result = engine.run(scenario.jobs, scenario.disturbances)
     watcher.check_memory(make_policy())
-    if result.core.anomalies:
-        raise AuditError(f"the core saw contradictions: {result.core.anomalies}")
+    if engine.core.anomalies:
+        raise AuditError(f"the core saw contradictions: {engine.core.anomalies}")
     if drains:
         for record in result.records.values():
             if record.end_s is None and not record.refused:
-                raise AuditError(f"{record} is not over: {result.core.explain(record.spec.job_id)}")
+                raise AuditError(f"{record} is not over: {engine.core.explain(record.spec.job_id)}")
     again = Engine(scenario.node_names, make_policy(), scenario.settings).run(scenario.jobs, scenario.disturbances)
     if again.records != result.records:
         raise AuditError("a second run gave other records")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, assert_never
 
-from scheduler_bridge.core import Remembered, SchedulerCore, Settings
+from scheduler_bridge.core import Explanation, Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.effects import (
     Effect,
     KeepNodes,
@@ -64,12 +64,12 @@ class Engine:
         settings: The core's parameters.
         observer: Sees every batch.
         check: Check the core's whole state after every batch.
-        remember: The jobs whose histories are kept, for ``SimResult.core.explanation``.
+        remember: The jobs whose histories are kept, for ``SimResult.explanations``.
         tick_s: The scheduler sees what has happened, and decides, at multiples of this time only; 0: at once.
         progress: Told now and then when it is and how many jobs are over.
         sharing: How fast jobs are that have not all cores of their nodes [2019 paper, section 3.4]: ``ideal``: as many
             cores as they use, compared with all of their nodes'; ``worst``: as on the node where they use fewest.
-        forgets: ``SimResult.core`` knows nothing of jobs that have ended, which saves memory.
+        forgets: ``core`` knows nothing of jobs that have ended, which saves memory.
 
     Raises:
         ValueError: ``tick_s`` is negative.
@@ -93,6 +93,7 @@ class Engine:
             raise ValueError(f"tick_s is {tick_s}, must not be negative")
         names = node_names(nodes) if isinstance(nodes, int) else nodes
         self._make_core = partial(SchedulerCore, names, policy, settings, remember=remember)
+        self._remember = remember
         self._core: SchedulerCore
         self._prompt = False
         self._started: list[Event] = []  # by the last batch, without a delay
@@ -135,7 +136,16 @@ class Engine:
         while self._at_once or self._submissions or self._wake_s < math.inf or len(self._agenda) > 0:
             self._step()
         self._note_ends(self._core.endings())
-        return SimResult(self._records, self._now, self._batches, self._events, self._core)
+        return SimResult(self._records, self._now, self._batches, self._events, self._explanations())
+
+    @property
+    def core(self) -> SchedulerCore:
+        """The scheduler, as it is now: after ``run`` as it was at the end."""
+        return self._core
+
+    def _explanations(self) -> dict[int, Explanation]:
+        kept = self._records if self._remember == "all" else self._remember
+        return {job_id: self._core.explanation(job_id) for job_id in kept if job_id in self._records}
 
     def _push(self, time_s: float, event: Event | Change | Wish, run: Run | None = None) -> None:
         if run is not None and time_s == self._now:

@@ -46,7 +46,7 @@ class Replay:
     """What came of it.
 
     Attributes:
-        result: The records, and the scheduler as it was at the end.
+        result: The records, and why what happened to jobs whose histories are kept.
         measures: The figures.
         seconds: How long the simulation took.
     """

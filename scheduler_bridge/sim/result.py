@@ -1,12 +1,12 @@
-"""What a simulation is told to watch and what it yields."""
+"""What a simulation shows while it runs, and what it yields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from scheduler_bridge.core import SchedulerCore
+from scheduler_bridge.core import Explanation
 from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.sim.models import JobRecord
@@ -20,16 +20,21 @@ Progress: TypeAlias = Callable[[float, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SimResult:
-    """What a simulation yields: the records, when the last thing happened, and the core as it was then.
+    """What a simulation yields. It is plain data, which can be pickled, unlike many a policy.
 
-    Records are by id, in the order of submission, so that sums over them are the same whatever order the jobs came in.
+    Attributes:
+        records: By id, in the order of submission, so that sums over them are the same whatever order the jobs came in.
+        end_s: When the last thing happened.
+        batches: How often the core was asked.
+        events: How many events it was given.
+        explanations: By id, of the jobs whose histories were to be kept: what was decided about them, and why.
     """
 
     records: dict[int, JobRecord]
     end_s: float
     batches: int
     events: int
-    core: SchedulerCore
+    explanations: Mapping[int, Explanation]
 
 
 def node_names(nodes: int) -> list[str]:

@@ -7,11 +7,13 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import typer
 
 from scheduler_bridge.cli.app import COMMANDS, application, run
 from scheduler_bridge.workloads import read_swf
@@ -396,3 +398,28 @@ def test_each_command_is_where_the_command_line_looks_for_it(capsys: pytest.Capt
     assert run(["--help"]) == 0
     lines = [line.strip("\u2502 ").split("  ")[0] for line in capsys.readouterr().out.splitlines()]
     assert set(COMMANDS) <= set(lines)
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All commands that do something, with the words that call them."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield words, command
+        return
+    for name, one in below.items():
+        yield from leaves(one, (*words, name))
+
+
+def test_an_option_that_takes_one_value_is_taken_once(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = 0
+    for words, command in leaves(typer.main.get_command(application([]))):
+        for option in command.params:
+            if option.param_type_name != "option" or option.multiple or option.is_flag:
+                continue
+            names = (option.opts * 2)[:2]  # by both of its names, if it has two
+            assert run([*words, names[0], "1", names[1], "1"]) == 2
+            assert f"{' or '.join(option.opts)}: given 2 times\n" in capsys.readouterr().err, f"{words} {option.opts}"
+            seen += 1
+    assert seen > 100
+    assert run(["simulate", "--workload", "none", "--policy", "easy", "--moldable", "--no-moldable"]) == 2
+    assert "--moldable or --no-moldable: given 2 times" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from scheduler_bridge.model import ClusterView, JobSpec
 from scheduler_bridge.policies import Reserve, Start
 from scheduler_bridge.policies.compose import ComposedPolicy
 from scheduler_bridge.policies.penalty import priority
-from scheduler_bridge.sim import SimJob, SimResult, simulate
+from scheduler_bridge.sim import Engine, SimJob, simulate
 
 
 def job(job_id: int, user: str, runtime_s: float = 10.0, walltime_s: float = 10.0, submit_s: float = 0.0) -> SimJob:
@@ -63,21 +63,28 @@ def test_timeline() -> None:
     assert [record.start_s for record in records.values()] == [0, 1, 21, 11]
 
 
-def accuracy(result: SimResult) -> dict[str, float]:
-    return dict(result.core._state.view().accuracy)
+def accuracy(engine: Engine) -> dict[str, float]:
+    return dict(engine.core._state.view().accuracy)
+
+
+def after(jobs: list[SimJob]) -> Engine:
+    engine = Engine(1, policies.get("fcfs"))
+    engine.run(jobs)
+    return engine
 
 
 def test_the_last_ten_jobs_count() -> None:
     early, late = [job(index, "u", 2.0) for index in range(5)], [job(index, "u", 5.0) for index in range(5, 15)]
-    assert accuracy(simulate(1, policies.get("fcfs"), early)) == {"u": 0.2}
-    assert accuracy(simulate(1, policies.get("fcfs"), [*early, *late])) == {"u": 0.5}
-    assert accuracy(simulate(1, policies.get("fcfs"), [*early, *late[:5]])) == {"u": 0.35}
+    assert accuracy(after(early)) == {"u": 0.2}
+    assert accuracy(after([*early, *late])) == {"u": 0.5}
+    assert accuracy(after([*early, *late[:5]])) == {"u": 0.35}
 
 
 def test_jobs_over_their_walltime_are_exact_and_cancelled_ones_do_not_count() -> None:
     slow = structs.replace(job(0, "slow", 99.0), kill_delay_s=5.0)
-    result = simulate(2, policies.get("fcfs"), [slow, job(1, "gone")], [(3.0, CancelJob(1))])
-    assert accuracy(result) == {"slow": 1.0}
+    engine = Engine(2, policies.get("fcfs"))
+    engine.run([slow, job(1, "gone")], [(3.0, CancelJob(1))])
+    assert accuracy(engine) == {"slow": 1.0}
 
 
 def test_it_lies_over_any_other_policy() -> None:

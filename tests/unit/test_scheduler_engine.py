@@ -119,9 +119,9 @@ def test_a_start_with_a_delay_is_an_event_like_others() -> None:
 def test_an_engine_that_forgets_ended_jobs_gives_the_same_records() -> None:
     jobs = [SimJob(malleable(0, 1, 4), 40.0), SimJob(rigid(1, 3, 10.0), 30.0), SimJob(rigid(2, 9), 5.0)]
     cancels = [(1.0, CancelJob(0))]
-    kept = Engine(4, policies.get("malleable")).run(jobs, cancels)
-    forgot = Engine(4, policies.get("malleable"), forgets=True).run(jobs, cancels)
+    keeping, forgetting = (Engine(4, policies.get("malleable"), forgets=forgets) for forgets in (False, True))
+    kept, forgot = keeping.run(jobs, cancels), forgetting.run(jobs, cancels)
     assert forgot.records == kept.records
     assert [record.outcome for record in forgot.records.values()] == ["cancelled", "timeout", None]
-    assert [*kept.core.endings()][:1] == [(0, "cancelled", 1.0)]
-    assert not [*forgot.core.endings()]
+    assert [*keeping.core.endings()][:1] == [(0, "cancelled", 1.0)]
+    assert not [*forgetting.core.endings()]

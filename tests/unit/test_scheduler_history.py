@@ -24,7 +24,7 @@ def batch() -> list[SimJob]:
 
 def explained(job_id: int) -> Explanation:
     engine = Engine(4, policies.get("malleable"), remember=frozenset({job_id}))
-    return engine.run(batch()).core.explanation(job_id)
+    return engine.run(batch()).explanations[job_id]
 
 
 def test_the_history_of_a_job_that_is_resized_for_others() -> None:
@@ -119,7 +119,8 @@ def test_two_changes_of_one_instant_are_both_told() -> None:
 def test_only_what_is_asked_for_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_MOMENTS", 3)
     engine = Engine(4, policies.get("malleable"), remember=frozenset({0}))
-    core = engine.run(batch()).core
+    assert list(engine.run(batch()).explanations) == [0]
+    core = engine.core
     assert [moment.time_s for moment in core.explanation(0).moments] == [21.0, 23.0, 26.0]
     assert core.explanation(1).moments == ()
     assert core.explanation(1).text == "completed"

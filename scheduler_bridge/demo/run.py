@@ -21,6 +21,12 @@ from scheduler_bridge.report import words
 LAG_LIMIT_S = 0.25
 """A node that lags more than this was not equal to the others: the cores were the bottleneck."""
 
+HANG_S = 1800.0
+"""A job is ended this long after its walltime, and an order is withdrawn after as long. The walltimes are a user's
+estimates, by which the scheduler plans; jobs that were ended at them would make the demo fail on a machine that is busy
+with something else.
+"""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -53,7 +59,9 @@ def run_batch(
         show: Called several times a second with the present moment.
     """
     folder = setting.scratch / policy
-    config = DaemonConfig(nodes=setting.nodes, policy=policy, state_dir=folder)
+    config = DaemonConfig(
+        nodes=setting.nodes, policy=policy, state_dir=folder, walltime_grace_s=HANG_S, resize_deadline_s=HANG_S
+    )
     cpu_s = children_cpu_s()
     with Daemon.start_in_thread(config) as daemon:
         due = [(job.submit_s, request(job, setting, folder)) for job in batch]

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.live import ControlClient, ControlError, Daemon, DaemonConfig, DaemonError, DaemonThread, Door
 from scheduler_bridge.live.access import Tokens
 from scheduler_bridge.live.access.tokens import Challenge, Proof, Welcome, key_of, nonce, prove
 from scheduler_bridge.live.requests import JobRequest, LimitUsers
 
-PATIENCE_S = 20.0
 NOBODY = 65534
 SLEEP = JobRequest(name="job", command=("/bin/sleep", "1000"), launch="direct")
 AS_NOBODY = """

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
 from apgas.malleability.socket import SocketCommunicator, from_environment
 
 TOKEN = "t" * 32
-PATIENCE_S = 30.0
 
 
 class Listener:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.played import PATIENCE_S, Stage, perform
+from support import PATIENCE_S
+from support.played import Stage, perform
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.live import DaemonConfig

@@ -8,7 +8,8 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from support.played import PATIENCE_S, Stage, perform
+from support import PATIENCE_S
+from support.played import Stage, perform
 
 from apgas.malleability import orders as wire
 from apgas.malleability.socket import SocketCommunicator

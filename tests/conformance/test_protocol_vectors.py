@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import jsonschema
 import msgspec
 import pytest
+from support import PATIENCE_S
 from support.vectors import FOLDER, JOB, TOKEN, VECTORS, about, messages
 
 from apgas.malleability import orders as wire
@@ -20,7 +21,6 @@ from apgas.malleability.socket import SocketCommunicator
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.session import Action, Close, Heard, JobLink, OpenOrder, Send, Session
 
-PATIENCE_S = 30.0
 CHECKED_IN = json.loads((FOLDER / "v2.schema.json").read_text(encoding="utf-8"))
 DECODE = {"job": wire.decode_to_scheduler, "scheduler": wire.decode_to_job}
 DEFINITION = {"job": "ToScheduler", "scheduler": "ToJob"}

@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.daemons import until
 
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
 from scheduler_bridge.live.v1 import AdminConfig, AdminServer
 
-PATIENCE_S = 30.0
 SCRIPT = "#!/bin/sh\n#JOB_CLASS rigid\n#NODES 2\n#REQUIRED_TIME 60000\necho $MALLEABLE_HOSTS\n"
 
 Say = Callable[[bytes], Awaitable[None]]

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
 from apgas.malleability.v1.communicator import V1Communicator, from_environment
-
-PATIENCE_S = 30.0
 
 
 class Listener:

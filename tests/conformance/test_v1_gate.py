@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from support import PATIENCE_S
+
 from apgas.malleability import orders as wire
 
-PATIENCE_S = 60.0
 GATE = "import sys; from apgas.malleability.v1 import gate; gate.END_S = 0.1; sys.exit(gate.main(sys.argv[1:]))"
 STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN); print('up', flush=True); signal.pause()"
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support import PATIENCE_S
 from support.clusters import Cluster
-from support.pages import PATIENCE_S, Served
+from support.pages import Served
 
 from scheduler_bridge.web import WebConfig
 

@@ -9,6 +9,8 @@ import queue
 import sys
 from pathlib import Path
 
+from support import PATIENCE_S
+
 from apgas.malleability import orders as wire
 from apgas.malleability.socket import from_environment
 
@@ -37,7 +39,7 @@ def main() -> int:
     communicator.start(listener)
     communicator.send(wire.Ready(nodes=tuple(nodes)))
     while left:
-        order = listener.orders.get(timeout=60)
+        order = listener.orders.get(timeout=PATIENCE_S)
         assert isinstance(order, wire.Grow | wire.Shrink), order
         with file.open("a") as lines:
             lines.write(f"{order.order}\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from support import ROOT, Leftovers, mpirun
+from support import PATIENCE_S, ROOT, Leftovers, mpirun
 
 
 def written(folder: Path) -> tuple[Path, nx.Graph]:
@@ -77,6 +77,6 @@ def test_the_how_to_runs_as_printed(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         assert done.stdout == printed

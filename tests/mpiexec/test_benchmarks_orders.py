@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -86,7 +87,7 @@ def run_job(places: int, name: str, *arguments: str, timeout_s: float = 100) -> 
         output, errors = job.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         job.send_signal(signal.SIGTERM)
-        output, errors = job.communicate(timeout=10)
+        output, errors = job.communicate(timeout=PATIENCE_S)
         pytest.fail(f"{' '.join(command)} did not end within {timeout_s} s\n{output}\n{errors}")
     assert not left_after(mark), f"processes are left\n{output}\n{errors}"
     return Finished(job.returncode, output, errors)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -23,7 +24,7 @@ def run(places: int, name: str, *arguments: str) -> subprocess.CompletedProcess[
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from support.daemons import PATIENCE_S, replace_request, rigid
+from support import PATIENCE_S
+from support.daemons import replace_request, rigid
 from support.killed import Cluster, batch, batches, serving, steady, writes
 
 from scheduler_bridge.live import ControlClient, ControlError, DaemonConfig, JobRequest
@@ -175,14 +176,12 @@ def test_a_batch_survives_a_scheduler_that_dies_at(point: int, cluster: Cluster,
     assert batch(cluster, tmp_path, iter([point])) == 1
 
 
-@pytest.mark.timeout(600)
 def test_a_batch_survives_a_scheduler_that_dies_at_every_point(config: DaemonConfig, tmp_path: Path) -> None:
     """Up to the first point that a batch does not reach; how many there are depends on what is written together."""
     died = batches(config, tmp_path, lambda number, died: None if 0 in died.values() else [number])
     assert died.index(0) > 30
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seconds", [0.0, pytest.param(240.0, marks=pytest.mark.slow)])
 def test_batches_survive_schedulers_that_die_all_the_time(seconds: float, config: DaemonConfig, tmp_path: Path) -> None:
     """So many batches, or for so long; where their schedulers die is drawn from a seed."""

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.daemons import (
-    PATIENCE_S,
     assert_nothing_left,
     jobs_processes,
     perform,

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.daemons import PATIENCE_S, perform, replace_request, rigid, until
+from support import PATIENCE_S
+from support.daemons import perform, replace_request, rigid, until
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.live import Daemon, DaemonConfig, SubmitError

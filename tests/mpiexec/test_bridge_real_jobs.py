@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Leftovers, Running, start_job
+from support import PATIENCE_S, Leftovers, Running, start_job
 
 from apgas.malleability.core_ids import parsed
 from apgas.testing.leftovers import living
 
-PATIENCE_S = 60.0
 CORES = os.sched_getaffinity(0)
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 

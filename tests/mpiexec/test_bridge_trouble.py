@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.daemons import (
-    PATIENCE_S,
     assert_nothing_left,
     perform,
     rigid,

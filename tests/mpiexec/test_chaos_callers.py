@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import Leftovers, start_job
+from support import PATIENCE_S, Leftovers, start_job
 from support.strangers import Address, Strangers, ports_of
 
 from apgas.testing import soak_measure
@@ -21,7 +21,6 @@ from apgas.testing.soak import Soak
 from apgas.testing.soak_measure import use_of
 
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
-PATIENCE_S = 60.0
 
 
 def _ports(mark: str) -> set[Address]:

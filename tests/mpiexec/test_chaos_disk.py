@@ -14,7 +14,6 @@ from support.mpi import BIN, ROOT
 
 HELLO = ROOT / "docs" / "examples" / "hello.py"
 PI = [BIN / "mpiexec", "-n", "2", sys.executable, "-m", "benchmarks.pi", "--samples", "1e6", "--workers", "1"]
-PATIENCE_S = 90.0
 FILL = "head -c 1000000 /dev/zero > fill 2> /dev/null"
 
 
@@ -22,7 +21,7 @@ FILL = "head -c 1000000 /dev/zero > fill 2> /dev/null"
 def folder(tmp_path: Path) -> Path:
     """A folder that `run` mounts a tiny disk on, in a mount namespace of its own."""
     with start_job(_unshared("true")) as job:
-        able = job.wait(PATIENCE_S).rc == 0
+        able = job.wait().rc == 0
     if not able:
         pytest.skip("this user can mount nothing here")
     return tmp_path
@@ -36,7 +35,7 @@ def run(folder: Path, script: str, leftovers: Leftovers) -> Completed:
     """Run a shell script on a disk of 256 KiB."""
     mount = f"mount -t tmpfs -o size=256k none {folder} || exit 1\ncd {folder} || exit 1\n{script}"
     with start_job(_unshared(mount)) as job:
-        done = job.wait(PATIENCE_S)
+        done = job.wait()
         leftovers.check(job.mark)
     return done
 
@@ -61,7 +60,7 @@ def test_a_result_that_finds_no_room_is_refused_before_the_run(folder: Path, lef
 
 def test_output_that_finds_no_room_ends_the_job(leftovers: Leftovers) -> None:
     with start_job(["sh", "-c", words(BIN / "mpiexec", "-n", 2, sys.executable, HELLO) + " > /dev/full"]) as job:
-        done = job.wait(PATIENCE_S)
+        done = job.wait()
         leftovers.check(job.mark)
     assert done.rc != 0
     assert "No space left on device" in done.err

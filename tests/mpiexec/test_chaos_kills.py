@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support import Leftovers, mpirun, start_job
-from support.chaos import SOON_S, Storm, moment_s, start_storm, storm_command
+from support import PATIENCE_S, SOON_S, Leftovers, mpirun, start_job
+from support.chaos import Storm, moment_s, start_storm, storm_command
 
 from apgas.runtime import segments
-from apgas.testing.leftovers import living
+from apgas.testing.leftovers import Patience, living
 
 HELLO = Path(__file__).resolve().parents[2] / "docs" / "examples" / "hello.py"
 SEEDS = 4
@@ -92,14 +92,14 @@ def _lose_the_scheduler(seed: int, folder: Path, leftovers: Leftovers) -> None:
         daemon.expect("ready")
         sizes = ["--min", "2", "--max", "2", "--env", "APGAS_ON_SCHEDULER_LOSS=end"]
         job = [*malleable, "submit", *state, *sizes, "--", *storm_command(seed)[3:]]
-        subprocess.run(job, check=True, capture_output=True, timeout=60)
-        until = time.monotonic() + 60
+        subprocess.run(job, check=True, capture_output=True, timeout=PATIENCE_S)
+        until = time.monotonic() + PATIENCE_S
         while "witness" not in (output.read_text() if output.exists() else "") and time.monotonic() < until:
             time.sleep(0.05)
         time.sleep(moment_s(rng))
         daemon.process.kill()
-        until = time.monotonic() + SOON_S
-        while living(daemon.mark) and time.monotonic() < until:
+        patience = Patience(SOON_S)
+        while living(daemon.mark) and not patience.over():
             time.sleep(0.01)
         assert not living(daemon.mark)
         _swept_by_the_next_job(leftovers)

@@ -22,7 +22,7 @@ def test_a_slow_network_loses_nothing(leftovers: Leftovers) -> None:
     mpiexec, _, _, *program = storm_command(seed=1, cycles=2)
     places = shlex.join([mpiexec, "-hosts", "host1,host2", "-ppn", "1", "-n", "2", *program])
     with start_on_hosts(2, ["sh", "-c", f"{SLOW} || exit 77; exec {places}"]) as job:
-        done = job.wait(100.0)
+        done = job.wait()
         leftovers.check(job.mark)
     if done.rc == 77:
         pytest.skip(f"the network cannot be slowed down here: {done.err}")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from support import Leftovers, start_job
+from support import PATIENCE_S, Leftovers, start_job
 from support.mpi import BIN
 
 from apgas.malleability import orders as wire
@@ -48,7 +48,7 @@ def _outcomes(lines: BinaryIO) -> list[dict[str, Any]]:
 def test_a_thousand_orders_at_once_are_all_answered(leftovers: Leftovers) -> None:
     orders = _orders(random.Random(0))
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
-        scheduler.settimeout(60.0)
+        scheduler.settimeout(PATIENCE_S)
         env = {
             wire.ENV_SCHEDULER: f"127.0.0.1:{scheduler.getsockname()[1]}",
             wire.ENV_JOB: "1",
@@ -58,11 +58,11 @@ def test_a_thousand_orders_at_once_are_all_answered(leftovers: Leftovers) -> Non
         with start_job(command, env) as job:
             connection, _ = scheduler.accept()
             with connection, connection.makefile("rb") as lines:
-                connection.settimeout(90.0)
+                connection.settimeout(PATIENCE_S)
                 _greet(connection, lines)
                 connection.sendall(b"".join(map(wire.encode, orders)))
                 outcomes = _outcomes(lines)
-                done = job.wait(60.0)
+                done = job.wait()
                 leftovers.check(job.mark)
     assert done.rc == 0, done.err
     assert sorted(outcome["order"] for outcome in outcomes) == list(range(ORDERS))

@@ -16,12 +16,12 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.processes import carrying
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.record import decode_record
 
-PATIENCE_S = 60.0
 COMMANDS = ["serve", "submit", "queue", "explain", "nodes", "cancel", "resize", "report", "policies", "doctor"]
 
 

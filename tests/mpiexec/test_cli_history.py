@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.live import ControlClient
@@ -17,7 +18,6 @@ from scheduler_bridge.live.entries import Configured, decode
 from scheduler_bridge.live.store import Store
 from scheduler_bridge.workloads import read_swf
 
-PATIENCE_S = 60.0
 CONFIG = """
 nodes = ["a", "b"]
 policy = "mebf"

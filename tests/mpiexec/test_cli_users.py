@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
@@ -19,7 +20,7 @@ def batch(folder: Path, **walltimes_s: float) -> None:
     with Daemon.start_in_thread(DaemonConfig(("a", "b"), folder)) as daemon:
         for user, walltime_s in walltimes_s.items():
             daemon.submit(JobRequest(name="j", command=("true",), launch="direct", user=user, walltime_s=walltime_s))
-        daemon.idle(timeout_s=60)
+        daemon.idle(timeout_s=PATIENCE_S)
 
 
 def test_users_are_known_from_run_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

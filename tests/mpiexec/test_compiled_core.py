@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import ROOT
+from support import PATIENCE_S, ROOT
 
 HERE = Path(__file__).parent
 COMPILED = Path(f"{sys.prefix}-compiled") / "bin" / "python"
@@ -43,7 +43,7 @@ def decisions(python: Path | str, **variables: str) -> dict[str, Any]:
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -59,7 +59,6 @@ def test_machine_code_decides_as_python_does_under_every_policy() -> None:
     assert compiled["digests"] == plain["digests"]
 
 
-@pytest.mark.timeout(300)
 def test_machine_code_passes_the_tests_of_the_core() -> None:
     """Those that plant defects cannot be among them: nobody changes machine code while it runs."""
     (site,) = COMPILED.parent.parent.glob("lib/python*/site-packages")
@@ -73,7 +72,7 @@ def test_machine_code_passes_the_tests_of_the_core() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 import scheduler_bridge
 from scheduler_bridge.record import decode_record, metrics
@@ -15,7 +16,6 @@ from scheduler_bridge.record import decode_record, metrics
 ROOT = Path(scheduler_bridge.__file__).parents[1]
 
 
-@pytest.mark.timeout(300)
 def test_the_quick_demo_verifies_every_result_and_resizes_jobs(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="the plain kernels are too slow for the demo")
     ended = subprocess.run(
@@ -24,7 +24,7 @@ def test_the_quick_demo_verifies_every_result_and_resizes_jobs(tmp_path: Path) -
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

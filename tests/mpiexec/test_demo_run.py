@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 import scheduler_bridge
 from scheduler_bridge.demo import app
@@ -123,6 +124,17 @@ def test_a_batch_is_run_resized_checked_and_leaves_nothing(tmp_path: Path, stand
     assert wait_gone(mark) == []
 
 
+def test_jobs_that_take_longer_than_their_walltimes_complete(
+    tmp_path: Path, stand_ins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine may be busy with something else; the scheduler plans with the walltimes all the same."""
+    monkeypatch.setattr(BatchJob, "walltime_s", lambda *_: 0.1)
+    pace = pace_of("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
+    setting = Setting(NODES, {"uts": pace}, tmp_path, {"PYTHONPATH": str(stand_ins)}, 2)
+    record = run_batch([job("slow", 0.0, 2, 2, 2)], "malleable", setting, lambda *_: None)
+    assert [(entry.state, entry.verified) for entry in record.jobs] == [("completed", True)]
+
+
 def test_the_report_is_written_and_the_exit_code_is_the_verdict(
     tmp_path: Path, stand_ins: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,12 +175,12 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, stand_ins: Path, num
     ) as process:
         assert process.stdout is not None
         assert any("starts on" in line for line in process.stdout), "the first job started"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while not running(mark):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(number)
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, said
     assert "interrupted; nothing is left running" in said
     assert wait_gone(mark) == []

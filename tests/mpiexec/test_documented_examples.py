@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT, Leftovers, mpirun
+from support import PATIENCE_S, ROOT, Leftovers, mpirun
 
 EXAMPLES = ROOT / "docs" / "examples"
 TEXTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]
@@ -72,7 +72,7 @@ def test_the_policy_shows_what_is_printed() -> None:
     command, *lines = blocks("docs/how-to-write-a-policy.md", "")[0].splitlines()
     assert command == "$ python docs/examples/check_shortest_first.py"
     program = [sys.executable, str(EXAMPLES / "check_shortest_first.py")]
-    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
 
 
@@ -87,7 +87,7 @@ def test_the_policy_is_kept_by_what_is_printed(tmp_path: Path) -> None:
     ):
         known.write_text(known.read_text(encoding="utf-8").replace(before, f"{line}\n{before}", 1), encoding="utf-8")
     told = [sys.executable, "-m", "scheduler_bridge.cli", "policies", "shortest-first"]
-    done = subprocess.run(told, check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run(told, check=False, capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Shortest first: ")
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import Leftovers, mpirun, python_run, start_job
+from support import PATIENCE_S, Leftovers, mpirun, python_run, start_job
 from support.mpi import MPICH
 
 from scheduler_bridge.experiments.penalty.cells import COLUMNS, cells, simulated
@@ -59,13 +59,13 @@ def test_a_sweep_that_was_killed_goes_on_with_what_is_missing(
     file = tmp_path / "cells.csv"
     with start_job([*MPICH.start(2), PROGRAM, file, ""]) as job:
         pid = int(job.expect("\n").split()[1])
-        until = time.monotonic() + 40
+        until = time.monotonic() + PATIENCE_S
         while not file.exists() or len(file.read_text().splitlines()) < 1 + 20:
             assert job.process.poll() is None, job.text(job.err)
             assert time.monotonic() < until
             time.sleep(0.005)
         os.kill(pid, signal.SIGKILL)
-        leftovers.check(job.wait(20).mark)
+        leftovers.check(job.wait().mark)
     before = file.read_text().splitlines(keepends=True)
     whole = [line for line in before if line.endswith("\n")]
     assert 20 < len(whole) < len(in_a_loop)

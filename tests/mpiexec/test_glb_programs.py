@@ -73,7 +73,7 @@ def test_places_compute_on_cores_of_their_own(leftovers: Leftovers) -> None:
 def test_one_place_compiles_and_the_others_load(leftovers: Leftovers, tmp_path: Path) -> None:
     program = PROGRAM.with_name("compiling.py")
     # a place that joins is a member before it has loaded Numba, and works when it has
-    job = mpirun(2, [program, "12", "1e7", "0.1:+1"], env={"NUMBA_CACHE_DIR": str(tmp_path)}, timeout=120)
+    job = mpirun(2, [program, "12", "1e7", "0.1:+1"], env={"NUMBA_CACHE_DIR": str(tmp_path)})
     assert job.rc == 0, job.err
     leftovers.check(job.mark)
     told = json.loads(job.out.splitlines()[-1])

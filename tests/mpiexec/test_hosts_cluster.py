@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import Completed, Leftovers
+from support import SOON_S, Completed, Leftovers
 from support.hosts import CLUSTER, need_hosts, start_on_hosts
 from support.mpi import BIN
 
@@ -23,7 +23,7 @@ def hosts() -> None:
 
 def run(script: str, hosts: int = 3) -> Completed:
     with start_on_hosts(hosts, ["sh", "-c", script]) as job:
-        return job.wait(30.0)
+        return job.wait()
 
 
 def outside() -> tuple[set[Path], str, str]:
@@ -57,7 +57,7 @@ def test_signals_reach_the_command_once(number: signal.Signals) -> None:
     with start_on_hosts(1, ["sh", "-c", script]) as job:
         job.expect("up")
         os.killpg(job.process.pid, number)  # the whole group, as a terminal would
-        done = job.wait(10.0)
+        done = job.wait(SOON_S)
     assert (done.rc, done.out.split()) == (9, ["up", "caught"])
 
 
@@ -72,7 +72,7 @@ def test_nothing_stays_when_the_cluster_is_killed(leftovers: Leftovers) -> None:
     with start_on_hosts(2, ["sh", "-c", "trap '' TERM INT; setsid sleep 600 & echo up; sleep 600"]) as job:
         job.expect("up")
         job.process.kill()
-        assert job.wait(10.0).rc == -signal.SIGKILL
+        assert job.wait(SOON_S).rc == -signal.SIGKILL
         leftovers.check(job.mark)
     assert outside() == before
 

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.answering import answering, launcher_to
-from support.daemons import PATIENCE_S, assert_nothing_left, until
+from support.daemons import assert_nothing_left, until
 
 from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, on_hosts
 from scheduler_bridge.core import Explanation

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import ROOT, Leftovers, Running
+from support import ROOT, SOON_S, Leftovers, Running
 from support.hosts import need_hosts, place_on, start_on_hosts, start_places
 from support.mpi import BIN
 
@@ -27,7 +27,7 @@ def hosts() -> None:
 
 def steps(job: Running, leftovers: Leftovers) -> list[dict[str, Any]]:
     """What the program told after its start and each of its steps."""
-    done = job.wait(60.0)
+    done = job.wait()
     leftovers.check(job.mark)
     assert done.rc == 0, done.err + done.out
     told = [json.loads(line) for line in done.out.splitlines()]
@@ -84,7 +84,7 @@ def test_the_interface_to_listen_on_can_be_named(leftovers: Leftovers) -> None:
 def test_an_address_that_makes_no_sense_ends_the_job_with_a_reason(leftovers: Leftovers) -> None:
     command: list[str | Path] = [BIN / "mpiexec", "-hosts", "host1,host2", "-n", "2", sys.executable, ROAMING]
     with start_on_hosts(2, command, {"APGAS_BIND_HOST": "10.0.0.1"}) as job:  # it is host1's
-        done = job.wait(30.0)
+        done = job.wait()
         leftovers.check(job.mark)
     assert done.rc != 0
     assert "host2" in done.err
@@ -122,7 +122,7 @@ def test_a_place_killed_on_any_host_ends_the_job_everywhere(victim: str, leftove
     with start_places(["host1", "host2"], [ROAMING, "+host3", "wait"], hosts=3) as job:
         job.expect("waiting")
         os.kill(place_on(job, victim), signal.SIGKILL)
-        done = job.wait(10.0)
+        done = job.wait(SOON_S)
         leftovers.check(job.mark)
     assert done.rc != 0
     if victim != "host1":
@@ -133,7 +133,7 @@ def test_a_terminated_job_ends_everywhere(leftovers: Leftovers) -> None:
     with start_places(["host1", "host2"], [ROAMING, "+host3", "wait"], hosts=3) as job:
         job.expect("waiting")
         job.process.terminate()
-        done = job.wait(10.0)
+        done = job.wait(SOON_S)
         leftovers.check(job.mark)
     assert done.rc == 143, done.err
     assert "terminated" in done.err

@@ -14,8 +14,6 @@ from support.hosts import need_hosts
 
 from scheduler_bridge.live import ControlClient, JobRequest, JobStatus, NodeStatus
 
-pytestmark = pytest.mark.timeout(180)
-
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = ["host1", "host2", "host3", "host4"]
 LAUNCHER = "/run/emulated-cluster/ssh {host} {command}"

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 
 def start(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks.kernels", *arguments]
     environment = {**os.environ, "TMPDIR": str(folder)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
 
 
 def test_a_quick_run_measures_and_leaves_nothing_behind(tmp_path: Path) -> None:

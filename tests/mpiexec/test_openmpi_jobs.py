@@ -70,7 +70,7 @@ def test_the_mpi_plane_is_refused(places: int, leftovers: Leftovers) -> None:
 @pytest.mark.slow
 def test_many_cycles(leftovers: Leftovers) -> None:
     orders = ",".join(f"{0.6 * cycle:.1f}:+2,{0.6 * cycle + 0.3:.1f}:-2" for cycle in range(CYCLES))
-    job = mpirun(2, [PROGRAMS / "resizing.py", orders, str(2 * CYCLES)], mpi=OPEN_MPI, timeout=110)
+    job = mpirun(2, [PROGRAMS / "resizing.py", orders, str(2 * CYCLES)], mpi=OPEN_MPI)
     leftovers.check(job.mark)
     assert job.rc == 0, job.err
     result = json.loads(job.out.splitlines()[-1])

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import Leftovers, python_run, start_job
+from support import PATIENCE_S, Leftovers, python_run, start_job
 
 from benchmarks.overheads.catalogue import MEASURES
 
@@ -19,7 +19,7 @@ QUICK = "rtt,throughput,finish,echo,start,memory"
 def run(tmp_path: Path, measures: str, *options: str) -> dict[str, object]:
     result = tmp_path / "result.json"
     arguments = ("--rounds", "1", "--measures", measures, "--json", str(result), *options)
-    job = python_run([*MODULE, *arguments], timeout=100)
+    job = python_run([*MODULE, *arguments])
     assert job.rc == 0, job.out + job.err
     content: dict[str, object] = json.loads(result.read_text())
     assert content["ended"] is True
@@ -60,13 +60,13 @@ def test_places_come_and_go_beside_bare_spawns(tmp_path: Path, leftovers: Leftov
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_every_contender(by: signal.Signals, leftovers: Leftovers) -> None:
     with start_job(["python", *MODULE, "--measures", "rtt", "--rounds", "1000", "--peers", "pool"]) as job:
-        until = time.monotonic() + 40
+        until = time.monotonic() + PATIENCE_S
         # the job's own process and those of three contenders
         while len(job.processes()) < 7 and time.monotonic() < until:
             time.sleep(0.05)
         assert len(job.processes()) >= 7
         job.process.send_signal(by)
-        ended = job.wait(40)
+        ended = job.wait()
         assert ended.rc == 128 + by
         assert "interrupted" in ended.err
         assert "Traceback" not in ended.err

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.experiments.own_runs.experiment import conclude
 from scheduler_bridge.experiments.own_runs.keeping import alone_in
@@ -76,7 +77,9 @@ with alone_in(folder), scratch_in(folder, 1) as scratch:
         print(output.read_text().strip(), flush=True)
         os.kill(os.getpid(), 9)
 """
-    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     job = psutil.Process(int(killed.stdout))
     assert job.is_running()

@@ -13,7 +13,7 @@ BY_MPI = {"APGAS_TRANSPORT": "mpi"}
 
 
 def test_frames_of_all_sizes_survive_twenty_resizes(leftovers: Leftovers) -> None:
-    job = mpirun(3, [PROGRAMS / "cycles.py", "1", "20"], env=BY_MPI, timeout=100)
+    job = mpirun(3, [PROGRAMS / "cycles.py", "1", "20"], env=BY_MPI)
     assert job.rc == 0, job.err
     result = json.loads(job.out)
     assert len(result["outcomes"]) == 20
@@ -37,7 +37,7 @@ def test_plain_python_has_communicators_too(leftovers: Leftovers) -> None:
 def test_a_benchmark_resizes_over_mpi(leftovers: Leftovers, tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     orders = ["--orders", "0:+2,0:-1,0:-2", "--transport", "mpi", "--rate", "2e6", "--workers", "1"]
-    job = mpirun(2, ["-m", "benchmarks.pi", "--samples", "2e7", *orders, "--json", target], cwd=ROOT, timeout=100)
+    job = mpirun(2, ["-m", "benchmarks.pi", "--samples", "2e7", *orders, "--json", target], cwd=ROOT)
     assert job.rc == 0, job.err
     result = json.loads(target.read_text(encoding="utf-8"))
     assert result["provenance"]["transport"] == "mpi"

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Leftovers, Running, start_job
+from support import PATIENCE_S, Leftovers, Running, start_job
 
 from scheduler_bridge import policies
 from scheduler_bridge.live import ControlClient, JobRequest
 from scheduler_bridge.record import JobRecord
 
-PATIENCE_S = 180.0
-pytestmark = pytest.mark.timeout(3 * PATIENCE_S)  # a batch takes some five seconds, on a busy machine a minute
 NODES = 3
 PLAIN = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Starts are what costs time here, and the kernel would be compiled or loaded at each."""

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from support import ROOT
+from support import PATIENCE_S, ROOT
 from support.daemons import perform, rigid, until
 
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
@@ -66,7 +66,7 @@ def test_it_ends_when_the_scheduler_refuses_it(config: DaemonConfig) -> None:
         }  # fmt: skip
         done = await asyncio.to_thread(
             subprocess.run, [sys.executable, CLIENT, "n1", "1000"], check=False, capture_output=True, text=True,
-            timeout=60, env=variables,
+            timeout=PATIENCE_S, env=variables,
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == "the scheduler refuses this job: unknown job or wrong token\n"

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import ROOT
-from support.daemons import PATIENCE_S, assert_nothing_left
+from support import PATIENCE_S, ROOT
+from support.daemons import assert_nothing_left
 
 from scheduler_bridge.live import ControlClient, DaemonConfig, JobRequest, Snapshot
 

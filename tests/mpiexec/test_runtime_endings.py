@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from support import ROOT, Completed, Leftovers, Mpi, Running, mpirun, python_run, start_job
+from support import ROOT, SOON_S, Completed, Leftovers, Mpi, Running, mpirun, python_run, start_job
 from support.mpi import MPICH, OPEN_MPI
 
 WAITING = ROOT / "tests" / "support" / "programs" / "waiting.py"
@@ -18,7 +18,6 @@ HELLO = ROOT / "docs" / "examples" / "hello.py"
 MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 MPIEXEC_TRIPPED = 2
 ENDED_BY_OPEN_MPI = 1  # its mpiexec reports any signal so, and passes on no more of what is said
-SOON_S = 10.0  # the promise is 2 s; a loaded machine may need longer, a hang takes for ever
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import Leftovers, mpirun
+from support import PATIENCE_S, Leftovers, mpirun
 
 PROGRAMS = Path(__file__).parent / "programs"
 DEPENDENCIES = "import mpi4py; mpi4py.rc.initialize = False; import mpi4py.MPI, msgspec"
@@ -51,7 +51,7 @@ MOST_BEFORE_MAIN = 70
 def loaded_by(code: str) -> set[str]:
     """The modules that a process has loaded after ``code``."""
     code = f"{code}\nimport sys; names = sorted(sys.modules)\nimport json; print(json.dumps(names))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return set(json.loads(done.stdout))
 
 

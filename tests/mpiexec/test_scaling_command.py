@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from support import Leftovers, python_run, start_job
+from support import PATIENCE_S, Leftovers, python_run, start_job
 
 MODULE = ("-m", "benchmarks.scaling")
 
@@ -15,7 +15,7 @@ MODULE = ("-m", "benchmarks.scaling")
 def test_a_quick_run_measures_and_draws(tmp_path: Path, leftovers: Leftovers) -> None:
     path, figure = tmp_path / "scaling.json", tmp_path / "scaling.png"
     options = ["--quick", "--share", "0.2", "--json", str(path), "--figure", str(figure)]
-    done = python_run([*MODULE, *options, "--benchmarks", "pi"], timeout=100)
+    done = python_run([*MODULE, *options, "--benchmarks", "pi"])
     assert done.rc == 0, done.out + done.err
     content = json.loads(path.read_text())
     assert [series["benchmark"] for series in content["series"]] == ["pi"]
@@ -32,11 +32,11 @@ def test_a_quick_run_measures_and_draws(tmp_path: Path, leftovers: Leftovers) ->
 
 def test_an_interrupt_ends_the_benchmark_under_way(leftovers: Leftovers) -> None:
     with start_job(["python", *MODULE, "--benchmarks", "pi", "--nodes", "1,2"]) as job:
-        until = time.monotonic() + 40
+        until = time.monotonic() + PATIENCE_S
         while len(job.processes()) < 3 and time.monotonic() < until:
             time.sleep(0.05)
         job.process.send_signal(signal.SIGINT)
-        ended = job.wait(40)
+        ended = job.wait()
         assert ended.rc == 128 + signal.SIGINT, ended.out + ended.err
         assert "interrupted" in ended.err
         leftovers.check(job.mark)

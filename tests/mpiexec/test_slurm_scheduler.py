@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.slurm import Cluster, need_slurm
 
 from scheduler_bridge.live import JobRequest, JobStatus
 from scheduler_bridge.live.client import ControlClient, ControlError
 from scheduler_bridge.live.requests import ChangeNode, NodeStatus
-
-pytestmark = pytest.mark.timeout(600)
 
 DOWN = r"Slurm (has taken it out of job \d+: it is \w+|says that it is down) \(test of it\)"
 PROGRAMS = Path(__file__).parent / "programs"
@@ -49,7 +48,7 @@ class Serving:
         self.job = cluster.submit(nodes, script, "--no-kill")
         cluster.until_says(self.job, f"ready: {nodes} nodes")
         # the hosts see the same files, so its socket is reached from here, too
-        self.client = ControlClient(self._state, timeout_s=60.0)
+        self.client = ControlClient(self._state, timeout_s=PATIENCE_S)
 
     def run(self, *words: str, code: int | None = 0) -> str:
         """Run a command of malleable's where the scheduler is, as users do."""

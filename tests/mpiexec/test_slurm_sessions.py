@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from support.slurm import Cluster, need_slurm
 
-pytestmark = pytest.mark.timeout(600)
-
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = ["host1", "host2", "host3", "host4"]
 

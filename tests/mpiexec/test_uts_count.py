@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import start_job
+from support import PATIENCE_S, start_job
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
@@ -18,11 +18,11 @@ def test_a_signal_stops_and_the_same_command_goes_on(by: signal.Signals, tmp_pat
     for _ in range(2):
         command = ["-m", "benchmarks.uts.count", "--depth", "19", "--checkpoint", str(path), "--every", "0.01"]
         with start_job(["python", *command]) as job:
-            until = time.monotonic() + 60
+            until = time.monotonic() + PATIENCE_S
             while (not path.exists() or counted(path) <= nodes[-1]) and time.monotonic() < until:
                 time.sleep(0.05)
             job.process.send_signal(by)
-            ended = job.wait(30)
+            ended = job.wait()
         assert ended.rc == 128 + by, ended.err
         assert "the same command goes on" in ended.out
         nodes.append(counted(path))

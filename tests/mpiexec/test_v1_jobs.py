@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import Leftovers
+from support import PATIENCE_S, Leftovers
 from support.daemons import perform, rigid, until
 from support.mpi import start_job
 
@@ -18,7 +18,6 @@ from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
 
 V1_JOB = str(Path(__file__).with_name("v1_job.py"))
 PROGRAMS = Path(__file__).with_name("programs")
-PATIENCE_S = 60.0
 
 
 def v1(manner: str, low: int = 1, high: int = 3) -> JobRequest:
@@ -146,7 +145,7 @@ def test_our_program_grows_and_shrinks_under_a_v1_scheduler(scheduler: Scheduler
         (released,) = scheduler.order(port, "shrink 1")
         assert released in ("n2", "n3")
         assert scheduler.report()[:2] == ["shrinkTimeAPGAS", "1"]
-        done = job.wait(PATIENCE_S)
+        done = job.wait()
     leftovers.check(done.mark)
     assert done.rc == 0, done.err
     result = json.loads(done.out)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import PATIENCE_S
 from support.strangers import converse
 
 from scheduler_bridge.live import (
@@ -26,7 +27,6 @@ from scheduler_bridge.live.access import Caller, doors
 from scheduler_bridge.live.client import connect_in
 from scheduler_bridge.live.control_server import MAX_REQUEST_BYTES
 
-PATIENCE_S = 20.0
 BURST = 50
 LIMITS = Limits(hello_s=0.5, burst_messages=BURST, messages_per_s=0.001, burst_requests=BURST, requests_per_s=0.001)
 

@@ -14,14 +14,13 @@ from typing import Any, TypeAlias
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import PATIENCE_S
 
 from apgas.malleability import orders as wire
 from apgas.malleability.v1.communicator import V1Communicator
 from apgas.malleability.v1.gate import Gate
 from scheduler_bridge.live import JobRequest
 from scheduler_bridge.live.v1 import AdminConfig, AdminServer
-
-PATIENCE_S = 20.0
 
 # Almost what is said there, but never quite: no line of these is one that the receiver knows.
 words = st.sampled_from(

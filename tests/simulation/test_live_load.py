@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from typer.testing import CliRunner
 
 from scheduler_bridge.cli.app import application
@@ -111,7 +112,7 @@ def test_a_measurement_that_is_told_to_end_leaves_nothing(said: str, tmp_path: P
             assert process.poll() is None
         assert any(tmp_path.iterdir())
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _read(path)]
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas import Deadlines, async_at, at, finish, here, places
@@ -85,7 +86,7 @@ def program(rng: random.Random, deadlines: Deadlines) -> None:
             with suppress(apgas.PlaceGoneError):  # left meanwhile
                 assert at(places()[-1], increased, number) == number + 1
     apgas.disable_malleable_handler()
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE_S
     while len(arrivals) < sent and time.monotonic() < until:
         time.sleep(0.001)
     assert len(arrivals) == sent

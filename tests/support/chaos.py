@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from support.mpi import BIN, Running, start_job
 
 STORM = "from apgas.testing.soak_program import main; main()"
-SOON_S = 10.0  # the promise is 2 s; a loaded machine may need longer, a hang takes for ever
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from typing import IO, Any, Self
 
 from apgas.testing.leftovers import MARK, kill, living, patiently
 from support.hosts import CLUSTER
-from support.mpi import BIN, ROOT
+from support.mpi import BIN, PATIENCE_S, ROOT
 
-PATIENCE_S = 60.0
 _ASK_S = 120.0
 _PAUSE_S = 0.05
 _CONSOLE = Path(__file__).parent / "programs" / "console.py"

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+from support.mpi import PATIENCE_S
 from support.processes import carrying
 
 FAKE = str(Path(__file__).with_name("fake_job.py"))
-PATIENCE_S = 60.0
 BIRTHMARK = "BRIDGE_TEST"
 """In the environment of every process that a test's daemon starts."""
 

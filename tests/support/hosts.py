@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.mpi import BIN, ROOT, Running, start_job
+from support.mpi import BIN, PATIENCE_S, ROOT, Running, start_job
 
 CLUSTER = ROOT / "launch" / "emulated-cluster"
 REQUIRED = "MALLEABLE_REQUIRE_HOSTS"
@@ -21,7 +21,7 @@ REQUIRED = "MALLEABLE_REQUIRE_HOSTS"
 def why_no_hosts() -> str:
     """Tries to emulate a host; returns why it cannot be done here, or nothing."""
     command = [sys.executable, str(CLUSTER), "--hosts", "1", "--", "true"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 

@@ -20,7 +20,8 @@ from typing import Protocol, TypeAlias
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.live import ControlClient, ControlError, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.record import RunRecord, decode_record
-from support.daemons import BIRTHMARK, PATIENCE_S, assert_nothing_left
+from support.daemons import BIRTHMARK, assert_nothing_left
+from support.mpi import PATIENCE_S
 from support.warm import WarmInterpreter
 
 STEADY = str(Path(__file__).parents[1] / "mpiexec" / "steady_job.py")

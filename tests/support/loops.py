@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 from apgas.transport.loop import EventLoop
-
-PATIENCE_S = 20
+from support.mpi import PATIENCE_S
 
 
 def pass_through(loop: EventLoop) -> int:

@@ -19,13 +19,17 @@ import pytest
 
 from apgas.runtime.environment import ENV_TRANSPORT
 from apgas.runtime.validation import ENV_VALIDATE
-from apgas.testing.leftovers import MARK, kill, living, patiently
+from apgas.testing.leftovers import MARK, Patience, kill, living, patiently
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.prefix) / "bin"
 STACKS = Path(__file__).with_name("stacks")
 STACKS_SIGNAL = signal.SIGRTMIN + 5
 """Upon it a Python with `STACKS` on its path writes what its threads are doing."""
+PATIENCE_S = 600.0
+"""How long tests wait for what must happen. It ends what hangs; a test does not fail because the machine is slow."""
+SOON_S = 10.0
+"""How long they wait where an end is promised within 2 s and comes, unless the promise is broken, after a minute."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +104,23 @@ class Running:
     stacks: IO[bytes]
     began: float = field(default_factory=time.monotonic)
 
-    def wait(self, timeout: float) -> Completed:
-        """Waits for the end.
+    def wait(self, timeout: float = PATIENCE_S) -> Completed:
+        """Waits for the end, for so many seconds of an idle machine (see `Patience`).
 
         Raises:
             AssertionError: it did not end in time; everything of it is killed, its output is in the message.
         """
-        try:
-            rc = self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            told = f"{self.text(self.out)}\n{self.text(self.err)}\n{self.where()}"
-            self.kill()
-            raise AssertionError(f"no end within {timeout} s\n{told}") from None
+        patience = Patience(timeout)
+        while True:
+            try:
+                rc = self.process.wait(0.1)
+                break
+            except subprocess.TimeoutExpired:
+                if not patience.over():
+                    continue
+                told = f"{self.text(self.out)}\n{self.text(self.err)}\n{self.where()}"
+                self.kill()
+                raise AssertionError(f"no end within {timeout} s\n{told}") from None
         seconds = time.monotonic() - self.began
         return Completed(rc, self.text(self.out), self.text(self.err), seconds, self.mark)
 
@@ -119,7 +128,7 @@ class Running:
         """Returns what was written so far to `self.out` or `self.err`."""
         return os.pread(file.fileno(), 1 << 24, 0).decode(errors="replace")
 
-    def expect(self, words: str, timeout: float = 30.0) -> str:
+    def expect(self, words: str, timeout: float = PATIENCE_S) -> str:
         """Waits until the words stand in the standard output, and returns all of it.
 
         Raises:
@@ -197,7 +206,7 @@ def mpirun(
     n: int,
     args: Sequence[str | Path],
     *,
-    timeout: float = 60.0,
+    timeout: float = PATIENCE_S,
     env: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     cwd: Path | None = None,
@@ -222,7 +231,7 @@ def mpirun(
 def python_run(
     args: Sequence[str | Path],
     *,
-    timeout: float = 60.0,
+    timeout: float = PATIENCE_S,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     mpi: Mpi = MPICH,

@@ -9,8 +9,8 @@ from typing import Any
 import apgas
 from apgas import Deadlines, at, here, places
 from apgas.testing.job import Job
+from support.mpi import PATIENCE_S
 
-SOON_S = 20.0
 SHORT = Deadlines(pre_s=0.05, spawn_s=0.05, drain_s=0.05, post_s=0.05)
 
 
@@ -53,7 +53,7 @@ class Handler(apgas.MalleableHandler):
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + SOON_S
+    until = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.001)

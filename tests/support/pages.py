@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from scheduler_bridge.web import WebConfig, WebServer
 from scheduler_bridge.web.feed import Watched
-
-PATIENCE_S = 30.0
+from support.mpi import PATIENCE_S
 
 _T = TypeVar("_T")
 

@@ -14,8 +14,8 @@ from apgas.malleability import orders as wire
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
 from scheduler_bridge.live.session import JobLink
 from scheduler_bridge.record import ResizeRecord
+from support.mpi import PATIENCE_S
 
-PATIENCE_S = 30.0
 SLEEPER = ("/bin/sleep", "1000")
 
 

@@ -19,8 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from support.mpi import PATIENCE_S
+
 _TOLD_BYTES: Final = 256 * 1024
-PATIENCE_S: Final = 60.0
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 
 

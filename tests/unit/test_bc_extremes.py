@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import ROOT, brandes
+from support import PATIENCE_S, ROOT, brandes
 
 from benchmarks.bc.bag import Solver, factor_of, fraction_bits
 from benchmarks.bc.errors import PathCountError
@@ -118,7 +118,7 @@ def test_the_kernel_gives_the_same_bits_anywhere(settings: dict[str, str], tmp_p
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=PATIENCE_S,
     )
     graph = rmat(6, 2)
     solver = Solver(graph, compiled=False)

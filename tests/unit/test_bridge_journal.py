@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from support import PATIENCE_S
+
 from scheduler_bridge.live import DaemonConfig
 from scheduler_bridge.live.entries import Entry
 from scheduler_bridge.live.journal import Journal
@@ -54,7 +56,7 @@ def test_who_waits_for_an_entry_waits_for_none_that_comes_later(tmp_path: Path) 
         busy()
         await asyncio.sleep(0.01)
         journal.add(Entry(2.0), [], [lambda: done.append("acted")])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await journal.settled()
         assert done == ["acted"]
         assert not journal.complete

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.runtime import segments
 
@@ -57,7 +58,7 @@ def test_the_topology_file_of_the_proxy_above_is_found(tmp_path: Path, monkeypat
         assert not topology.exists()
         assert other.exists()
         assert segments.unlink_leftovers() == []
-        process.communicate(b"\n", timeout=10)
+        process.communicate(b"\n", timeout=PATIENCE_S)
 
 
 def test_without_a_proxy_nothing_is_found_and_nothing_raised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,6 @@ def test_the_sample_of_curie_is_cut_to_the_primary_partition(data_folder: Path) 
     assert max(job.nodes for job in workload.jobs) <= 5040
 
 
-@pytest.mark.timeout(300)  # ten seconds on an idle machine
 def test_the_experiment_at_small_scale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

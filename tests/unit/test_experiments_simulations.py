@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 import glb
@@ -110,7 +111,7 @@ def test_rows_are_those_of_a_plain_loop_while_places_come_and_go(apgas_job: Make
 
 def _last_waits(cell: Cell) -> Figures:
     if cell == CELLS[-1]:
-        assert _stage.resized.over.wait(20)
+        assert _stage.resized.over.wait(PATIENCE_S)
     return _figures(cell)
 
 
@@ -127,12 +128,12 @@ def test_a_sweep_begins_by_growing_to_the_places_that_are_asked_for(apgas_job: M
 def _second_takes_long(cell: Cell) -> Figures:
     _stage.runs[cell] += 1
     if cell == CELLS[0]:  # on place 0
-        assert _stage.started.wait(20)
+        assert _stage.started.wait(PATIENCE_S)
     elif cell == CELLS[2]:  # likewise, next
-        assert _stage.resized.over.wait(20)
+        assert _stage.resized.over.wait(PATIENCE_S)
     elif _stage.runs[cell] == 1:  # on place 1, for longer than it is there
         _stage.started.set()
-        _stage.resized.over.wait(20)
+        _stage.resized.over.wait(PATIENCE_S)
     return _figures(cell)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 import glb
@@ -134,7 +135,7 @@ def test_cores_given_up_for_newcomers_who_do_not_come_are_used_again(
 
     class Waiting(Numbers):
         def process(self, n: int) -> bool:
-            assert told.wait(20)
+            assert told.wait(PATIENCE_S)
             return super().process(n)
 
     def no_host(*_: object) -> NoReturn:

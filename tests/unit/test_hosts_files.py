@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.processes import carrying
 
 from scheduler_bridge.backends.hosts import Host, launcher_of, read_hosts
@@ -107,7 +108,7 @@ def run(reach: Reach, *words: str, mark: str = "") -> subprocess.CompletedProces
     if mark:
         environment[ENV_MARK] = mark
     command = [str(reach.options[-1]), "-x", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def test_mpiexec_reaches_a_host_at_its_address_with_the_words_as_they_are(reach: Reach) -> None:

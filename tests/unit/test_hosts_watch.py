@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 from support.answering import answering, launcher_to
 
 from scheduler_bridge.backends.hosts import Host, Rules, launcher_of
@@ -51,7 +52,7 @@ class Daemon:
         await self._change.wait()
 
     async def until(self, words: str) -> None:
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(words in line for line in self.told):
                 await self.changed()
 
@@ -195,7 +196,7 @@ def test_an_error_of_a_look_is_not_swallowed(up: Path) -> None:
             asked.set()
             raise RuntimeError(f"what is {node}?")
 
-        async with asyncio.timeout(30.0), Watch(daemon, broken, looker(up), RULES):
+        async with asyncio.timeout(PATIENCE_S), Watch(daemon, broken, looker(up), RULES):
             await asked.wait()
 
     with pytest.raises(ExceptionGroup) as caught:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from support import PATIENCE_S, ROOT
 
 SETUP = ROOT / "launch" / "setup_venv.py"
 
@@ -25,7 +25,12 @@ def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def launch(*arguments: str, python: str = sys.executable, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, *arguments], env={**os.environ, **variables}, capture_output=True, text=True, timeout=100, check=False
+        [python, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 
@@ -201,7 +206,7 @@ def test_the_commands_are_executable_and_say_which_mpiexec_they_use(name: str, v
         env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert f"mpiexec in PATH is {foreign}" in done.stderr

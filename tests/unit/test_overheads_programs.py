@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 import pytest
+from support import PATIENCE_S
 
 from benchmarks.harness.display import Display
 from benchmarks.overheads import runner
@@ -66,7 +67,7 @@ def test_the_end_of_processes_is_waited_for() -> None:
         with pytest.raises(TimeoutError):
             ends.wait(0.01)
         process.kill()
-        ends.wait(20)
+        ends.wait(PATIENCE_S)
 
 
 def test_the_conversation_is_not_disturbed_by_what_else_is_printed() -> None:
@@ -78,7 +79,7 @@ def test_the_conversation_is_not_disturbed_by_what_else_is_printed() -> None:
         input=commands,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas import Future
@@ -15,7 +16,6 @@ from apgas.runtime.driver import Driver
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job
 
-SOON_S = 20.0
 SHORT_S = 0.2
 """How long the change is given to come between, which it must not."""
 
@@ -101,10 +101,10 @@ def test_an_uncounted_activity_of_a_newcomer_gets_what_was_broadcast() -> None:
         handler = Grown()
         apgas.define_malleable_handler(handler)
         job.grow(1)
-        assert handler.event.wait(SOON_S)
+        assert handler.event.wait(PATIENCE_S)
         told: Future[list[int]] = Future()
         apgas.uncounted(apgas.places()[-1], tell, table, apgas.GlobalRef(told))
-        return told.result(SOON_S)
+        return told.result(PATIENCE_S)
 
     job = Job(main, places=2)
     assert job.run() == [1, 2]

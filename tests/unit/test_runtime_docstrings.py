@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from mpiexec.programs import documented
+from support import PATIENCE_S
 
 import apgas
 from apgas import _public
@@ -88,5 +89,5 @@ def test_the_public_names_are_loaded_when_one_is_used() -> None:
         "assert 'finish' in dir(apgas); from apgas import *; assert finish is apgas.finish; "
         "apgas.no_such_name"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.stderr.splitlines()[-1] == "AttributeError: module 'apgas' has no attribute 'no_such_name'"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas.core import messages as m
@@ -20,7 +21,6 @@ from apgas.runtime.driver import Driver
 from apgas.testing.job import Job, JobFailedError
 from apgas.transport.base import Transport, UnknownPeerError
 
-SOON_S = 20.0
 INFOS = [m.PlaceInfo(place, "127.0.0.1", 1000 + place, "n", place) for place in range(4)]
 
 
@@ -100,7 +100,7 @@ def test_a_place_that_hears_nothing_any_more_ends_the_job() -> None:
         while True:
             apgas.at(apgas.place(1), abs, -1)
 
-    job = Job(main, places=2, deadline_s=SOON_S)
+    job = Job(main, places=2, deadline_s=PATIENCE_S)
     with pytest.raises(JobFailedError, match=r"place 1 is out of order: OverflowError: on purpose"):
         job.run()
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 import pytest
-from support.orders import SHORT, SOON_S, Handler, fail, last, program, reasons, wait_for
+from support import PATIENCE_S
+from support.orders import SHORT, Handler, fail, last, program, reasons, wait_for
 
 import apgas
 from apgas import Deadlines, async_at, finish, place, places
@@ -49,7 +50,7 @@ def gate() -> Iterator[Callable[[], None]]:
     opened = threading.Event()
 
     def wait() -> None:
-        assert opened.wait(SOON_S)
+        assert opened.wait(PATIENCE_S)
 
     try:
         yield wait
@@ -81,7 +82,7 @@ def test_a_pre_shrink_that_returns_too_late_is_undone(apgas_job: MakeJob) -> Non
     opened = threading.Event()
 
     def late() -> list[apgas.Place]:
-        assert opened.wait(SOON_S)
+        assert opened.wait(PATIENCE_S)
         return last(1)
 
     def main() -> None:
@@ -102,7 +103,7 @@ def test_a_wish_is_over_with_its_order_though_its_method_still_runs(apgas_job: M
 
     def late() -> list[apgas.Place]:
         wished = apgas.shrink_wish()
-        assert opened.wait(SOON_S)
+        assert opened.wait(PATIENCE_S)
         return wished
 
     def main() -> None:
@@ -122,7 +123,7 @@ def test_a_late_undo_comes_before_the_next_order(apgas_job: MakeJob) -> None:
     opened = threading.Event()
 
     def late() -> list[apgas.Place]:
-        assert opened.wait(SOON_S)
+        assert opened.wait(PATIENCE_S)
         return last(1)
 
     def main() -> None:
@@ -154,7 +155,7 @@ def test_orders_do_not_wait_behind_the_program(apgas_job: MakeJob) -> None:
     opened = threading.Event()
 
     def stand_still() -> None:
-        assert opened.wait(SOON_S)
+        assert opened.wait(PATIENCE_S)
 
     def main() -> None:
         apgas.define_malleable_handler(Handler())

@@ -7,6 +7,7 @@ import sys
 from typing import NoReturn
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.runtime import lifetime
 
@@ -35,7 +36,7 @@ def test_output_that_nobody_reads_does_not_keep_a_process_from_ending(monkeypatc
 
 
 def test_an_mpi_that_is_stuck_does_not_keep_a_job_from_ending() -> None:
-    assert subprocess.run([sys.executable, "-c", STUCK], check=False, timeout=100).returncode == 7
+    assert subprocess.run([sys.executable, "-c", STUCK], check=False, timeout=PATIENCE_S).returncode == 7
 
 
 LEAVING = """
@@ -61,5 +62,7 @@ print("not reached")
 
 
 def test_leaving_skips_nothing_that_a_program_relies_on() -> None:
-    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert (done.returncode, done.stdout.split()) == (3, ["finalized", "thread", "exit", "function"]), done.stderr

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas.runtime import logs, naming
@@ -124,7 +125,7 @@ def test_threads_do_not_tear_lines_apart() -> None:
     def say(word: str) -> None:
         for _ in range(50):
             tagged.write(word)
-            together.wait(20)
+            together.wait(PATIENCE_S)
             tagged.write(f"{word}\n")
 
     threads = [threading.Thread(target=say, args=(word,)) for word in ("a", "b")]
@@ -164,7 +165,7 @@ def test_a_finalizer_may_print_within_a_write() -> None:
 
     thread = threading.Thread(target=say, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert sorted(out.getvalue().splitlines()) == ["[place 3] collected", "[place 3] one"]
 
 

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from support.orders import SHORT, SOON_S, Handler, fail, last, program, reasons, wait_for
+from support import PATIENCE_S
+from support.orders import SHORT, Handler, fail, last, program, reasons, wait_for
 
 import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
@@ -28,7 +29,7 @@ def open_a_finish() -> None:
 
 
 def end_when_told() -> None:
-    assert may_end.wait(SOON_S)
+    assert may_end.wait(PATIENCE_S)
 
 
 def test_a_finish_on_a_leaver_ends_before_it_leaves(apgas_job: MakeJob) -> None:
@@ -78,7 +79,7 @@ def test_newcomers_that_come_too_late_are_sent_home(apgas_job: MakeJob, monkeypa
         note: Callable[[str], None],
     ) -> tuple[PlaceInfo, ...]:
         if nodes == ("late",):
-            assert opened.wait(SOON_S)
+            assert opened.wait(PATIENCE_S)
         added = spawn(self, nodes, admit, note)
         came.set()
         return added
@@ -87,7 +88,7 @@ def test_newcomers_that_come_too_late_are_sent_home(apgas_job: MakeJob, monkeypa
         apgas.define_malleable_handler(Handler(), deadlines=Deadlines(spawn_s=0.05))
         job.grow(1, on=["late"]).wait()
         opened.set()
-        assert came.wait(SOON_S)
+        assert came.wait(PATIENCE_S)
         wait_for(lambda: 1 not in job._places.drivers)  # it was released, and has ended
         assert job.grow(1).wait().outcome == "done"
         return [at(where, here).id for where in places()]
@@ -166,11 +167,11 @@ def test_giving_the_handler_up_waits_for_what_has_begun_to_move(apgas_job: MakeJ
 
     def take_time() -> None:
         began.set()
-        assert release.wait(SOON_S)
+        assert release.wait(PATIENCE_S)
 
     def main() -> int:
         apgas.define_malleable_handler(Handler("postGrow", take_time))
-        assert began.wait(SOON_S)
+        assert began.wait(PATIENCE_S)
         threading.Timer(0.01, release.set).start()
         apgas.disable_malleable_handler()
         return len(apgas.resizes())

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.runtime import orphans
 
-SOON_S = 30
 WAITS = "import signal; signal.pause()"
 PLACE = """
 from apgas.runtime import orphans
@@ -67,5 +67,5 @@ def test_wards_are_killed_and_those_that_ended_are_forgotten(grace_s: float) -> 
     wards.add([], grace_s)
     assert len(list(Path("/proc/self/fd").iterdir())) == before - 1
     wards.kill()
-    assert lives.wait(SOON_S) == -signal.SIGKILL
+    assert lives.wait(PATIENCE_S) == -signal.SIGKILL
     wards.kill()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.errors import ApgasError
 from apgas.runtime import probe
@@ -105,7 +106,7 @@ def test_a_host_that_does_not_answer_is_given_up_and_its_probe_ended(agent: Agen
     with pytest.raises(ApgasError, match=r"^host bad did not answer in time$"):
         look(silent, ["bad", "good"], deadline_s=2.0)
     pid = int(file.read_text())
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE_S
     while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
         time.sleep(0.01)
     assert not Path(f"/proc/{pid}").exists()

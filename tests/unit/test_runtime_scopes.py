@@ -6,12 +6,11 @@ import math
 import threading
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas.runtime import current
 from apgas.testing.job import Job
-
-SOON_S = 20.0
 
 
 def remembered() -> tuple[int, int]:
@@ -26,7 +25,7 @@ def test_nothing_is_remembered_of_a_cancelled_finish() -> None:
             with apgas.finish() as scope:
                 scope.cancel()
                 assert all(apgas.async_at(place, abs, 1).exception() for place in apgas.places())
-        with apgas.finish(timeout=SOON_S):
+        with apgas.finish(timeout=PATIENCE_S):
             counts = [apgas.at(place, remembered)[0] for place in apgas.places()]
         return counts == [0, 0, 0]
 
@@ -35,7 +34,7 @@ def test_nothing_is_remembered_of_a_cancelled_finish() -> None:
 
 def test_a_deadline_does_not_reach_what_the_waiting_thread_runs_on_the_side() -> None:
     def main() -> int:
-        with apgas.deadline(SOON_S):
+        with apgas.deadline(PATIENCE_S):
             return apgas.at(apgas.places()[-1], lambda: apgas.at(apgas.place(0), abs, -7))
 
     assert Job(main, places=2).run() == 7
@@ -44,10 +43,10 @@ def test_a_deadline_does_not_reach_what_the_waiting_thread_runs_on_the_side() ->
 def test_the_earliest_deadline_counts() -> None:
     def main() -> str:
         never = threading.Event()
-        with apgas.finish(timeout=SOON_S):
-            future = apgas.async_(never.wait, SOON_S)
+        with apgas.finish(timeout=PATIENCE_S):
+            future = apgas.async_(never.wait, PATIENCE_S)
             try:
-                with apgas.deadline(0.01), apgas.deadline(SOON_S):
+                with apgas.deadline(0.01), apgas.deadline(PATIENCE_S):
                     future.result()
             except TimeoutError as error:
                 never.set()
@@ -60,10 +59,10 @@ def test_the_earliest_deadline_counts() -> None:
 def test_a_timeout_of_the_wait_itself_is_no_deadline() -> None:
     def main() -> bool:
         never = threading.Event()
-        with apgas.finish(timeout=SOON_S):
-            future = apgas.async_(never.wait, SOON_S)
+        with apgas.finish(timeout=PATIENCE_S):
+            future = apgas.async_(never.wait, PATIENCE_S)
             try:
-                with apgas.deadline(SOON_S):
+                with apgas.deadline(PATIENCE_S):
                     future.result(0.01)
             except TimeoutError as error:
                 never.set()
@@ -81,7 +80,7 @@ def test_limits_may_be_as_far_off_as_one_likes(seconds: float) -> None:
         with apgas.deadline(seconds), apgas.finish():
             return [first, apgas.async_at(apgas.places()[-1], abs, -2).result()]
 
-    assert Job(main, places=2, deadline_s=SOON_S).run() == [1, 2]
+    assert Job(main, places=2, deadline_s=PATIENCE_S).run() == [1, 2]
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan])

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas import Future
@@ -15,8 +16,6 @@ from apgas.runtime.executor import Executor
 from apgas.runtime.handlers import SerialCalls
 from apgas.testing.pytest_plugin import MakeJob
 from apgas.transport.loop import EventLoop
-
-SOON_S = 20.0
 
 
 def leave() -> None:
@@ -29,7 +28,7 @@ def test_a_call_that_raises_is_told_and_takes_no_thread_along() -> None:
     done = threading.Event()
     executor.submit(leave)
     executor.submit(done.set)
-    assert done.wait(SOON_S)
+    assert done.wait(PATIENCE_S)
     assert [type(error) for error in told] == [SystemExit]
     executor.close()
 
@@ -42,11 +41,11 @@ def test_whoever_waits_for_a_future_lets_others_run(wait: str) -> None:
 
     def waits() -> None:
         with pooled(executor.waiting):
-            outer.set_result(getattr(inner, wait)(SOON_S))
+            outer.set_result(getattr(inner, wait)(PATIENCE_S))
 
     executor.submit(waits)
     executor.submit(lambda: inner.set_result(7))
-    assert outer.result(SOON_S) == (7 if wait == "result" else None)
+    assert outer.result(PATIENCE_S) == (7 if wait == "result" else None)
     executor.close()
 
 
@@ -79,7 +78,7 @@ def test_the_io_thread_outlives_system_exit() -> None:
     loop.call_soon(leave)
     loop.call_later(0, leave)
     loop.call_later(0.001, done.set)
-    assert done.wait(SOON_S)
+    assert done.wait(PATIENCE_S)
     loop.stop()
 
 
@@ -87,7 +86,7 @@ gates: dict[str, threading.Event] = {}
 
 
 def pass_gate(name: str) -> None:
-    assert gates[name].wait(SOON_S)
+    assert gates[name].wait(PATIENCE_S)
 
 
 def test_a_callback_of_a_future_must_not_wait(apgas_job: MakeJob, caplog: pytest.LogCaptureFixture) -> None:
@@ -96,7 +95,7 @@ def test_a_callback_of_a_future_must_not_wait(apgas_job: MakeJob, caplog: pytest
     def main() -> None:
         def callback(_: object) -> None:
             try:
-                later.result(SOON_S)
+                later.result(PATIENCE_S)
             finally:
                 gates["later"].set()
 
@@ -131,7 +130,7 @@ def test_a_call_without_a_thread_is_refused_and_does_not_run_later(threads_to_be
         executor.submit(lambda: ran.append("refused"))
     threads_to_be_had.set()
     executor.submit(done.set)
-    assert done.wait(SOON_S)
+    assert done.wait(PATIENCE_S)
     executor.close()
     assert ran == []
 
@@ -142,15 +141,15 @@ def test_the_threads_that_there_are_do_what_those_would_that_are_not(threads_to_
 
     def first() -> None:
         began.set()
-        goes_on.wait(SOON_S)
+        goes_on.wait(PATIENCE_S)
 
     threads_to_be_had.set()
     executor.submit(first)
-    assert began.wait(SOON_S)
+    assert began.wait(PATIENCE_S)
     threads_to_be_had.clear()
     executor.submit(done.set)
     goes_on.set()
-    assert done.wait(SOON_S)
+    assert done.wait(PATIENCE_S)
     executor.close()
 
 

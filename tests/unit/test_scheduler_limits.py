@@ -148,7 +148,6 @@ def test_a_limit_is_a_number_of_nodes(nodes: int) -> None:
         Settings(user_nodes=nodes)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("job", [malleable(1, 1, 8), malleable(2, 1, 8)], ids=["too large", "not waiting"])
 def test_a_policy_that_does_not_heed_what_it_is_shown_is_refused(job: JobSpec) -> None:
     core = SchedulerCore(NODES, Careless(), Settings(user_nodes=4))

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.backends.slurm import Allocation, Slurm, SlurmError
 from scheduler_bridge.backends.slurm.reach import Reach
@@ -95,7 +96,7 @@ def test_it_ends_while_slurm_looks_for_a_node(tools: Path) -> None:
 
     thread = threading.Thread(target=grow)
     thread.start()
-    until = time.monotonic() + 30.0
+    until = time.monotonic() + PATIENCE_S
     while not (tools / "log").exists() or not log(tools, "salloc"):
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -103,7 +104,7 @@ def test_it_ends_while_slurm_looks_for_a_node(tools: Path) -> None:
         assert time.monotonic() < until
         time.sleep(0.01)
     allocation.close()
-    thread.join(30.0)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert "Slurm gives no node" in str(errors)
 

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from support.played import PATIENCE_S, Job
+from support import PATIENCE_S
+from support.played import Job
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.backends.slurm import JobInfo, Limits, Session, SessionConfig, Slurm

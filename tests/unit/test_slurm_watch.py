@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from scheduler_bridge.backends.hosts import Host
 from scheduler_bridge.backends.slurm import JobInfo, Slurm, SlurmError, reading
@@ -82,7 +83,7 @@ class Played(Slurm):
     def job(self, number: int) -> JobInfo:
         assert number == 7
         self.asked += 1
-        assert self.go.wait(30.0)
+        assert self.go.wait(PATIENCE_S)
         if self.silent:
             raise SlurmError("no controller")
         return JOB

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas import async_at, at, finish, here, place, places
@@ -17,9 +18,6 @@ from apgas.runtime.driver import Driver
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job, JobFailedError, JobHangsError
 from apgas.testing.pytest_plugin import MakeJob
-
-SOON_S = 20.0
-
 
 gates: dict[str, Callable[[], None]] = {}
 
@@ -33,7 +31,7 @@ def test_a_program_that_hangs_is_shown(apgas_job: MakeJob, monkeypatch: pytest.M
 
     def hang_there() -> None:
         hangs.set()
-        assert release.wait(SOON_S)
+        assert release.wait(PATIENCE_S)
 
     gates["here"] = hang_there
 
@@ -43,7 +41,7 @@ def test_a_program_that_hangs_is_shown(apgas_job: MakeJob, monkeypatch: pytest.M
 
     job = apgas_job(main, places=2, deadline_s=0.3)
     # the deadline is over as soon as the program hangs
-    monkeypatch.setattr(job._over, "wait", lambda _: not hangs.wait(SOON_S))
+    monkeypatch.setattr(job._over, "wait", lambda _: not hangs.wait(PATIENCE_S))
     order = job.grow(1)
     with pytest.raises(JobHangsError) as caught:
         job.run()
@@ -83,7 +81,7 @@ def test_what_would_end_a_real_job_fails_the_test(apgas_job: MakeJob) -> None:
     release = threading.Event()
 
     def wait() -> None:
-        assert release.wait(SOON_S)
+        assert release.wait(PATIENCE_S)
 
     gates["wait"] = wait
     with pytest.raises(JobFailedError, match="an immediate failed on place 1: LookupError: there"):
@@ -112,7 +110,7 @@ def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
 
     def main() -> None:
         apgas.immediate(here(), fail)  # ends the job
-        assert over.wait(SOON_S)
+        assert over.wait(PATIENCE_S)
         for wait in (lambda: at(place(1), here), open_and_close):
             try:
                 wait()
@@ -127,7 +125,7 @@ def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
     with pytest.raises(JobFailedError):
         apgas_job(main).run()
     over.set()
-    until = time.monotonic() + SOON_S
+    until = time.monotonic() + PATIENCE_S
     while over.is_set():
         assert time.monotonic() < until
         time.sleep(0.001)
@@ -135,7 +133,7 @@ def test_whoever_waits_after_the_end_is_told(apgas_job: MakeJob) -> None:
 
 
 def assert_set(event: threading.Event) -> None:
-    assert event.wait(SOON_S)
+    assert event.wait(PATIENCE_S)
 
 
 def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob) -> None:
@@ -156,7 +154,7 @@ def test_a_resilient_program_goes_on_without_places_that_die(apgas_job: MakeJob)
             at(place(1), here)
         with pytest.raises(apgas.DeadPlaceError):
             apgas.uncounted(place(1), here)
-        until = time.monotonic() + SOON_S
+        until = time.monotonic() + PATIENCE_S
         while not died:
             assert time.monotonic() < until
             time.sleep(0.001)
@@ -186,7 +184,7 @@ def test_the_outcome_of_another_order_tells_no_loss(apgas_job: MakeJob) -> None:
             async_at(place(3), pass_gate, "wait")
             apgas.uncounted(place(2), pass_gate, "wait")
             first, second = job.shrink(2), job.grow(1)
-            until = time.monotonic() + SOON_S
+            until = time.monotonic() + PATIENCE_S
             while len(places()) > 2:  # both are to leave
                 assert time.monotonic() < until
                 time.sleep(0.001)
@@ -203,7 +201,7 @@ def test_the_outcome_of_another_order_tells_no_loss(apgas_job: MakeJob) -> None:
     assert job.lost_nodes == ["node2"]
 
 
-@pytest.mark.parametrize(("drain_s", "outcome"), [(SOON_S, "done"), (0.5, "aborted")])
+@pytest.mark.parametrize(("drain_s", "outcome"), [(PATIENCE_S, "done"), (0.5, "aborted")])
 def test_a_leaver_that_has_drained_hears_of_no_death(apgas_job: MakeJob, drain_s: float, outcome: str) -> None:
     """It is released at any moment, and may begin nothing; one that stays after all hears of it then."""
 
@@ -240,7 +238,7 @@ def notice(me: int) -> None:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + SOON_S
+    until = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.001)

@@ -7,14 +7,13 @@ import time
 from collections.abc import Sequence
 
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas import async_at, at, finish, here, places
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job
 from apgas.testing.pytest_plugin import MakeJob
-
-SOON_S = 20.0
 
 
 class Handler(apgas.MalleableHandler):
@@ -27,7 +26,7 @@ class Handler(apgas.MalleableHandler):
 
     def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
         self.calls.append(f"preShrink {nb_places}")
-        assert self.may_begin.wait(SOON_S)
+        assert self.may_begin.wait(PATIENCE_S)
         return apgas.shrink_wish() or places()[-nb_places:]
 
     def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
@@ -35,7 +34,7 @@ class Handler(apgas.MalleableHandler):
 
     def preGrow(self, nb_places: int) -> None:
         self.calls.append(f"preGrow {nb_places}")
-        assert self.may_begin.wait(SOON_S)
+        assert self.may_begin.wait(PATIENCE_S)
 
     def postGrow(
         self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
@@ -46,7 +45,7 @@ class Handler(apgas.MalleableHandler):
 def until_resized(count: int, handler: Handler | None = None) -> list[int]:
     """A program that does something everywhere until so many orders have ended; returns the ids of its places."""
     apgas.define_malleable_handler(handler or Handler())
-    until = time.monotonic() + SOON_S
+    until = time.monotonic() + PATIENCE_S
     while len(apgas.resizes()) < count:
         assert time.monotonic() < until
         with finish():
@@ -94,7 +93,7 @@ def test_orders_come_when_the_program_has_got_so_far(apgas_job: MakeJob) -> None
         apgas.define_malleable_handler(Handler())
         for step in range(6):
             apgas.progress(step, 6, "steps")
-            until = time.monotonic() + SOON_S
+            until = time.monotonic() + PATIENCE_S
             while len(apgas.resizes()) < (step >= 2) + (step >= 4):
                 assert time.monotonic() < until
                 time.sleep(0.001)
@@ -113,7 +112,7 @@ def test_an_order_that_waits_is_deferred_and_may_be_withdrawn(apgas_job: MakeJob
 
     def main() -> None:
         apgas.define_malleable_handler(handler, deadlines=apgas.Deadlines(deferred_s=0.001))
-        until = time.monotonic() + SOON_S
+        until = time.monotonic() + PATIENCE_S
         while not first.deferred:
             assert time.monotonic() < until
             time.sleep(0.001)
@@ -179,11 +178,11 @@ def test_a_program_that_asks_is_granted_what_there_is(apgas_job: MakeJob) -> Non
     def main() -> list[int]:
         apgas.define_malleable_handler(Handler())
         granted = [
-            apgas.request_grow(3).result(SOON_S),
-            apgas.request_grow(1).result(SOON_S),
-            apgas.offer_shrink(1).result(SOON_S),
+            apgas.request_grow(3).result(PATIENCE_S),
+            apgas.request_grow(1).result(PATIENCE_S),
+            apgas.offer_shrink(1).result(PATIENCE_S),
         ]
-        until = time.monotonic() + SOON_S
+        until = time.monotonic() + PATIENCE_S
         while len(apgas.resizes()) < 2:
             assert time.monotonic() < until
             time.sleep(0.001)
@@ -215,7 +214,7 @@ def test_nothing_is_left_behind(apgas_job: MakeJob) -> None:
     job.shrink(2)
     job.run()
     assert threading.Thread.start is start
-    until = time.monotonic() + SOON_S
+    until = time.monotonic() + PATIENCE_S
     while ours():
         assert time.monotonic() < until, ours()
         time.sleep(0.001)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from apgas.testing import leftovers
-from apgas.testing.leftovers import Leftovers
+from apgas.testing.leftovers import Leftovers, Patience
 
 
 @pytest.fixture
@@ -57,3 +57,32 @@ def test_files_of_jobs_that_come_later_are_not_ours(folder: Path, monkeypatch: p
     monkeypatch.setattr(Leftovers, "files", busy)
     watch.check()
     assert looks
+
+
+@pytest.mark.parametrize(("runnable", "looks"), [(1, 10), (2, 10), (13, 65)])
+def test_a_time_limit_is_longer_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch, runnable: int, looks: int) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(leftovers, "_runnable", lambda: runnable)
+    patience = Patience(1.0)
+    looked = 0
+    while not patience.over():
+        now_s += 0.1
+        looked += 1
+    assert looked in (looks, looks + 1)
+
+
+def test_time_in_which_the_process_was_held_up_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    monkeypatch.setattr(leftovers, "_runnable", lambda: 1)
+    patience = Patience(1.0)
+    now_s = 1000.0
+    assert not patience.over()
+    now_s += 0.25
+    assert not patience.over()
+    for _ in range(2):
+        now_s += 0.25
+        patience.over()
+    assert patience.over()

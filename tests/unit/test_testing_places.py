@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas import async_, at, here, place, places
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob
-
-SOON_S = 20.0
 
 
 def append(items: list[int]) -> list[int]:
@@ -120,7 +119,7 @@ def where_threads_are() -> list[int]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SOON_S)
+        thread.join(PATIENCE_S)
     return found
 
 

@@ -7,7 +7,7 @@ import sys
 import tomllib
 
 import pytest
-from support import ROOT
+from support import PATIENCE_S, ROOT
 
 PLUGIN = "apgas.testing.pytest_plugin"
 
@@ -19,7 +19,7 @@ def test_the_package_names_the_plugin() -> None:
 
 def test_apgas_needs_no_pytest() -> None:
     code = "import sys, apgas, apgas.testing.job; raise SystemExit('pytest' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=PATIENCE_S).returncode == 0
 
 
 def test_the_fixture_works_in_a_project_of_a_user(pytester: pytest.Pytester) -> None:
@@ -92,7 +92,7 @@ def test_the_fixture_is_known_by_name(pytester: pytest.Pytester) -> None:
 def test_the_examples_of_the_documentation_run_as_printed(example: str, document: str) -> None:
     test = f"docs/examples/test_{example}.py"
     command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-q", test]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
     printed = text.split(f"$ pytest -q {test}\n")[1].split("```")[0].splitlines()

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.errors import SlowPeerError
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.channel import Channel
 from apgas.transport.loop import EventLoop
 
-PATIENCE_S = 20
 HIGH_WATER_BYTES = 100_000
 
 

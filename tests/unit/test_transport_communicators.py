@@ -7,11 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.errors import UsageError
 from apgas.transport.communicators import Beginning, Build, Communicators
-
-PATIENCE_S = 20.0
 
 
 class FakeComm:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.transport.auth import new_token
 from apgas.transport.base import TransportClosedError
@@ -44,7 +45,7 @@ def test_both_addresses_lead_to_the_same_place_until_it_closes() -> None:
             transport.start(place, Inbox())
             transport.learn({0: address})
             transport.send(0, b"from %d" % place)
-            assert inbox.arrived.wait(10)
+            assert inbox.arrived.wait(PATIENCE_S)
         assert inbox.frames == [b"from 1", b"from 2"]
     finally:
         for transport in (home, near, far):

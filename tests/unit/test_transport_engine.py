@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.transport import engine
 from apgas.transport.engine import Engine, Request, Status, Transfer
-
-PATIENCE_S = 20.0
 
 
 class FakeRequest:

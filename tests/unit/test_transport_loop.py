@@ -9,7 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.loops import PATIENCE_S, pass_through
+from support import PATIENCE_S
+from support.loops import pass_through
 
 from apgas.transport.loop import READ, EventLoop
 

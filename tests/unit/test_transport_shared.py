@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.errors import ProtocolError
 from apgas.testing.transport_recorder import Recorder
@@ -22,7 +23,6 @@ from apgas.transport.base import Buffer
 from apgas.transport.shared import LEAST_BYTES, NUMBER, Borrower, Budget, Handing, Lender
 from apgas.transport.tcp import TcpConfig, TcpTransport
 
-PATIENCE_S = 20
 MIB = 2**20
 
 

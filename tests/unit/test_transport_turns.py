@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from support.loops import PATIENCE_S, pass_through
+from support import PATIENCE_S
+from support.loops import pass_through
 
 from apgas.transport.loop import EventLoop
 

@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support import PATIENCE_S
 
 from apgas.errors import UsageError
 from apgas.malleability.v1 import ports
 from apgas.malleability.v1.lines import BadLineError
 from apgas.malleability.v1.ports import LinePort, address, read_line
 
-PATIENCE_S = 30.0
 Pair = tuple[socket.socket, socket.socket]
 
 

@@ -118,8 +118,8 @@ def terminate_a_child() -> int:
     forked.start()
     ours.recv()
     forked.terminate()
-    forked.join(20)
-    return min(child.wait(20), forked.exitcode or 0, key=abs)
+    forked.join(600)
+    return min(child.wait(600), forked.exitcode or 0, key=abs)
 
 
 def references() -> None:

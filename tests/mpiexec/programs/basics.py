@@ -76,7 +76,7 @@ def main() -> None:
     k = len(places())
     check(here().id == 0 and [place.id for place in places()] == list(range(k)), places())
     check([at(place, square, 3 + place.id) for place in places()] == [(3 + i) ** 2 for i in range(k)], "at")
-    check(async_(operator.add, 1, 2).result(timeout=10) == 3, "async_")
+    check(async_(operator.add, 1, 2).result(timeout=600) == 3, "async_")
     errors_are_gathered(k)
     try:
         at(places()[-1], fail, 7)

@@ -8,7 +8,7 @@ from typing import Any
 import apgas
 from apgas import CancelledError, Future, async_, async_at, at, finish, here, places
 
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 
 
 def check(condition: object, what: object) -> None:

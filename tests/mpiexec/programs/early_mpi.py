@@ -20,7 +20,7 @@ class Handler(ReleaseNewest):
 def main() -> None:
     apgas.define_malleable_handler(Handler())
     apgas.schedule_orders("0:+1", hosts=[])
-    until = time.monotonic() + 30
+    until = time.monotonic() + 600
     while not apgas.resizes() and time.monotonic() < until:
         time.sleep(0.01)
     (record,) = apgas.resizes()

@@ -33,7 +33,7 @@ class Handler(ReleaseNewest):
 def order(change: str) -> apgas.ResizeRecord:
     before = len(apgas.resizes())
     apgas.schedule_orders(f"0:{change}")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while len(apgas.resizes()) == before and time.monotonic() < until:
         time.sleep(0.005)
     return apgas.resizes()[-1]

@@ -27,7 +27,7 @@ class Handler(ReleaseNewest):
 def main() -> None:
     apgas.define_malleable_handler(Handler(), deadlines=apgas.Deadlines(spawn_s=1.0))
     apgas.schedule_orders("0:+1")
-    until = time.monotonic() + 30
+    until = time.monotonic() + 600
     while not apgas.resizes() and time.monotonic() < until:
         time.sleep(0.01)
     print(apgas.resizes()[0].outcome, [apgas.at(place, apgas.here).id for place in apgas.places()], flush=True)

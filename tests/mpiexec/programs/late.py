@@ -7,7 +7,7 @@ import time
 import apgas
 from apgas import DeadlineError, async_at, at, deadline, finish, here, places
 
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 SOON_S = 0.2
 
 

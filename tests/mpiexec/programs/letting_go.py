@@ -16,7 +16,7 @@ from apgas import GlobalRef, PlaceLocal, async_at, at, finish, gather, here, imm
 from apgas.runtime import current
 from apgas.testing.handlers import ReleaseNewest
 
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 
 
 class Box:

@@ -56,7 +56,7 @@ def main() -> None:
     immediate(place(0), pass_by)
     uncounted(place(0), pass_by)
     apgas.schedule_orders("0:+1")
-    if not handler.grown.wait(30):
+    if not handler.grown.wait(600):
         raise AssertionError("nothing has grown")
     apgas.disable_malleable_handler()
     sys.stdout.write("unfinished")

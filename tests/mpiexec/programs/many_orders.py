@@ -14,7 +14,7 @@ from apgas.testing.handlers import ReleaseNewest
 def main() -> None:
     wanted = int(sys.argv[1])
     apgas.define_malleable_handler(ReleaseNewest())
-    until = time.monotonic() + 80
+    until = time.monotonic() + 600
     while len(apgas.resizes()) < wanted and time.monotonic() < until:
         time.sleep(0.01)
     apgas.disable_malleable_handler()

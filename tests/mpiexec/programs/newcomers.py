@@ -48,7 +48,7 @@ def check(condition: object, what: object) -> None:
 
 def grow(orders: int) -> None:
     apgas.schedule_orders("0:+1")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 600
     while len(apgas.resizes()) < orders and time.monotonic() < until:
         time.sleep(0.005)
 

@@ -49,7 +49,7 @@ def main() -> None:
     calls: list[str] = []
     apgas.define_malleable_handler(Handler(calls))
     apgas.schedule_orders(orders, hosts)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while len(apgas.resizes()) < expected and time.monotonic() < until:
         time.sleep(0.01)
     nodes = [[place.id for place in node] for node in apgas.nodes()]

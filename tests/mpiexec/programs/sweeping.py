@@ -21,7 +21,7 @@ from scheduler_bridge.experiments.sweep import Cell, Figures, Standing, sweep
 
 JOBS = 60
 CELLS = cells(range(1, 9))
-PATIENCE_S = 40
+PATIENCE_S = 600.0
 BEGUN, OVER = Path(f"{sys.argv[1]}.begun"), Path(f"{sys.argv[1]}.over")
 AWAITED = {CELLS[-2]: BEGUN, CELLS[-1]: OVER}
 

@@ -11,7 +11,7 @@ import apgas
 from apgas import at, broadcast, finish, gather, here, places, reduce
 from apgas.testing.handlers import ReleaseNewest
 
-PATIENCE_S = 40.0
+PATIENCE_S = 600.0
 
 
 def check(condition: object, what: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 import sys
 from typing import Any
 
@@ -37,7 +36,7 @@ def load() -> Any:
         except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py of PyPI looks for a library by itself
             raise UsageError(
                 f"mpi4py finds no MPI library that it can use: {str(error).partition(chr(10))[0]}\n"
-                f'install one beside it: {shlex.quote(sys.executable)} -m pip install "malleable-apgas[mpi]"\n'
+                f'install one beside it: {sys.executable} -m pip install "malleable-apgas[mpi]"\n'
                 "or name that of this machine: MPI4PY_LIBMPI=/path/to/libmpi.so"
             ) from None
 

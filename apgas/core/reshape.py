@@ -102,9 +102,10 @@ class Reshape:
         return effects
 
     def note_phase(self, name: str, seconds: float) -> None:
-        """Record a phase that the driver measured itself (``join``, ``commit``)."""
+        """Record a phase that the driver measured itself (``commit``); the next one begins after it."""
         if self._current:
             self._current.phases[name] = seconds
+            self._current.phase_began_s += seconds
 
     def ordered(self, order: ResizeOrder, now: float) -> list[ReshapeEffect]:
         """An order arrived."""

@@ -15,7 +15,7 @@ from .errors import BadUsage, first_cause, show_error
 from .jit import has_numba
 from .measurement import Measurement
 from .progress import Progress
-from .result_file import ResultFile
+from .result_file import ResultFile, tell_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
     try:
         measurement = _measure(benchmark, options)
         target.write(measurement.as_json())
+        tell_scheduler(measurement.as_json())
     except Exception as error:  # noqa: BLE001 - whatever failed, the user and the file are told
         _report_failure(benchmark, options, target, error)
         return 1
@@ -82,8 +83,10 @@ def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: R
     if options.debug:
         traceback.print_exception(error)
     remedy = "" if options.debug else "add --debug for the traceback"
+    document = {"error": text, "benchmark": benchmark.name, "parameters": dict(benchmark.parameters)}
+    tell_scheduler(document)
     try:
-        target.write({"error": text, "benchmark": benchmark.name, "parameters": dict(benchmark.parameters)})
+        target.write(document)
     except OSError as trouble:
         remedy = f"the result file {options.json} cannot be written either: {trouble.strerror}"
     show_error(f"{benchmark.name} failed", text, remedy)

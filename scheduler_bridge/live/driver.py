@@ -30,6 +30,7 @@ from scheduler_bridge.live.executor import Executor, Setup
 from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
+from scheduler_bridge.live.outputs import result_of
 from scheduler_bridge.live.requests import ReservationStatus, Snapshot
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
@@ -374,7 +375,14 @@ class Driver:
         else:
             event = ev.JobEnded(job_id, "failed", ending.reason)
         key = attempt_key(job_id, self._ledger.jobs[job_id].attempt)
-        self.handle(event, after=lambda: self.executor.retire(key))
+        found = result_of(key, self._folder)
+        facts = () if found is None else (entries.Result(job_id, found),)
+
+        def logged() -> None:
+            self.executor.retire(key)
+            self._folder.result(key).unlink(missing_ok=True)
+
+        self.handle(event, facts=facts, after=logged)
         _logger.info("%s", self._ledger.core.explain(job_id))
 
     def _up(self, job_id: int) -> None:

@@ -23,7 +23,7 @@ from scheduler_bridge.jobrunner.run import Launch
 from scheduler_bridge.live import faults
 from scheduler_bridge.live.attempt import Attempt
 from scheduler_bridge.live.config import EMULATED, DaemonConfig
-from scheduler_bridge.live.outputs import output_files
+from scheduler_bridge.live.outputs import ENV_RESULT, output_files
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.live.telling import lists
@@ -97,7 +97,8 @@ class Executor:
             cwd=request.cwd or str(Path.cwd()),
             environment=of_names(self._config.reach)
             | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
-            | {ENV_CORES: str(cores), ENV_CORE_IDS: told, ENV_BIND_CORES: "1" if self._config.bind_cores else ""},
+            | {ENV_CORES: str(cores), ENV_CORE_IDS: told, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
+            | {ENV_RESULT: str(self._folder.result(key).absolute())},
             mark=mark,
             output=str(output),
             errors=str(errors),

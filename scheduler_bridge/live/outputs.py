@@ -1,15 +1,28 @@
-"""Where a job's output goes: to the state folder, or to files that its user names."""
+"""Where a job's output goes: to the state folder, or to files that its user names; and what it found out.
+
+A job may write a JSON object into the file that ``MALLEABLE_RESULT`` names: ``result`` (a number, a text, or an object
+of such), ``verified`` (whether the job has found it right), ``error``. The record takes these.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+from typing import Any, Final
+
+import msgspec
 
 from scheduler_bridge.live import arrays
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 from scheduler_bridge.live.state import StateFolder
 
 _JOB, _INDEX = "{job}", "{index}"
+ENV_RESULT: Final = "MALLEABLE_RESULT"
+_TAKEN: Final = ("result", "verified", "error", "benchmark", "parameters", "seconds")
+_MOST_BYTES: Final = 1 << 20
+_MOST_KEPT_BYTES: Final = 4096
+"""Of a document; the log keeps one for each job, for ever."""
 
 
 def output_files(request: JobRequest, job_id: int, folder: StateFolder) -> tuple[Path, Path]:
@@ -18,6 +31,19 @@ def output_files(request: JobRequest, job_id: int, folder: StateFolder) -> tuple
     if request.errors:
         return output, _filled(request, request.errors, job_id)
     return output, output if request.output else folder.errors(job_id)
+
+
+def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
+    """Read what an attempt has found out, as far as the record takes it; None: it wrote nothing that can be read."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        with folder.result(key).open("rb") as file:
+            document = msgspec.json.decode(file.read(_MOST_BYTES))
+        if isinstance(document, dict):
+            found = {name: document[name] for name in _TAKEN if name in document}
+            if len(msgspec.json.encode(found)) <= _MOST_KEPT_BYTES:
+                return found
+            return {name: found[name] for name in ("verified",) if isinstance(found.get(name), bool)}
+    return None
 
 
 def check_outputs(request: JobRequest) -> None:

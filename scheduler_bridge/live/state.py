@@ -88,6 +88,10 @@ class StateFolder:
         self._published = True
         _replace(self.path / ENDPOINT, json.dumps(endpoint, indent=1).encode())
 
+    def result(self, key: str) -> Path:
+        """The file into which an attempt may write what it found out."""
+        return self.path / f"result-{key}.json"
+
     def write_history(self, record: RunRecord) -> None:
         """Write the record of the run."""
         _replace(self.path / HISTORY, encode_record(record))

@@ -26,6 +26,7 @@ ROW_HEIGHT = 0.90
 NAME_SIZES_PT = (9.0, 8.0, 7.0)
 RESERVED_HATCH = "/////"
 RESERVED_COLOR = "#9a9a9a"
+DOWN_COLOR = "#bdbdbd"
 SHRINK_SHADE = "#000000"
 MANY_NODES = 48
 MANY_RESIZES = 100
@@ -96,7 +97,7 @@ def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None
     for reserved in record.reserved:
         if reserved.node in row:
             place = row[reserved.node]
-            _reserved(axes, Block(reserved.from_s - origin_s, reserved.to_s - origin_s, place, place))
+            _unused(axes, Block(reserved.from_s - origin_s, reserved.to_s - origin_s, place, place), reserved.job_id)
     _kept(axes, record, row, origin_s)
     for job, segments in zip(record.jobs, job_blocks(record.jobs, row, origin_s), strict=True):
         look = looks[job.job_id]
@@ -243,16 +244,7 @@ def _rectangle(block: Block) -> tuple[tuple[float, float], float, float]:
 def _bar(axes: Axes, block: Block, look: Look) -> None:
     corner, width, height = _rectangle(block)
     axes.add_patch(
-        Rectangle(
-            corner,
-            width,
-            height,
-            facecolor=look.color,
-            edgecolor="#ffffffb0" if look.hatch else look.color,
-            hatch=look.hatch or None,
-            linewidth=0.0,
-            zorder=2,
-        )
+        Rectangle(corner, width, height, facecolor=look.color, edgecolor=look.color, linewidth=0.0, zorder=2)
     )
 
 
@@ -263,20 +255,13 @@ def _start(axes: Axes, blocks: Sequence[Block]) -> None:
         axes.plot([corner[0]] * 2, [corner[1], corner[1] + height], color="#ffffff", linewidth=1.2, zorder=3)
 
 
-def _reserved(axes: Axes, block: Block) -> None:
+def _unused(axes: Axes, block: Block, job_id: int | None) -> None:
+    """Hatch what is reserved for a job and not used yet; grey what is down."""
     corner, width, height = _rectangle(block)
-    axes.add_patch(
-        Rectangle(
-            corner,
-            width,
-            height,
-            facecolor="#f0f0f0",
-            edgecolor=RESERVED_COLOR,
-            hatch=RESERVED_HATCH,
-            linewidth=0.0,
-            zorder=1.5,
-        )
-    )
+    box = Rectangle(corner, width, height, facecolor=DOWN_COLOR, linewidth=0.0, zorder=1.5)
+    if job_id is not None:
+        box.set(facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH)
+    axes.add_patch(box)
 
 
 def _resize(

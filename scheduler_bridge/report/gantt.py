@@ -49,8 +49,8 @@ GREY = "#6b6b6b"
 BUSY = "#4d4d4d"
 
 
-def draw(records: Sequence[RunRecord]) -> Figure:
-    """Draw ``records`` of one batch, the first on top.
+def draw(records: Sequence[RunRecord], *, titled: bool = True) -> Figure:
+    """Draw ``records`` of one batch, the first on top; ``titled``: with the finding above, which a page has already.
 
     Raises:
         ValueError: There is nothing to draw.
@@ -60,7 +60,7 @@ def draw(records: Sequence[RunRecord]) -> Figure:
         raise ValueError(message)
     notes = _notes(records)
     rows_in = [max(1.1, min(0.42, 9.0 / max(1, len(record.nodes))) * len(record.nodes)) for record in records]
-    head_in, foot_in = 1.02, 0.92 + 0.17 * len(notes)
+    head_in, foot_in = 1.02 if titled else 0.34, 0.92 + 0.17 * len(notes)
     blocks_in = [rows + 2 * (STRIP_IN + GAP_IN) for rows in rows_in]
     height_in = head_in + sum(blocks_in) + BLOCK_GAP_IN * (len(records) - 1) + foot_in
     figure = Figure(figsize=(WIDTH_IN, height_in), dpi=130, facecolor="white")
@@ -91,8 +91,10 @@ def draw(records: Sequence[RunRecord]) -> Figure:
             waiting.set_xlabel(f"{words.unit(end_s)[1]} since the first submission", fontsize=9)
         _mark_end((strip, nodes, waiting), record)
         top_in += rows + 2 * (STRIP_IN + GAP_IN) + BLOCK_GAP_IN
-    _title(figure, records, height_in)
-    draw_key(figure, at=(LEFT_IN / WIDTH_IN, (0.22 + 0.17 * len(notes)) / height_in))
+    if titled:
+        _title(figure, records, height_in)
+    down = any(taken.job_id is None for record in records for taken in record.reserved)
+    draw_key(figure, at=(LEFT_IN / WIDTH_IN, (0.22 + 0.17 * len(notes)) / height_in), any_down=down)
     for line, note in enumerate(reversed(notes)):
         figure.text(
             LEFT_IN / WIDTH_IN, (0.12 + 0.17 * line) / height_in, note, fontsize=8, color=GREY, parse_math=False

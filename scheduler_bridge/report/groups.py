@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.patheffects import withStroke
 
-from scheduler_bridge.report.palette import HATCHES, OKABE_ITO, Look
+from scheduler_bridge.report.palette import OKABE_ITO, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,14 +43,21 @@ class Bar:
     printed: float | None = None
 
 
-def looks_of(names: Iterable[str]) -> dict[str, Look]:
+@dataclass(frozen=True)
+class Hatched(Look):
+    """Told apart in grey by a hatch."""
+
+    hatch: str
+
+
+def looks_of(names: Iterable[str]) -> dict[str, Hatched]:
     """A colour and a hatch for each of at most seven names; no two have the same hatch before these are used up."""
-    hatches = (*HATCHES, "+++")
-    return {name: Look(OKABE_ITO[_ORDER[at % 7]], hatches[at % 7]) for at, name in enumerate(names)}
+    hatches = ("", "///", "\\\\\\", "xxx", "...", "---", "+++")
+    return {name: Hatched(OKABE_ITO[_ORDER[at % 7]], hatches[at % 7]) for at, name in enumerate(names)}
 
 
 def draw_groups(
-    axes: Axes, groups: Sequence[Sequence[Bar]], looks: Mapping[str, Look], *, named: int | None = None
+    axes: Axes, groups: Sequence[Sequence[Bar]], looks: Mapping[str, Hatched], *, named: int | None = None
 ) -> float:
     """Draw groups of bars at 0, 1, 2, ...
 

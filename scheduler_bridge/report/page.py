@@ -9,9 +9,9 @@ import json
 import shlex
 from html import escape
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from scheduler_bridge.record import runtime_s, turnaround_s, wait_s
+from scheduler_bridge.record import first_submission_s, runtime_s, turnaround_s, wait_s
 from scheduler_bridge.report import gantt, words
 from scheduler_bridge.report.markup import Cell, inline, page, part, scrolling, table
 from scheduler_bridge.whole_file import write_whole
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
+
+
+_T = TypeVar("_T")
+_LONG: Final = 300
+"""Characters of a fact beyond which it is folded away."""
 
 
 def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> str:
@@ -54,7 +59,7 @@ def write_page(records: Sequence[RunRecord], path: Path, *, reproduce: Sequence[
 
 
 def _picture(records: Sequence[RunRecord]) -> str:
-    return inline(gantt.draw(records), gantt.describe(records))
+    return inline(gantt.draw(records, titled=False), gantt.describe(records))
 
 
 def _numbers(records: Sequence[RunRecord]) -> str:
@@ -70,32 +75,45 @@ def _numbers(records: Sequence[RunRecord]) -> str:
 
 def _jobs(records: Sequence[RunRecord]) -> str:
     timed = ("Submitted", "Wait", "Runtime", "Turnaround")
-    ending = ("Grows", "Shrinks", "State", "Verified", "Result")
-    heads = ("Policy", "Job", "Name", "Class", "Accepts", "Nodes over time", *timed, *ending)
-    rows = [_job_row(record.policy, job) for record in records for job in record.jobs]
-    caption = "Times in seconds; accepts: nodes that the job can run on."
+    ending = ("Resizes", "State", "Verified", "Result")
+    heads = (*_policy(records, "Policy"), "Job", "Name", "Class", "Accepts", "Nodes over time", *timed, *ending)
+    rows = [
+        [*_policy(records, Cell(record.policy)), *_job_row(job, first_submission_s(record))]
+        for record in records
+        for job in record.jobs
+    ]
+    caption = (
+        "Seconds, submitted: since the first submission; accepts: nodes that the job can run on; resizes: grows + "
+        "shrinks; verified: the job, or who runs it, has checked its result (-: it told none)."
+    )
     return table("job-table", caption, heads, rows, sortable=True)
 
 
-def _job_row(policy: str, job: JobRecord) -> list[Cell]:
+def _policy(records: Sequence[RunRecord], shown: _T) -> tuple[_T, ...]:
+    """The column that says under which policy, where there are several."""
+    return (shown,) if len(records) > 1 else ()
+
+
+def _job_row(job: JobRecord, origin_s: float) -> list[Cell]:
     tone = {True: "good", False: "bad", None: ""}[job.verified]
+    grows, shrinks = job.done("grow"), job.done("shrink")
+    state, _, reason = words.state(job).partition(": ") if job.reason else (job.state, "", "")
+    found = words.result(job) if job.result is not None or not reason else ""
     state_tone = "" if job.state in ("waiting", "running", "completed") else "bad"
     return [
-        Cell(policy),
         Cell(str(job.job_id), job.job_id),
         Cell(job.name),
         Cell(job.job_class),
         Cell(words.bounds(job)),
         Cell(words.allotment(job)),
-        _seconds(job.submit_s),
+        _seconds(job.submit_s - origin_s),
         _seconds(wait_s(job)),
         _seconds(runtime_s(job)),
         _seconds(turnaround_s(job)),
-        Cell(str(job.done("grow")), job.done("grow")),
-        Cell(str(job.done("shrink")), job.done("shrink")),
-        Cell(words.state(job), tone=state_tone),
+        Cell(f"{grows} + {shrinks}" if job.malleable else words.NOTHING, grows + shrinks),
+        Cell(state, tone=state_tone),
         Cell(words.verified(job), tone=tone),
-        Cell(words.result(job)),
+        Cell("; ".join(filter(None, (reason, found))), tone="wide"),
     ]
 
 
@@ -105,34 +123,31 @@ def _seconds(value_s: float | None) -> Cell:
 
 def _resizes(records: Sequence[RunRecord]) -> str:
     rows = [
-        _resize_row(record.policy, job, resize)
+        [*_policy(records, Cell(record.policy)), *_resize_row(job, resize, first_submission_s(record))]
         for record in records
         for job in record.jobs
         for resize in sorted(job.resizes, key=lambda resize: resize.ordered_s)
     ]
     if not rows:
         return "<p>No job was resized.</p>"
-    heads = ("Policy", "Job", "Order", "Ordered at", "Scheduler saw", "Job measured", "Phases", "Outcome", "Nodes")
+    heads = (*_policy(records, "Policy"), "Job", "Order", "Ordered at", "Took", "Of it", "Outcome", "Nodes")
     caption = (
-        "Seconds. Scheduler saw: from the order to its outcome. Job measured: from receiving the order to the commit "
-        "(grow) or until the processes were gone (shrink)."
+        "Seconds, ordered at: since the first submission. Took: from the order to its outcome. "
+        "Of it: the phases, as the job measured them, and what is outside the job; they add up to what it took."
     )
     return scrolling(table("resize-table", caption, heads, rows), "Table of resizes")
 
 
-def _resize_row(policy: str, job: JobRecord, resize: ResizeRecord) -> list[Cell]:
-    took_s = None if resize.done_s is None else resize.done_s - resize.ordered_s
+def _resize_row(job: JobRecord, resize: ResizeRecord, origin_s: float) -> list[Cell]:
     outcome = f"{resize.outcome} ({resize.reason})" if resize.reason else resize.outcome
     return [
-        Cell(policy),
         Cell(f"{job.job_id} {job.name}"),
         Cell(f"{resize.kind} by {resize.count}"),
-        _seconds(resize.ordered_s),
-        _seconds(took_s),
-        _seconds(resize.seconds),
-        Cell(words.phases(resize)),
-        Cell(outcome, tone="good" if resize.outcome == "done" else "bad"),
-        Cell(", ".join(resize.nodes) or words.NOTHING),
+        _seconds(resize.ordered_s - origin_s),
+        _seconds(words.resize_times(resize)[0]),
+        Cell(words.phases(resize), tone="wide"),
+        Cell(outcome, tone="good wide" if resize.outcome == "done" else "bad wide"),
+        Cell(", ".join(resize.nodes) or words.NOTHING, tone="wide"),
     ]
 
 
@@ -144,17 +159,23 @@ def _provenance(records: Sequence[RunRecord]) -> str:
     parts: list[str] = []
     for record in records:
         facts: Mapping[str, object] = {"started": record.started_at, "nodes": ", ".join(record.nodes)}
-        rows = [
-            [Cell(str(name)), Cell(value if isinstance(value, str) else json.dumps(value, default=str))]
+        told = {
+            str(name): value if isinstance(value, str) else json.dumps(value, default=str)
             for name, value in {**facts, **record.provenance}.items()
-        ]
+        }
+        rows = [[Cell(name), Cell(value)] for name, value in told.items() if len(value) <= _LONG]
         shown = table(f"provenance-{len(parts)}", f"Run under {record.policy}", ("What", "Value"), rows)
         parts.append(scrolling(shown, "Provenance"))
+        parts += [_folded(name, value) for name, value in told.items() if len(value) > _LONG]
     commands = {shlex.join(job.command): None for job in records[-1].jobs if job.command}
     listed = escape("\n".join(commands))
     if listed:
         parts.append(f"<details><summary>Commands of the jobs</summary><pre>{listed}</pre></details>")
     return "\n".join(parts)
+
+
+def _folded(name: str, value: str) -> str:
+    return f'<details><summary>{escape(name)}</summary><pre class="wrapped">{escape(value)}</pre></details>'
 
 
 def _reproduce(commands: Sequence[str]) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
 
 NOTHING = "-"
+OUTSIDE = "outside the job"
+"""The part of a resize that is none of the job's phases."""
 _UNITS = ((4 * 86_400.0, 86_400.0, "days"), (36_000.0, 3600.0, "hours"), (600.0, 60.0, "minutes"))
 _SHORT = {"days": "days", "hours": "h", "minutes": "min"}
 
@@ -146,15 +148,33 @@ def state(job: JobRecord) -> str:
 
 
 def verified(job: JobRecord) -> str:
-    """Word the check of the job's result."""
-    return {True: "yes", False: "NO", None: "not checked"}[job.verified]
+    """Word the check of the job's result, as far as there is one to be checked."""
+    unknown = NOTHING if job.result is None or "error" in job.result else "not checked"
+    return {True: "yes", False: "NO", None: unknown}[job.verified]
+
+
+def resize_times(resize: ResizeRecord) -> tuple[float | None, dict[str, float]]:
+    """What a resize took, and its parts, in hundredths of a second that add up.
+
+    It took what the scheduler saw, from the order to the outcome. The parts are the phases that the job measured, the
+    program's own method at the end (``post``) included, and the rest: the order waits its turn, messages are under way.
+
+    Returns:
+        Seconds, None while it is under way; and the seconds of each part that took any, none if the job told none.
+    """
+    if resize.done_s is None:
+        return None, {}
+    parts = {name: round(value_s, 2) for name, value_s in resize.phases.items()}
+    inside_s = round(sum(parts.values()), 2)
+    took_s = max(round(resize.done_s - resize.ordered_s, 2), inside_s)
+    if parts:
+        parts[OUTSIDE] = round(took_s - inside_s, 2)
+    return took_s, {name: value_s for name, value_s in parts.items() if value_s > 0}
 
 
 def phases(resize: ResizeRecord) -> str:
-    """Word the seconds per phase of a resize: ``spawn 0.21, join 0.30 s``."""
-    return (
-        ", ".join(f"{name} {value:.2f}" for name, value in resize.phases.items()) + " s" if resize.phases else NOTHING
-    )
+    """Word the seconds of the parts of a resize: ``spawn 0.21 + join 0.30``."""
+    return " + ".join(f"{name} {value:.2f}" for name, value in resize_times(resize)[1].items()) or NOTHING
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scheduler_bridge.record import lanes
+from scheduler_bridge.report import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -189,6 +190,7 @@ def _until(to_s: float) -> float | None:
 
 
 def _resize(resize: ResizeRecord) -> dict[str, Any]:
+    took_s, phases = words.resize_times(resize)
     return {
         "order": resize.order,
         "kind": resize.kind,
@@ -198,7 +200,8 @@ def _resize(resize: ResizeRecord) -> dict[str, Any]:
         "outcome": resize.outcome,
         "reason": resize.reason[:_SHORT],
         "seconds": resize.seconds,
-        "phases": dict(resize.phases),
+        "took_s": took_s,
+        "phases": phases,
     }
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from support import PATIENCE_S
 from support.clusters import Cluster
 from support.pages import Served
 
+from scheduler_bridge.report.page import write_page
+from scheduler_bridge.report.palette import JOB_COLORS
 from scheduler_bridge.web import WebConfig
 
 if TYPE_CHECKING:
@@ -58,7 +62,9 @@ def cluster() -> Cluster:
     cluster = Cluster()
     cluster.now_s = 30.0
     cluster.start(cluster.submit("tree", 1, 3), "node1")
-    cluster.submit("<b>wide</b>", 4, 4, reason="it needs 4 nodes, 3 are free")
+    cluster.submit(
+        "<b>wide</b>", 4, 4, reason="it needs 4 nodes, 3 are free; 4 nodes are reserved for job 2 at 536.6 s"
+    )
     cluster.now_s = 60.0
     return cluster
 
@@ -90,12 +96,12 @@ def test_it_shows_the_cluster_and_what_changes(page: Page, cluster: Cluster, tmp
         page.goto(served.url)
         has(page, "#running", "tree", f"1 {DASH} 1 {DASH} 3")
         has(page, "#queue", "<b>wide</b>", "4 nodes", "it needs 4 nodes, 3 are free")
-        has(page, "#queue-clock", "times in reasons are seconds since ")
         has(page, "#totals", "25 %")
         has(page, "#connection", "live")
-        served.do(lambda: cluster.grow(1, "node2", "node3"))
-        has(page, "#running", f"1 {DASH} 3 {DASH} 3", "grew by 2 in 0.5 s")
-        has(page, "#resizes", "grew by 2", "idle nodes, job 1 is the smallest", "pre 0.10 s, spawn 0.40 s")
+        served.do(lambda: cluster.grow(1, "node2", "node3", took_s=0.75))
+        has(page, "#running", f"1 {DASH} 3 {DASH} 3", "grew by 2 in 0.75 s")
+        has(page, "#resizes", "grew by 2", "idle nodes, job 1 is the smallest", "0.75 s")
+        has(page, "#resizes", "pre 0.10 s + spawn 0.40 s + outside the job 0.25 s")
         assert page.title() == f"3/4 busy, 1 waiting {DASH} malleable"
         assert "1 busy, 3 idle" in (page.get_attribute("#gantt", "aria-label") or "")
         served.do(lambda: cluster.end(1))
@@ -108,6 +114,78 @@ def test_it_shows_the_cluster_and_what_changes(page: Page, cluster: Cluster, tmp
         has(page, "#queue", "late")
         page.wait_for_selector('[data-window="60"][aria-pressed="true"]')
         fits(page)
+
+
+@WIDTHS
+def test_times_are_told_from_now_on_and_by_the_clock_in_tooltips(page: Page, cluster: Cluster) -> None:
+    with Served(cluster, CONFIG) as served:
+        page.goto(served.url)
+        has(page, "#queue", "reserved for job 2 in 47")
+        cell = page.locator("#queue tbody td").last
+        told, tooltip = cell.inner_text(), cell.get_attribute("title") or ""
+        assert "536.6" not in told
+        assert re.search(r"reserved for job 2 at \d\d:\d\d:\d\d$", tooltip)
+        said = page.evaluate(
+            "import('./words.js').then(({ timesIn, away }) => ['at', 'before', 'until'].flatMap(word => [90, 110].map("
+            "at => timesIn(`it ends ${word} ${at}.25 s; no outcome within 60 s`, (word, at) => away(word, at - 100)))))"
+        )
+        assert [words.removesuffix("; no outcome within 60 s") for words in said] == [
+            "it ends 9.8 s ago",
+            "it ends in 10 s",
+            "it ends before 9.8 s ago",
+            "it ends within 10 s",
+            "it ends until 9.8 s ago",
+            "it ends for 10 s more",
+        ]
+
+
+@pytest.mark.parametrize("width", [1280])
+def test_jobs_have_the_colours_of_the_report_and_hatches_mean_reserved(page: Page, cluster: Cluster) -> None:
+    with Served(cluster, CONFIG) as served:
+        page.goto(served.url)
+        shown = page.evaluate(
+            "import('./looks.js').then(({ color }) => [...Array(29).keys()].map(at => color(at + 1)))"
+        )
+        assert shown == [*JOB_COLORS, JOB_COLORS[0]]
+        filled = page.evaluate(
+            "import('./looks.js').then(looks => Object.keys(looks).filter(name => /hatch|fill/.test(name)))"
+        )
+        assert filled == [], "a job is filled with a colour"
+
+
+@WIDTHS
+def test_a_user_is_named_only_where_there_are_several(page: Page, cluster: Cluster) -> None:
+    with Served(cluster, CONFIG) as served:
+        page.goto(served.url)
+        has(page, "#running", "1 · malleable")
+        assert "me" not in page.inner_text("#running .sub").split()
+        served.do(lambda: cluster.submit("other", user="you"))
+        has(page, "#running", "1 · malleable · me")
+        has(page, "#queue", "· you")
+
+
+@pytest.mark.parametrize("width", [1280])
+@pytest.mark.parametrize("policies", [("malleable",), ("easy", "malleable")])
+def test_the_report_shows_every_column(page: Page, policies: tuple[str, ...], tmp_path: Path) -> None:
+    records = []
+    for policy in policies:
+        cluster = Cluster(8)
+        job = cluster.submit("nqueens17-10", 4, 16)
+        cluster.start(job, "node1", "node2")
+        cluster.now_s = 1234.0
+        cluster.grow(job, "node3", took_s=1.0)
+        cluster.end(job)
+        record = msgspec.structs.replace(cluster.recent(0.0), policy=policy)
+        record.jobs[0].result, record.jobs[0].verified = {"result": 8_420_648_601}, True
+        records.append(record)
+    write_page(records, tmp_path / "report.html")
+    page.goto((tmp_path / "report.html").as_uri())
+    for table in ("#job-table", "#resize-table"):
+        wide = page.evaluate(
+            f"(box => [box.scrollWidth, box.clientWidth])(document.querySelector('{table}').parentElement)"
+        )
+        assert wide[0] <= wide[1], (table, wide)
+    assert "8,420,648,601" in page.inner_text("#job-table")
 
 
 @WIDTHS

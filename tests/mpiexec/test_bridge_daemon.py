@@ -56,6 +56,41 @@ def test_commands_run_once_per_node_by_name(config: DaemonConfig) -> None:
     perform(config, play)
 
 
+def test_what_jobs_found_out_reaches_the_record(config: DaemonConfig) -> None:
+    """A benchmark verifies itself and says so; documents that are none are left out, and none stays behind."""
+    writes = "import os, sys; open(os.environ['MALLEABLE_RESULT'], 'w').write(eval(sys.argv[1]))"
+    texts = {
+        "right": '\'{"result": 7, "verified": true, "more": 1}\'',
+        "long": "'{\"result\": \"' + 9999 * 'x' + '\", \"verified\": false}'",
+        "broken": "'{'",
+        "deep": "99999 * '['",
+        "list": "'[1]'",
+    }
+
+    async def play(daemon: Daemon) -> None:
+        requests = [rigid(1, sys.executable, "-c", writes, text) for text in texts.values()]
+        uts = (sys.executable, "-m", "benchmarks.uts", "--depth", "4", "--workers", "1", "--verify", "--quiet")
+        jobs = [daemon.submit(request) for request in (*requests, rigid(1, *uts), rigid(1, "true"))]
+        for job in jobs:
+            assert (await daemon.ended(job)).job(job).state == "completed"
+        found = {job.job_id: (job.verified, (job.result or {}).get("result")) for job in daemon.record().jobs}
+        *ours, benchmark, silent = (found[job] for job in jobs)
+        assert dict(zip(texts, ours, strict=True)) == {
+            "right": (True, 7),
+            "long": (False, None),
+            "broken": (None, None),
+            "deep": (None, None),
+            "list": (None, None),
+        }
+        assert benchmark[0] is True
+        assert benchmark[1] is not None
+        assert silent == (None, None)
+        assert "more" not in (daemon.record().jobs[0].result or {})
+
+    perform(config, play)
+    assert not list(config.state_dir.glob("result-*"))
+
+
 def test_jobs_of_a_moment_complete(config: DaemonConfig) -> None:
     """Those of some nodes are over before the launcher has passed the end of its input on to them."""
 

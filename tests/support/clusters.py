@@ -59,12 +59,12 @@ class Cluster:
 
     # what happens ---------------------------------------------------------------------------------------------------
 
-    def submit(self, name: str = "job", low: int = 1, high: int = 1, reason: str = "it waits") -> int:
+    def submit(self, name: str = "job", low: int = 1, high: int = 1, reason: str = "it waits", user: str = "me") -> int:
         job_id = len(self._jobs) + 1
         kind: Literal["rigid", "malleable"] = "rigid" if low == high else "malleable"
-        spec = JobSpec(job_id, name, "me", kind, high, low, high, 600.0, self.now_s)
+        spec = JobSpec(job_id, name, user, kind, high, low, high, 600.0, self.now_s)
         self._jobs[job_id] = JobStatus(
-            job=job_id, name=name, user="me", job_class=kind, state="waiting", nodes=(), wanted_nodes=high,
+            job=job_id, name=name, user=user, job_class=kind, state="waiting", nodes=(), wanted_nodes=high,
             min_nodes=low, max_nodes=high, walltime_s=600.0, submit_s=self.now_s, start_s=None, end_s=None,
             grows=0, shrinks=0, reason=reason,
         )  # fmt: skip
@@ -76,7 +76,7 @@ class Cluster:
         self._set(job_id, state="running", nodes=nodes, start_s=self.now_s, reason="", expected_end_s=self.now_s + 600)
         self._happen(ev.JobStarted(job_id))
 
-    def grow(self, job_id: int, *nodes: str) -> None:
+    def grow(self, job_id: int, *nodes: str, took_s: float = 0.0) -> None:
         order = next(self._orders)
         self._recorder.observe(self.now_s, ev.WakeUp(), [fx.SendOrder(job_id, order, "grow", nodes, len(nodes))])
         told = f"told to grow by {len(nodes)} nodes: idle nodes, job {job_id} is the smallest"
@@ -84,6 +84,7 @@ class Cluster:
         self._recorder.note_measured(job_id, order, 0.5, {"pre": 0.1, "spawn": 0.4})
         job = self._jobs[job_id]
         self._set(job_id, nodes=(*job.nodes, *nodes), grows=job.grows + 1)
+        self.now_s += took_s
         self._happen(ev.GrowCompleted(job_id, order, nodes))
 
     def end(self, job_id: int) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from support.outlines import fetches, outline
 
 from scheduler_bridge.record import JobRecord, JobState, ResizeRecord, RunRecord, Segment
-from scheduler_bridge.report import page, tables, words
+from scheduler_bridge.report import gantt, page, tables, words
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 
@@ -67,18 +67,60 @@ def test_only_a_bad_end_is_red(state: JobState, end_s: float | None, alarms: boo
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "said", "cells"),
     [
-        ("", "cancelled"),
-        ("cancelled while it waited", "cancelled while it waited"),
-        ("a reason", "cancelled: a reason"),
+        ("", "cancelled", ["cancelled"]),
+        ("cancelled while it waited", "cancelled while it waited", ["cancelled while it waited"]),
+        ("a reason", "cancelled: a reason", ["cancelled", "a reason; 4,230,646,601"]),
     ],
 )
-def test_a_state_is_not_said_twice(reason: str, said: str) -> None:
+def test_a_state_is_not_said_twice(reason: str, said: str, cells: list[str]) -> None:
     record = run("malleable", 100.0)
     record.jobs[0].state, record.jobs[0].reason = "cancelled", reason
     assert words.state(record.jobs[0]) == said
-    assert f">{said}</td>" in page.render([record])
+    text = page.render([record])
+    assert all(f">{cell}</td>" in text for cell in cells)
+    assert text.count(">cancelled") == 1
+
+
+def test_the_page_says_its_title_once() -> None:
+    for records in ([run("malleable", 100.0)], [run("easy", 120.0), run("malleable", 100.0)]):
+        text = page.render(records)
+        body = text[text.index("<body>") :]
+        assert body.count(words.headline(records)) == 1
+        assert len(gantt.draw(records).texts) == len(gantt.draw(records, titled=False).texts) + 2
+
+
+@pytest.mark.parametrize(
+    ("result", "verified", "said"),
+    [
+        ({"result": 7, "verified": True}, True, "yes"),
+        ({"result": 7, "verified": False}, False, "NO"),
+        ({"result": 7, "verified": None}, None, "not checked"),
+        ({"error": "it broke"}, None, "-"),
+        (None, None, "-"),
+    ],
+)
+def test_what_was_never_told_is_not_called_unchecked(
+    result: dict[str, object] | None, verified: bool | None, said: str
+) -> None:
+    record = run("malleable", 100.0)
+    record.jobs[0].result, record.jobs[0].verified = result, verified
+    assert words.verified(record.jobs[0]) == said
+
+
+def test_the_parts_of_a_resize_add_up_to_what_it_took() -> None:
+    took_s, parts = words.resize_times(ResizeRecord(1, "grow", 1, 9.0, 10.004, 0.4, {"spawn": 0.352, "post": 0.628}))
+    assert (took_s, parts) == (1.0, {"spawn": 0.35, "post": 0.63, words.OUTSIDE: 0.02})
+    early = ResizeRecord(1, "grow", 1, 9.0, 9.4, 0.4, {"spawn": 0.35, "post": 0.1})
+    assert words.resize_times(early) == (0.45, {"spawn": 0.35, "post": 0.1}), "two clocks may differ a little"
+    assert words.resize_times(ResizeRecord(1, "grow", 1, 9.0)) == (None, {})
+    assert words.resize_times(ResizeRecord(1, "grow", 1, 9.0, 10.0)) == (1.0, {}), "the job told no phases"
+
+
+def test_the_policy_has_a_column_only_where_there_are_several() -> None:
+    assert ">Policy</th>" not in page.render([run("malleable", 100.0)])
+    assert page.render([run("easy", 120.0), run("malleable", 100.0)]).count(">Policy</th>") == 2
 
 
 def test_names_are_whole_on_a_narrow_terminal() -> None:

@@ -5,13 +5,14 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
 from scheduler_bridge.report.bars import Block, _joined, _parts, _rectangle, _runs, job_blocks
 from scheduler_bridge.report.labels import GROW_SPOTS, SHRINK_SPOTS, Box, free_spot
 from scheduler_bridge.report.markup import inline
-from scheduler_bridge.report.palette import OKABE_ITO, looks
+from scheduler_bridge.report.palette import OKABE_ITO, looks, luma
 
 
 def job(job_id: int, name: str, *segments: Segment, job_class: str = "malleable") -> JobRecord:
@@ -263,12 +264,25 @@ def drawn(jobs: list[JobRecord], nodes: str) -> dict[int, list[tuple[float, floa
     }
 
 
-def test_looks_repeat_colours_only_with_hatches() -> None:
-    record = RunRecord(policy="easy", nodes=["a"], jobs=[job(i, "j", Segment(5, 6, ("a",))) for i in range(25)])
+def test_jobs_look_different_and_neighbours_also_in_grey() -> None:
+    record = RunRecord(policy="easy", nodes=["a"], jobs=[job(i, "j", Segment(5, 6, ("a",))) for i in range(28)])
     styles = looks([record, record])
-    assert len(set(styles.values())) == 25
-    assert [styles[index].color for index in range(7)] == list(OKABE_ITO)
-    assert not any(styles[index].hatch for index in range(7))
+    assert len(set(styles.values())) == 28
+    assert {styles[index].color for index in range(7)} == set(OKABE_ITO)
+    for before, after in itertools.pairwise(styles[index].color for index in range(28)):
+        assert abs(luma(before) - luma(after)) > 0.04, (before, after)
+
+
+def test_hatches_mean_reserved_and_nothing_else() -> None:
+    many = RunRecord(policy="easy", nodes=["a", "b"], end_s=60.0)
+    many.jobs = [job(i, "j", Segment(5 + i, 6 + i, ("a",)), job_class="rigid") for i in range(28)]
+    many.reserved = [Reserved("b", 10, 20, 3), Reserved("b", 30, 40, None)]
+    patches = gantt.draw([many]).axes[1].patches
+    hatched = [patch for patch in patches if isinstance(patch, Rectangle) and patch.get_hatch()]
+    assert [patch.get_x() + 5 for patch in hatched] == [10], "a node that is down is not reserved"
+    keys = [text.get_text() for legend in gantt.draw([many]).legends for text in legend.get_texts()]
+    assert "down" in keys
+    assert "down" not in [text.get_text() for legend in gantt.draw([run()]).legends for text in legend.get_texts()]
 
 
 def test_rows_are_grouped_into_runs() -> None:

@@ -90,6 +90,28 @@ def test_shrink_runs_through_its_steps() -> None:
     assert list(job.record().phases) == ["pre", "drain", "release", "post"]
 
 
+@pytest.mark.parametrize("kind", ["grow", "shrink"])
+def test_phases_add_up_to_the_whole(kind: r.Kind) -> None:
+    """Also with a commit, which the driver measures when the next phase has begun."""
+    job = Coordinator()  # each event is a second after the one before
+    job.order(kind, 1)
+    job.returns([2] if kind == "shrink" else None)
+    if kind == "grow":
+        spawn = job.last(r.StartSpawn)
+        assert isinstance(spawn, r.StartSpawn)
+        job.take(job.machine.spawned(spawn.token, (_info(3),), {"spawn": 0.75, "join": 0.25}, job.now))
+        job.machine.note_phase("commit", 0.25)
+    else:
+        job.take(job.machine.drained(1, 2, job.now))
+        job.machine.note_phase("commit", 0.25)
+        job.take(job.machine.gone(2, job.now))
+    job.machine.validate()
+    ended_s = job.now
+    job.returns()
+    assert sum(job.record().phases.values()) == pytest.approx(ended_s)
+    assert "commit" in job.record().phases
+
+
 @pytest.mark.parametrize(
     ("leavers", "complaint"),
     [

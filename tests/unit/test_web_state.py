@@ -24,8 +24,8 @@ def busy() -> Cluster:
     grower = cluster.submit("grower", 1, 5)
     cluster.now_s = 10.0
     cluster.start(grower, "node1", "node2", "node5")
-    cluster.now_s = 20.0
-    cluster.grow(grower, "node3")
+    cluster.now_s = 19.25
+    cluster.grow(grower, "node3", took_s=0.75)
     cluster.submit("waiter", 4, 4, reason="it needs 4 nodes, 2 are free")
     cluster.now_s = 30.0
     return cluster
@@ -35,8 +35,9 @@ def test_nodes_are_numbers_and_ranges() -> None:
     job = told(busy())["jobs"]["1"]
     assert job["segments"] == [[10.0, 20.0, [[0, 1], [4, 4]]], [20.0, None, [[0, 2], [4, 4]]]]
     (resize,) = job["resizes"]
-    assert (resize["kind"], resize["count"], resize["ordered_s"], resize["done_s"]) == ("grow", 1, 20.0, 20.0)
-    assert (resize["outcome"], resize["seconds"], resize["phases"]) == ("done", 0.5, {"pre": 0.1, "spawn": 0.4})
+    assert (resize["kind"], resize["count"], resize["ordered_s"], resize["done_s"]) == ("grow", 1, 19.25, 20.0)
+    assert (resize["outcome"], resize["seconds"], resize["took_s"]) == ("done", 0.5, 0.75)
+    assert resize["phases"] == {"pre": 0.1, "spawn": 0.4, "outside the job": 0.25}, "what adds up to what it took"
 
 
 def test_shared_nodes_are_told_in_parts() -> None:

@@ -1,8 +1,8 @@
 // The picture: utilization, a row per node with a bar per job, waiting jobs; all on one time axis that ends now.
 
 import { busySteps, measure, waitingSteps } from "./model.js";
-import { fill, ink, pattern } from "./looks.js";
-import { clock, percent, plural } from "./words.js";
+import { color, ink, pattern } from "./looks.js";
+import { ago, clock, percent, plural, seconds } from "./words.js";
 
 const TOP = 46, BOTTOM = 38, AXIS = 20, GAP = 8;
 const TICKS = { 900: 180, 300: 60, 60: 10 };
@@ -67,19 +67,17 @@ export class Gantt {
     const { left, right, top, bottom, from, now } = this.area;
     let every = TICKS[this.window_s] ?? 60;
     if (right - left < 500) every *= 2;
-    const wallNow = this.model.wall(now).getTime() / 1000 - new Date().getTimezoneOffset() * 60;
     context.textAlign = "center";
-    context.fillStyle = this.tones.faint;
-    for (let wall = Math.floor(wallNow / every) * every; wall > wallNow - this.window_s; wall -= every) {
-      const time_s = now - (wallNow - wall);
-      const x = this.x(time_s);
+    for (let past = every; past < this.window_s; past += every) {
+      const x = this.x(now - past);
       context.fillStyle = this.tones.grid;
       context.fillRect(x, 4, 1, height - AXIS - 4);
       context.fillStyle = this.tones.faint;
-      const text = clock(this.model.wall(time_s), every < 60);
+      const text = `\u2212${past < 60 ? `${past} s` : `${past / 60} min`}`;
       const half = context.measureText(text).width / 2;
       if (x - half > left && x + half + 32 < right) context.fillText(text, x, height - 6);
     }
+    context.fillStyle = this.tones.faint;
     context.textAlign = "right";
     context.fillText("now", right, height - 6);
     if (from < 0) { // The scheduler began within the picture.
@@ -105,7 +103,7 @@ export class Gantt {
     });
     context.textBaseline = "alphabetic";
     for (const [node, since, until, job] of state.reserved) {
-      context.fillStyle = job === null ? this.tones.down : pattern(context, "/", "", this.tones.faint);
+      context.fillStyle = job === null ? this.tones.down : pattern(context, "/", this.tones.faint);
       this.box(context, since, until, node, node);
     }
     this.kept(context, state);
@@ -117,7 +115,7 @@ export class Gantt {
     for (const [name, since, until, ranges] of state.kept) {
       let largest = null;
       for (const [first, last] of ranges) {
-        context.fillStyle = pattern(context, ".", "", this.tones.accent);
+        context.fillStyle = pattern(context, ".", this.tones.accent);
         const box = this.box(context, since, Math.min(until, now), first, last);
         if (box !== null && (largest === null || box.h > largest.h)) largest = box;
       }
@@ -160,7 +158,7 @@ export class Gantt {
       let largest = null;
       for (const [since, until, ranges, share = 1, top = 0] of job.segments ?? []) {
         for (const [first, last] of ranges) {
-          context.fillStyle = fill(context, job.id);
+          context.fillStyle = color(job.id);
           const draw = share < 1 ? this.parts : this.box;
           const box = draw.call(this, context, since, until, first, last, share, top);
           if (box === null) continue;
@@ -168,9 +166,18 @@ export class Gantt {
           if (largest === null || box.w * box.h > largest.w * largest.h) largest = box;
         }
       }
+      this.start(context, job);
       for (const resize of job.resizes ?? []) this.resize(context, job, resize);
       if (largest !== null) this.name(context, job, largest);
     }
+  }
+
+  // A line parts a job from the one before it on the same nodes.
+  start(context, job) {
+    const first = job.segments?.[0];
+    if (first === undefined || first.length > 3 || first[0] > (job.start_s ?? 0) + 0.1 || first[0] <= this.area.from) return;
+    context.fillStyle = this.tones.idle;
+    for (const [low, high] of first[2]) context.fillRect(this.x(first[0]) - 0.5, this.y(low), 1, (high - low + 1) * this.area.row);
   }
 
   // The seconds of a resize are shaded on the nodes that the job held meanwhile; its end is a line.
@@ -183,7 +190,7 @@ export class Gantt {
       const end = Math.min(until ?? now, done);
       if (end < begin) continue;
       for (const [first, last] of ranges) {
-        context.fillStyle = pattern(context, "|", "", "rgba(0,0,0,.45)");
+        context.fillStyle = "rgba(0,0,0,.4)";
         this.box(context, begin, end, first, last);
         context.fillStyle = resize.outcome === "done" || resize.outcome === "pending" ? "#000000" : "#b3400a";
         if (resize.done_s !== null && end === done) context.fillRect(this.x(done) - 0.5, this.y(first), 1.5, (last - first + 1) * this.area.row);
@@ -198,7 +205,7 @@ export class Gantt {
     context.textBaseline = "middle";
     const label = fitted(context, text, box.w - 8);
     if (label.length < 3 && label !== text) return;
-    context.fillStyle = fill(context, job.id);
+    context.fillStyle = color(job.id);
     context.fillRect(box.x + 2, box.y + box.h / 2 - 7, context.measureText(label).width + 5, 14);
     context.fillStyle = ink(job.id);
     context.fillText(label, box.x + 4, box.y + box.h / 2 + 0.5);
@@ -268,8 +275,9 @@ export class Gantt {
     if (hit === undefined) return;
     const held = hit.ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
     const part = hit.share < 1 ? `${percent(hit.share)} of ` : "";
-    const until = hit.until === null ? "now" : clock(this.model.wall(hit.until));
-    this.tip.textContent = `${hit.job.name} (job ${hit.job.id}, ${hit.job.class}): ${part}${plural(held, "node")} from ${clock(this.model.wall(hit.since))} to ${until}`;
+    const { now } = this.area;
+    const span = hit.until === null ? `for ${seconds(now - hit.since)} now` : `for ${seconds(hit.until - hit.since)}, until ${ago(now - hit.until)}`;
+    this.tip.textContent = `${hit.job.name} (job ${hit.job.id}, ${hit.job.class}): ${part}${plural(held, "node")} ${span}; since ${clock(this.model.wall(hit.since))}`;
     this.tip.style.left = `${Math.max(0, Math.min(x + 12, frame.width - this.tip.offsetWidth - 4))}px`;
     this.tip.style.top = `${y + 14}px`;
   }

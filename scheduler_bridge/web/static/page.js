@@ -4,7 +4,7 @@ import { Gantt } from "./gantt.js";
 import { color, PHASES } from "./looks.js";
 import { Model } from "./model.js";
 import { pair, part, Table, text } from "./tables.js";
-import { clock, large, NOTHING, percent, plural, seconds, span } from "./words.js";
+import { ago, away, clock, large, NOTHING, percent, plural, seconds, span, timesIn } from "./words.js";
 
 const SILENT_S = 10;
 const AGAIN_MS = 2000;
@@ -14,6 +14,7 @@ const gantt = new Gantt(document.getElementById("gantt"), document.getElementByI
 const tables = Object.fromEntries(["running", "queue", "resizes", "ended"].map((id) => [id, new Table(id)]));
 let version = null;
 let lostAt = null;
+let users = 0;
 
 function listen() {
   const source = new EventSource("events");
@@ -66,11 +67,11 @@ function show() {
   if (!chosen) fit(now);
   gantt.draw(jobs);
   const open = jobs.filter((job) => job.end_s === null);
+  users = new Set(jobs.map((job) => job.user)).size;
   tables.running.show(open.filter((job) => !waits(job)).map((job) => runningRow(job, now)));
-  clockOfReasons(open.some(waits));
   tables.queue.show(open.filter(waits).map((job) => queueRow(job, now)), model.state.untold.reduce((sum, [, count]) => sum + count, 0));
-  tables.resizes.show(model.resizes(jobs).map(resizeRow));
-  tables.ended.show(jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id).map(endedRow));
+  tables.resizes.show(model.resizes(jobs).map((resize) => resizeRow(resize, now)));
+  tables.ended.show(jobs.filter((job) => job.end_s !== null).sort((a, b) => b.end_s - a.end_s || b.id - a.id).map((job) => endedRow(job, now)));
   status();
 }
 
@@ -96,35 +97,29 @@ function totals(counts) {
   document.getElementById("since").textContent = `· scheduler started ${new Date(model.state.started_at).toLocaleString()}`;
 }
 
-// Reasons tell times as the scheduler's core does, which knows no clock but its own.
-function clockOfReasons(shown) {
-  const line = document.getElementById("queue-clock");
-  const text = `times in reasons are seconds since ${model.wall(0).toLocaleString()}`;
-  line.hidden = !shown;
-  if (line.textContent !== text) line.textContent = text;
-}
-
 function advance(reservations) {
   const list = document.getElementById("advance");
+  const now = model.now();
   const lines = reservations.map((kept) => {
     const nodes = kept.nodes.reduce((sum, [first, last]) => sum + last - first + 1, 0);
-    const time = kept.started ? `until ${clock(model.wall(kept.to_s), false)}` : `from ${day(kept.from_s)} to ${day(kept.to_s)}`;
-    const whom = kept.users.length ? ` for ${kept.users.join(", ")}` : "";
-    return `reserved as ${kept.name}: ${plural(nodes, "node")} ${time}${whom}; ${kept.jobs ? plural(kept.jobs, "job") : "no job"}`;
+    const time = kept.started ? `for ${seconds(kept.to_s - now)} more` : `in ${seconds(kept.from_s - now)} for ${seconds(kept.to_s - kept.from_s)}`;
+    const whom = kept.users.length ? `, for ${kept.users.join(", ")}` : "";
+    return [`reserved as ${kept.name}: ${plural(nodes, "node")} ${time}${whom}; ${kept.jobs ? plural(kept.jobs, "job") : "no job"}`, `from ${day(kept.from_s)} to ${day(kept.to_s)}`];
   });
   list.hidden = lines.length === 0;
-  if (list.textContent !== lines.join("")) list.replaceChildren(...lines.map((line) => part("li", "", line)));
+  if (list.textContent === lines.map(([line]) => line).join("")) return;
+  list.replaceChildren(...lines.map(([line, title]) => Object.assign(part("li", "", line), { title })));
 }
 
-// A time as people say it; with the date, if that is another day.
+// The time of day, for tooltips; with the date, if that is another day. All else is told from now on.
 function day(at_s) {
   const date = model.wall(at_s);
-  const time = clock(date, false);
+  const time = clock(date);
   return date.toDateString() === new Date().toDateString() ? time : `${date.toLocaleDateString()} ${time}`;
 }
 
 function jobCell(job) {
-  const below = `${job.id} · ${job.class}${job.user ? ` · ${job.user}` : ""}`;
+  const below = `${job.id} · ${job.class}${users > 1 ? ` · ${job.user}` : ""}`;
   return {
     as: "job",
     say: `${job.name}\n${below}`,
@@ -140,7 +135,7 @@ function runningRow(job, now) {
   const state = job.resizing ? `${{grow: "growing", shrink: "shrinking"}[job.resizing] || "changing its workers"}…` : job.state === "running" ? "" : job.state;
   const left = job.expected_end_s === null ? "" : `at most ${seconds(job.expected_end_s - now)} left`;
   const ran = job.start_s === null ? NOTHING : seconds(now - job.start_s);
-  return { key: job.id, cells: [jobCell(job), allotment(job, state), progress(job), pair(ran, left, "short", "ran"), lastResize(job)] };
+  return { key: job.id, cells: [jobCell(job), allotment(job, state), progress(job), pair(ran, left, "short", "ran", job.start_s === null ? "" : `since ${day(job.start_s)}`), lastResize(job, now)] };
 }
 
 function allotment(job, state) {
@@ -172,14 +167,15 @@ function progress(job) {
   return pair(percent(share), `of ${large(job.progress_total)} ${job.progress_unit}`, "", "progress");
 }
 
-function lastResize(job) {
+function lastResize(job, now) {
   const resize = (job.resizes ?? []).at(-1);
   if (resize === undefined) return text(job.class === "malleable" ? (job.ready ? "none yet" : "takes no orders now") : NOTHING, "text");
   const counts = [job.grows && plural(job.grows, "grow"), job.shrinks && plural(job.shrinks, "shrink")].filter(Boolean).join(", ");
   return {
     as: "text",
-    say: JSON.stringify([resize, counts]),
-    make: () => [`${did(resize)}${resize.seconds === null ? "" : ` in ${seconds(resize.seconds)}`}`, phases(resize), part("span", "sub", `${clock(model.wall(resize.ordered_s))}${counts ? ` · ${counts}` : ""}`)],
+    say: JSON.stringify([resize, counts, ago(now - resize.ordered_s)]),
+    title: day(resize.ordered_s),
+    make: () => [`${did(resize)}${resize.took_s === null ? "" : ` in ${took(resize)}`}`, phases(resize), part("span", "sub", `${ago(now - resize.ordered_s)}${counts ? ` · ${counts}` : ""}`)],
   };
 }
 
@@ -204,8 +200,13 @@ function phases(resize) {
   return bar;
 }
 
+// Hundredths, as those of its parts, which add up to it.
+function took(resize) {
+  return `${resize.took_s.toFixed(2)} s`;
+}
+
 function phaseWords(resize) {
-  return Object.entries(resize.phases).filter(([, part_s]) => part_s >= 0.0005).map(([name, part_s]) => `${name} ${part_s.toFixed(part_s < 0.1 ? 3 : 2)} s`).join(", ");
+  return Object.entries(resize.phases).map(([name, part_s]) => `${name} ${part_s.toFixed(2)} s`).join(" + ");
 }
 
 function queueRow(job, now) {
@@ -216,35 +217,50 @@ function queueRow(job, now) {
   return {
     key: job.id,
     cells: [
-      jobCell(job), pair(wanted, `for ${seconds(job.walltime_s)}`, "short", "asks for"), text(seconds(now - job.submit_s), "short", "waits"),
-      pair(starts, latest, "short", "starts"), text(job.reason, "text"),
+      jobCell(job), pair(wanted, `for ${seconds(job.walltime_s)}`, "short", "asks for"), pair(seconds(now - job.submit_s), "", "short", "waits", `since ${day(job.submit_s)}`),
+      pair(starts, latest, "short", "starts", job.expected_start_s === null ? "" : day(job.expected_start_s)), reason(job.reason, now),
     ],
   };
 }
 
-function resizeRow(resize) {
+// The scheduler's core knows no clock but its own: its times are told from now on, as all others, with the time of day in
+// the tooltip.
+function reason(words, now) {
+  const told = fromNow(words, now);
+  return { as: "text", say: told, title: ofDay(words), make: () => [told] };
+}
+
+function fromNow(words, now) {
+  return timesIn(words, (word, at_s) => away(word, at_s - now));
+}
+
+function ofDay(words) {
+  return timesIn(words, (word, at_s) => `${word} ${day(at_s)}`);
+}
+
+function resizeRow(resize, now) {
   const bad = resize.outcome !== "done" && resize.outcome !== "pending";
-  const took = resize.seconds ?? (resize.done_s === null ? null : resize.done_s - resize.ordered_s);
   const said = [phaseWords(resize), resize.reason].filter(Boolean).join(" · ");
   const words = said ? [phases(resize), part("span", "sub", said)] : [];
+  const why = fromNow(resize.why, now);
   return {
     key: `${resize.job.id}.${resize.order}`,
     cells: [
-      text(clock(model.wall(resize.ordered_s)), "short"), jobCell(resize.job),
-      { as: bad ? "bad" : "", say: did(resize), make: () => [did(resize)] },
-      text(took === null ? "under way" : seconds(took), "short"),
-      { as: "text", say: `${resize.why}${said}${resize.outcome}`, make: () => [resize.why, ...words] },
+      pair(ago(now - resize.ordered_s), "", "short", "", day(resize.ordered_s)), jobCell(resize.job),
+      { as: bad ? "bad short" : "short", say: did(resize), make: () => [did(resize)] },
+      text(resize.took_s === null ? "under way" : took(resize), "short"),
+      { as: "text", say: `${why}${said}${resize.outcome}`, title: ofDay(resize.why), make: () => [why, ...words] },
     ],
   };
 }
 
-function endedRow(job) {
+function endedRow(job, now) {
   return {
     key: job.id,
     cells: [
-      text(clock(model.wall(job.end_s)), "short"), jobCell(job),
+      pair(ago(now - job.end_s), "", "short", "", day(job.end_s)), jobCell(job),
       { as: job.state === "completed" ? "good" : "bad", say: job.state, make: () => [job.state] },
-      text(job.start_s === null ? NOTHING : seconds(job.end_s - job.start_s), "short", "ran"), text(job.reason, "text"),
+      text(job.start_s === null ? NOTHING : seconds(job.end_s - job.start_s), "short", "ran"), reason(job.reason, now),
     ],
   };
 }

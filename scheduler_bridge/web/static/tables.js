@@ -19,7 +19,7 @@ export class Table {
     this.more.append(this.button);
   }
 
-  // Shows rows: {key, cells}, where a cell is {as: class, label, say: what tells it from another, make: () => nodes}.
+  // Shows rows: {key, cells}, where a cell is {as: class, label, say: what tells it from another, title: its tooltip, make: () => nodes}.
   // `untold` rows more there are, but they are not known here.
   show(rows, untold = 0) {
     this.last = rows;
@@ -58,6 +58,7 @@ export class Table {
     cells.forEach((cell, index) => {
       if (row.said[index] === cell.say) return;
       row.said[index] = cell.say;
+      row.element.children[index].title = cell.title ?? "";
       row.element.children[index].replaceChildren(...cell.make());
     });
     return row.element;
@@ -69,8 +70,8 @@ export function text(words, as = "", label = "") {
 }
 
 // Words in full ink, and more of them in faint ink below.
-export function pair(words, below, as = "", label = "") {
-  return { as, label, say: `${words}\n${below}`, make: () => (below ? [words, part("span", "sub", below)] : [words]) };
+export function pair(words, below, as = "", label = "", title = "") {
+  return { as, label, title, say: `${words}\n${below}`, make: () => (below ? [words, part("span", "sub", below)] : [words]) };
 }
 
 export function part(tag, as, ...content) {

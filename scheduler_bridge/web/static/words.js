@@ -35,3 +35,19 @@ export function clock(date, precise = true) {
   const minutes = `${part(date.getHours())}:${part(date.getMinutes())}`;
   return precise ? `${minutes}:${part(date.getSeconds())}` : minutes;
 }
+
+export function ago(past_s) {
+  return past_s < 0.95 ? "now" : `${seconds(past_s)} ago`;
+}
+
+// A reason, whose times are on the scheduler's clock, with each of them told otherwise: `tell` gets "at", "before" or
+// "until", and the time.
+export function timesIn(words, tell) {
+  return words.replace(/\b(at|before|until) (\d+(?:\.\d+)?) s\b/g, (_, word, number) => tell(word, Number(number)));
+}
+
+// How far away that is; `left_s` is negative if it is over.
+export function away(word, left_s) {
+  if (left_s < 0) return `${word === "at" ? "" : `${word} `}${ago(-left_s)}`;
+  return `${{ at: "in", before: "within", until: "for" }[word]} ${seconds(left_s)}${word === "until" ? " more" : ""}`;
+}

@@ -234,7 +234,7 @@ def install(venv: Path, extra: str, compiled: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="malleable-build-") as folder:  # modules are compiled where they are
         for name in PACKAGES:
             shutil.copytree(ROOT / name, Path(folder) / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
+        for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)
         pip_install(venv, [f"{folder}[{extra}]"], HATCH_BUILD_HOOKS_ENABLE="1")
 

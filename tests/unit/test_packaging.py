@@ -48,7 +48,6 @@ def test_the_wheel_has_all_of_the_benchmarks(wheel: Path) -> None:
     here, there = ROOT / "benchmarks", wheel / "apgas" / "benchmarks"
     ours = {path.relative_to(here) for end in ("*.py", "*.c") for path in here.rglob(end)}
     assert ours == {path.relative_to(there) for end in ("*.py", "*.c") for path in there.rglob(end)}
-    assert (there / "__init__.py").read_bytes() == (ROOT / "apgas" / "benchmarks" / "__init__.py").read_bytes()
     assert not list(there.rglob("*.nb?")), "nor what numba has compiled here"
 
 

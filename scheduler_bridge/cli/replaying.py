@@ -145,6 +145,8 @@ def _reservations(asked: Asked, nodes: int, policy: Policy) -> list[tuple[float,
     from scheduler_bridge.core.events import ReservationMade
     from scheduler_bridge.model import AdvanceReservation
 
+    if not asked.reservations:
+        return []
     core = SchedulerCore(sim.node_names(nodes), policy)
     made: list[tuple[float, Event]] = []
     for number, text in enumerate(asked.reservations, start=1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import overload
 
 from mypy_extensions import mypyc_attr
 
@@ -18,6 +19,40 @@ class NodeState(StrEnum):
     HELD = "held"
     DOWN = "down"
     LOST = "lost"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
+class NumberedNodes(Sequence[str]):
+    """The names ``n0000``, ``n0001`` and so on, made when they are asked for: a million of them would take 150 MB.
+
+    Args:
+        count: How many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [f"n{rank:04d}" for rank in range(self._count)[index]]
+        return f"n{range(self._count)[index]:04d}"
+
+    def __contains__(self, node: object) -> bool:
+        return isinstance(node, str) and self.rank(node) is not None
+
+    def rank(self, node: str) -> int | None:
+        """The place of a name among them; None if it is none of them."""
+        digits = node[1:]
+        if not (digits.isascii() and digits.isdigit()) or (rank := int(digits)) >= self._count or node != self[rank]:
+            return None
+        return rank
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -39,10 +74,11 @@ class NodePool:
     """
 
     def __init__(self, nodes: Sequence[str]) -> None:
-        self._names = list(nodes)
-        self._rank = {node: rank for rank, node in enumerate(nodes)}
-        if len(self._rank) < len(self._names):
-            twice = next(node for rank, node in enumerate(nodes) if self._rank[node] != rank)
+        self._numbered = nodes if isinstance(nodes, NumberedNodes) else None  # then nothing is kept of their names
+        self._names: Sequence[str] = nodes if isinstance(nodes, NumberedNodes) else list(nodes)
+        self._ranks = {} if self._numbered else {node: rank for rank, node in enumerate(nodes)}
+        if not self._numbered and len(self._ranks) < len(self._names):
+            twice = next(node for rank, node in enumerate(nodes) if self._ranks[node] != rank)
             raise ValueError(f"node {twice!r} is named twice")
         self._free = (1 << len(self._names)) - 1
         self._down = 0
@@ -54,7 +90,7 @@ class NodePool:
         self._extra = 0
         self._leaving = 0
         self._gone = 0
-        self._present = self._names
+        self._present: Sequence[str] = self._names
         self._within: int | None = None
         self._first = 0
 
@@ -127,8 +163,21 @@ class NodePool:
         return len(self) - self._leaving.bit_count()
 
     def __contains__(self, node: object) -> bool:
-        rank = self._rank.get(node)  # type: ignore[call-overload]  # anything may be asked for
+        rank = self._rank_of(node) if isinstance(node, str) else None
         return rank is not None and not self._gone >> rank & 1
+
+    def _rank_of(self, node: str) -> int | None:
+        return self._ranks.get(node) if self._numbered is None else self._numbered.rank(node)
+
+    def _bit(self, node: str) -> int:
+        """The set of this node alone.
+
+        Raises:
+            KeyError: There is no such node.
+        """
+        if (rank := self._rank_of(node)) is None:
+            raise KeyError(node)
+        return 1 << rank
 
     def name(self, allotment: Allotment) -> tuple[str, ...]:
         """The names of the nodes, in the order of the allotment."""
@@ -147,7 +196,7 @@ class NodePool:
         """The ranks of the nodes; None if one of them is unknown."""
         ranks = 0
         for node in nodes:
-            if (rank := self._rank.get(node)) is None:
+            if (rank := self._rank_of(node)) is None:
                 return None
             ranks |= 1 << rank
         return ranks
@@ -158,7 +207,7 @@ class NodePool:
         Raises:
             KeyError: There is no such node.
         """
-        bit = 1 << self._rank[node]
+        bit = self._bit(node)
         if bit & self._gone:
             raise KeyError(node)
         if bit & self._free:
@@ -174,7 +223,7 @@ class NodePool:
 
     def holders(self, node: str) -> list[int]:
         """The jobs that hold the node, in the order in which they got their first one."""
-        bit = 1 << self._rank[node]
+        bit = self._bit(node)
         return [job_id for job_id, ranks in self.holdings.items() if ranks & bit]
 
     def owners(self) -> dict[str, int]:
@@ -266,7 +315,7 @@ class NodePool:
 
     def fail(self, node: str) -> None:
         """Take a node out of service. Without effect if it is out already."""
-        bit = 1 << self._rank[node]
+        bit = self._bit(node)
         if not bit & self._down:
             self._down |= bit
             self._down_count += 1
@@ -277,7 +326,7 @@ class NodePool:
     def expel(self, node: str) -> None:
         """Take a node out of service that is to leave."""
         self.fail(node)
-        self._leaving |= 1 << self._rank[node]
+        self._leaving |= self._bit(node)
 
     def vacated(self) -> tuple[str, ...]:
         """Forget the nodes that are to leave and that nobody holds; return their names."""
@@ -292,25 +341,34 @@ class NodePool:
 
     def _regard_as_gone(self, ranks: int) -> None:
         self._gone = ranks
+        if not ranks:
+            self._present = self._names
+            return
         self._present = [name for rank, name in enumerate(self._names) if not ranks >> rank & 1]
 
     def restore(self, node: str) -> None:
         """Put a node into service (again); a new one joins at the end. Without effect if it is in service."""
-        if node in self._rank:
-            bit = 1 << self._rank[node]
+        if self._rank_of(node) is None:
+            self._add(node)
+        else:
+            bit = self._bit(node)
             self._leaving &= ~bit
             if self._gone & bit:
                 self._regard_as_gone(self._gone ^ bit)
-        if node not in self._rank:
-            self._rank[node] = len(self._names)
-            self._names.append(node)
-            if self._gone:
-                self._present.append(node)
-        elif not self._down & (1 << self._rank[node]):
-            return
-        else:
-            self._down ^= 1 << self._rank[node]
+            if not self._down & bit:
+                return
+            self._down ^= bit
             self._down_count -= 1
         if self.owner(node) is None:
-            self._free |= 1 << self._rank[node]
+            self._free |= self._bit(node)
             self._free_count += 1
+
+    def _add(self, node: str) -> None:
+        """Let a new node be the last one."""
+        if self._numbered is not None:
+            self._ranks = {name: rank for rank, name in enumerate(self._numbered)}
+            self._names, self._numbered = list(self._numbered), None
+        assert isinstance(self._names, list)
+        self._ranks[node] = len(self._names)
+        self._names.append(node)
+        self._regard_as_gone(self._gone)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import Event
+from scheduler_bridge.core.nodes import NumberedNodes
 from scheduler_bridge.sim.models import JobRecord
+
+_MANY_NODES: Final = 100_000
+"""So many names are kept; of more of them, they are made anew each time that a job starts."""
 
 Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
 """Called after every batch with its time, its events and their effects."""
@@ -37,6 +41,7 @@ class SimResult:
     explanations: Mapping[int, Explanation]
 
 
-def node_names(nodes: int) -> list[str]:
+def node_names(nodes: int) -> Sequence[str]:
     """The names of simulated nodes: ``n0000``, ``n0001`` and so on."""
-    return [f"n{index:04d}" for index in range(nodes)]
+    names = NumberedNodes(nodes)
+    return names if nodes > _MANY_NODES else names[:]

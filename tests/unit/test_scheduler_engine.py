@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, Event, NodeDown, NodeUp
+from scheduler_bridge.core.nodes import NodePool, NumberedNodes
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import Engine, SimJob, SimResult, simulate
 
@@ -125,3 +128,39 @@ def test_an_engine_that_forgets_ended_jobs_gives_the_same_records() -> None:
     assert [record.outcome for record in forgot.records.values()] == ["cancelled", "timeout", None]
     assert [*keeping.core.endings()][:1] == [(0, "cancelled", 1.0)]
     assert not [*forgetting.core.endings()]
+
+
+def test_a_million_nodes_cost_what_the_jobs_on_them_do() -> None:
+    jobs = [SimJob(rigid(number, 1 + number), 10.0) for number in range(20)]
+    tracemalloc.start()
+    engine = Engine(1_000_000, policies.get("easy"))
+    result = engine.run(jobs)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert result.end_s == 10.0
+    assert most < 10e6, "bytes; a list of their names takes more than 60 million"
+    assert [engine.core.nodes[rank] for rank in (0, 12345, -1)] == ["n0000", "n12345", "n999999"]
+
+
+@pytest.mark.parametrize("count", [1, 12, 10_003])
+def test_numbered_nodes_are_nodes_like_others(count: int) -> None:
+    names = [f"n{number:04d}" for number in range(count)]
+    numbered = NumberedNodes(count)
+    assert list(numbered) == names
+    assert numbered[3:7] == names[3:7]
+    assert all(numbered.rank(name) == rank for rank, name in enumerate(names))
+    strange = ("", "n", "x", "n1", "n-001", "m0000", "n00000", "n\u0661\u0661\u0661\u0661", f"n{count:04d}")
+    assert not [name for name in strange if name in numbered or name in NodePool(numbered)]
+    draw, pools = random.Random(count), [NodePool(numbered), NodePool(names)]
+    for _ in range(30):
+        node, act = draw.choice([*names[:5], names[-1], "new"]), draw.choice(["fail", "restore", "expel", "vacated"])
+        for pool in pools:
+            if act == "vacated":
+                pool.vacated()
+            elif node in pool or act == "restore":
+                getattr(pool, act)(node)
+        assert list(pools[0].names) == list(pools[1].names)
+        assert [(pool.free_ranks, pool.down_ranks, pool.leaving, len(pool)) for pool in pools[:1]] == [
+            (pool.free_ranks, pool.down_ranks, pool.leaving, len(pool)) for pool in pools[1:]
+        ]
+        assert [pool.check() for pool in pools] == ["", ""]

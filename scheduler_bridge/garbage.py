@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Final
 
 _NEW_OBJECTS: Final = 50_000
-"""Python looks after 700; each time it looks at all that is new, and now and then at everything. So many may be rubbish
-meanwhile, some 10 MB."""
+"""Python looks after 700 (from 3.13 on after 2,000); each time it looks at all that is new, and now and then at
+everything. So many may be rubbish meanwhile, some 10 MB."""
 
 _lock = threading.Lock()
 _before: list[tuple[int, int, int]] = []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ def schema() -> dict[str, Any]:
     (to_job, to_scheduler), messages = msgspec.json.schema_components(
         [wire.ToJob, wire.ToScheduler], ref_template="#/$defs/{name}"
     )
+    described = {name: _described(message) for name, message in messages.items()}
     return {
         "$schema": DIALECT,
         "title": f"Malleable jobs: wire protocol v{wire.PROTOCOL_VERSION}",
@@ -28,8 +30,17 @@ def schema() -> dict[str, Any]:
             f"{wire.MAX_LINE_BYTES} bytes. ToJob: what a scheduler says; ToScheduler: what a job says."
         ),
         "anyOf": [{"$ref": "#/$defs/ToJob"}, {"$ref": "#/$defs/ToScheduler"}],
-        "$defs": {"ToJob": to_job, "ToScheduler": to_scheduler, **messages},
+        "$defs": {
+            "ToJob": to_job,
+            "ToScheduler": to_scheduler,
+            **described,
+        },
     }
+
+
+def _described(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema whose description is not indented: only from Python 3.13 on docstrings are not."""
+    return {**message, "description": inspect.cleandoc(message["description"])} if "description" in message else message
 
 
 def text() -> str:

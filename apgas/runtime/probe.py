@@ -33,8 +33,8 @@ _PROXY: Final = "hydra_pmi_proxy"
 _LOOK: Final = """
 import os, sys
 sys.path.insert(0, {source!r})
-import apgas.runtime.newcomer, mpi4py
 os.chdir({folder!r})
+import apgas.runtime.newcomer, mpi4py
 proxy = {proxy!r}
 if proxy and not os.access(proxy, os.X_OK): raise SystemExit("MPI is not installed there: no " + proxy)
 """

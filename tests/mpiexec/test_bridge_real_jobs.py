@@ -25,10 +25,10 @@ MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 
 @pytest.fixture
 def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
-    policy: list[str] = getattr(request, "param", "malleable").split()
+    policy: list[str] = getattr(request, "param", "malleable --nodes 3").split()
     scratch = tmp_path / "tmp"  # A scheduler that is killed leaves its jobs' temporary folders to the next one.
     scratch.mkdir()
-    command = [*MALLEABLE, "serve", "--nodes", "3", "--policy", *policy, "--state", str(tmp_path / "state")]
+    command = [*MALLEABLE, "serve", "--policy", *policy, "--state", str(tmp_path / "state")]
     with start_job(command, {"TMPDIR": str(scratch)}, tmp_path) as daemon:
         daemon.expect("ready")
         yield daemon
@@ -85,7 +85,7 @@ def test_a_malleable_job_makes_room_and_takes_it_back(serving: Running, tmp_path
     leftovers.check(serving.mark)
 
 
-@pytest.mark.parametrize("serving", ["sd-policy --cores 2"], indirect=True)
+@pytest.mark.parametrize("serving", ["sd-policy --cores 2 --nodes 3"], indirect=True)
 def test_two_jobs_share_their_nodes(serving: Running, tmp_path: Path, leftovers: Leftovers) -> None:
     """The first one holds all nodes, for longer than the second one would take on half of their cores."""
     sizes = ("--class", "malleable", "--min", "3", "--nodes", "3", "--max", "3", "--walltime")

@@ -54,7 +54,7 @@ def test_a_public_function_says_what_it_takes_and_returns(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [value for value in PUBLIC if inspect.isfunction(value)])
 def test_a_public_function_has_an_example(value: Any) -> None:
-    assert "Example:\n        >>> " in (value.__doc__ or "")
+    assert "Example:\n    >>> " in (inspect.getdoc(value) or "")
 
 
 @pytest.mark.parametrize("name", OF_ONE_PROGRAM)

@@ -27,7 +27,8 @@ class Config:
     Attributes:
         workers: Computing threads in each place; None: cores divided by the initial places on the machine, at least 1;
             and 1 for a bag whose ``releases_gil`` is False.
-        granularity: Tasks per call of ``process``; None: tuned to calls of ``target_s``.
+        granularity: Tasks per call of ``process``; None: tuned to calls of ``target_s``. Where calls take 5 ms or more,
+            the rest of the bag is within reach of others during the call.
         target_s: Seconds that a call of ``process`` should take when the granularity tunes itself.
         random_steals: Random victims that a place asks before it turns to its lifelines.
         lifelines: Shape of the lifeline graph: ``hypercube`` (cyclic, of any number of places), ``kautz`` (the shortest

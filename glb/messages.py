@@ -49,6 +49,11 @@ def work(number: int, slot: int, bag: Any) -> None:
     _runner(number).work(slot, bag)
 
 
+def attend(number: int) -> None:
+    """The attendant shares out what workers in long calls have set out."""
+    _runner(number).attend()
+
+
 # uncounted, on the thread that receives ------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 import apgas
 from glb.bag import Bag, Result
-from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
 from glb.core.idleness import Idleness, Stretch
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
@@ -82,12 +82,15 @@ class PlaceRunner(Generic[R]):
         with self._changed:
             effects = self.core.receive(bag, nonce)
             self._note_search()
+            self._changed.notify_all()
         for effect in effects:
             match effect:
                 case Run(slot, own):
                     self._sender.start(slot, own)
                 case Forward(to, passing):
                     self._sender.forward(to, passing)
+                case Attend():
+                    self._sender.attend()
                 case _:
                     raise AssertionError(f"an arriving bag led to {effect}")
 
@@ -174,7 +177,8 @@ class PlaceRunner(Generic[R]):
     def load(self) -> tuple[Load, Statistics]:
         """Tell how much there is to do, and what was counted so far."""
         with self._changed:
-            tasks, size_bytes = (sum(held) for held in zip(*(slot.held for slot in self._slots), strict=True))
+            held = [*(slot.held for slot in self._slots), *map(size_of, self.core.shared)]
+            tasks, size_bytes = (sum(sizes) for sizes in zip(*held, strict=True))
             return Load(self.here.id, self.core.alive, tasks, size_bytes), replace(self.core.statistics)
 
     def report(self) -> Report[R]:
@@ -216,15 +220,45 @@ class PlaceRunner(Generic[R]):
                 self._running -= 1
                 self._changed.notify_all()
 
-    def _carry_out(self, effects: list[Effect[R]], own: Slot, bag: Bag[R]) -> bool:
-        """Carry out what a worker's activity has to; True if the worker is to end."""
+    def attend(self) -> None:
+        """Share out what workers in long calls have set out; called in an activity of the finish."""
+        with self._changed:
+            self._running += 1
+        try:
+            ended = False
+            while not ended:
+                with self._changed:
+                    effects = self.core.attend()
+                    seen = self.core.calls
+                ended = self._carry_out(effects, None, None)
+                if not ended:
+                    with self._changed:
+                        self._changed.wait_for(lambda: self.core.calls != seen)  # noqa: B023 - called in this round only
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _carry_out(self, effects: list[Effect[R]], own: Slot | None, bag: Bag[R] | None) -> bool:
+        """Carry out what the activity of a worker with ``own`` and ``bag`` has to, or the attendant; True ends it."""
         ended = False
         for effect in effects:
             match effect:
                 case Give():
-                    own.bytes_sent += self._sender.give(effect, bag)
+                    # what is given back to a worker before a long call would be in nobody's reach
+                    size_bytes = self._sender.give(effect, None if own is None or own.away else bag)
+                    if own is not None:
+                        own.bytes_sent += size_bytes
+                    else:
+                        with self._changed:
+                            self.core.statistics.bytes_sent += size_bytes
                 case Start(slot, part):
                     self._sender.start(slot, part)
+                case Attend():
+                    self._sender.attend()
                 case Request() | Refuse():
                     self._sender.say(effect)
                 case Ended():

@@ -49,8 +49,12 @@ class Sender(Generic[R]):
             case Refuse():
                 apgas.immediate(to, messages.refused, self._number, message.nonce)
 
-    def give(self, give: Give[R], own: Bag[R]) -> int:
-        """Give a bag away; if its taker is gone it goes to place 0 (evacuation) or back into ``own``.
+    def attend(self) -> None:
+        """Start the attendant, in an activity of the computation's finish."""
+        apgas.async_(messages.attend, self._number)
+
+    def give(self, give: Give[R], own: Bag[R] | None) -> int:
+        """Give a bag away; if its taker is gone it goes back into ``own``, or to place 0 (evacuation, or no ``own``).
 
         Returns:
             Its bytes, if it was given to whom it was meant for.
@@ -59,7 +63,7 @@ class Sender(Generic[R]):
         try:
             apgas.async_at(self._places[give.to], messages.receive, self._number, give.bag, give.nonce)
         except apgas.PlaceGoneError:
-            if give.why == "evacuation":
+            if own is None or give.why == "evacuation":
                 self.forward(0, give.bag)
             else:
                 self._undo(give)

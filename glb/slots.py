@@ -18,6 +18,7 @@ class Slot:
         granularity: How much to process at a time.
         pacer: Holds the worker to a rate; None: no limit.
         seen: What the state machine's ``calls`` were when the worker last looked.
+        away: Whether everything that the present call does not process was set out before it.
         held: Tasks and bytes of the worker's bag when it last looked.
         tasks: Tasks processed.
         bytes_sent: Bytes of the bags given away.
@@ -29,6 +30,7 @@ class Slot:
     granularity: Granularity
     pacer: Pacer | None
     seen: int = 0
+    away: bool = False
     held: tuple[int, int] = (0, 0)
     tasks: int = 0
     bytes_sent: int = 0

@@ -49,10 +49,11 @@ class Worker(Generic[R]):
         """Process ``bag`` until there is nothing left to do."""
         core, own, clock = self._core, self._slot, time.monotonic
         granularity, pacer = own.granularity, own.pacer
+        # having looked before a long call, a worker looks after it, too
         own.held = size_of(bag)
         if pacer is not None:
             pacer.resume(clock())
-        while not (core.attention and self._look(bag)):
+        while not ((core.attention or granularity.long or own.away) and self._look(bag)):
             before = bag.work
             start = clock()
             more = bag.process(granularity.n)
@@ -68,17 +69,23 @@ class Worker(Generic[R]):
                 return
 
     def _look(self, bag: Bag[R]) -> bool:
-        with self._changed:
-            effects = self._core.look(self._slot.number, bag)
-            self._slot.seen = self._core.calls
-            self._slot.held = size_of(bag)
-        return self._carry_out(effects, self._slot, bag)
+        own = self._slot
+        own.away = own.granularity.long
+        return self._turn(self._core.look, bag)
 
     def _dry(self, bag: Bag[R]) -> bool:
+        return self._turn(self._core.dry, bag)
+
+    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R]) -> bool:
+        core, own = self._core, self._slot
         with self._changed:
-            effects = self._core.dry(self._slot.number, bag)
-            self._slot.held = size_of(bag)
-        return self._carry_out(effects, self._slot, bag)
+            before = core.calls
+            effects = turn(own.number, bag, own.granularity.n if own.granularity.long else 0)
+            own.seen = core.calls
+            own.held = size_of(bag)
+            if core.calls != before:
+                self._changed.notify_all()
+        return self._carry_out(effects, own, bag)
 
     def _pause(self, bag: Bag[R], until: float) -> bool:
         """Wait until the worker is on schedule, but attend to thieves and evacuation at once; True ends the worker."""

@@ -12,6 +12,7 @@ PACED_ORDERS: Final = ",".join(f"{0.5 + 0.8 * i:.1f}:{'-+'[i % 2]}1" for i in ra
 PACED_RATE: Final = 2.5e7
 """Nodes per second and worker: less than a tenth of a core each."""
 PACED_DEPTH: Final = 14
+COARSE: Final = Goal("<=", 1.03)
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,23 @@ class Quantity:
 
 
 @dataclass(frozen=True)
+class Naps:
+    """Tasks that sleep.
+
+    Attributes:
+        count: How many.
+        mean: How long they are on average, in units of ``--nap``.
+        variance: Of their lengths, in squared means; 0: all are the same.
+        order: When a resize is ordered, in units of ``--nap``, and which: "-2"; None: none is.
+    """
+
+    count: int
+    mean: float = 1.0
+    variance: float = 0.0
+    order: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True)
 class Measure:
     """What the balancer is asked once a round.
 
@@ -39,6 +57,7 @@ class Measure:
         workers: Workers per place.
         kernels: How many bare kernels run at once beside which it is measured, by session: a scheduler that groups
             processes by session, as Linux does, gives each session the same share of a busy machine. Empty: none.
+        naps: Tasks that are coarse, beside greedy list scheduling; None: those of a UTS tree.
         quantities: Its lines, by the keys of what is found out.
         limit_s: Seconds after which it has failed.
     """
@@ -49,6 +68,7 @@ class Measure:
     kernels: tuple[int, ...]
     quantities: dict[str, Quantity]
     limit_s: float = 120.0
+    naps: Naps | None = None
 
 
 def _rates(what: str, least: float, beside: str) -> dict[str, Quantity]:
@@ -58,6 +78,11 @@ def _rates(what: str, least: float, beside: str) -> dict[str, Quantity]:
         "cpu": Quantity(f"{what}: the same per CPU second", "ratio", goal),
         "starving": Quantity(f"{what}: workers without work", "share", None),
     }
+
+
+def _naps(name: str, places: int, what: str, naps: Naps) -> Measure:
+    quantities = {"greedy": Quantity(f"{what}: time / that of greedy list scheduling", "ratio", COARSE)}
+    return Measure(name, places, 1, (), quantities, 600.0, naps)
 
 
 MEASURES: Final = {
@@ -86,5 +111,9 @@ MEASURES: Final = {
                 "shrink": Quantity("others' throughput while 1 of 4 leaves", "share", Goal(">=", 0.97)),
             },
         ),
+        _naps("coarse", 4, "16 long tasks on 4 places", Naps(16)),
+        _naps("coarse-uneven", 4, "80 uneven tasks on 4 places", Naps(80, 0.16, 1.0)),
+        _naps("coarse-shrink", 4, "16 long tasks, 2 of 4 places leave", Naps(16, order=(1.2, "-2"))),
+        _naps("coarse-grow", 2, "16 long tasks, 2 places join 2", Naps(16, order=(1.2, "+2"))),
     )
 }

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _AFTERMATH_S: Final = 0.05
 """What a resize leaves to be done belongs to it."""
+_ENDS_WITHIN_S: Final = 30.0
+"""A resize that is under way when a computation ends is over after that."""
 
 
 def bare(channel: Channel) -> None:
@@ -71,7 +73,7 @@ def balanced(channel: Channel) -> None:
 
 
 def _serve(channel: Channel) -> None:
-    channel.serve({"compute": _compute, "paced": _paced})
+    channel.serve({"compute": _compute, "paced": _paced, "naps": _naps})
 
 
 def _run(depth: int, config: Config) -> Outcome[Count]:
@@ -152,6 +154,31 @@ def resize_spans(zero_s: float, records: Sequence[ResizeRecord]) -> dict[str, li
         last_s = begin_s + record.seconds + _AFTERMATH_S
         spans[record.kind].append((begin_s, last_s))
     return spans
+
+
+def _naps(command: Command) -> Answer:
+    """Take naps, which places may leave or join; ``greedy``: the time beside that of greedy list scheduling."""
+    import apgas
+    import glb
+
+    from . import naps
+
+    lasting = naps.durations(command["count"], command["mean"] * command["nap_s"], command["variance"])
+    places, before, order = len(apgas.places()), len(apgas.resizes()), command["order"]
+    if order is not None:
+        apgas.schedule_orders(f"{order[0] * command['nap_s']}:{order[1]}")
+    ordered_s = time.monotonic()
+    outcome = glb.compute(cast("Bag[naps.Naps]", naps.NapBag.whole(lasting)), naps.Naps)
+    began_s = time.monotonic() - outcome.seconds - ordered_s
+    if sorted(outcome.result.numbers) != list(range(len(lasting))):
+        raise ValueError(f"naps {sorted(outcome.result.numbers)} were taken")
+    until_s = time.monotonic() + _ENDS_WITHIN_S
+    while order is not None and len(apgas.resizes()) == before and time.monotonic() < until_s:
+        time.sleep(0.01)
+    records = apgas.resizes()[before:]
+    if [record.outcome for record in records] != ["done"] * (order is not None):
+        raise ValueError(f"what became of the order: {records}")
+    return {"greedy": outcome.seconds / naps.greedy_s(lasting, naps.spans(places, records, began_s))}
 
 
 def _begin(orders: str, began_s: list[float], done: int, _places: int, _workers: int) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,12 +32,14 @@ class Runner:
         measures: What to measure, in turn.
         rounds: How often.
         depth: Depth of the tree that is searched.
+        nap_s: Seconds of a long task.
         display: Where progress is shown.
     """
 
-    def __init__(self, measures: Sequence[Measure], rounds: int, depth: int, display: Display) -> None:
+    def __init__(self, measures: Sequence[Measure], rounds: int, depth: int, nap_s: float, display: Display) -> None:
         self._measures = measures
         self._depth = depth
+        self._nap_s = nap_s
         self._display = display
         self.results = Results(rounds)
         self._mark = uuid.uuid4().hex
@@ -63,16 +66,22 @@ class Runner:
     def _measure(self, measure: Measure) -> None:
         rounds = self.results.rounds
         self._display.begin(measure.name, f"rounds: {rounds}")
+        anew = measure.naps is not None and measure.naps.order is not None
+        try:
+            # one that was resized has other places
+            for numbers in [range(number, number + 1) for number in range(rounds)] if anew else [range(rounds)]:
+                self._rounds(measure, numbers)
+        except ContenderFailed as error:
+            self.results.failures[measure.name] = str(error)
+
+    def _rounds(self, measure: Measure, numbers: range) -> None:
         with ExitStack() as stack:
-            try:
-                balancer = self._start(stack, ["mpiexec", "-n", str(measure.places), *_PROGRAM, "glb"])
-                if measure.kernels:
-                    self._ours(measure, balancer, WARM_UP_DEPTH)
-                for number in range(rounds):
-                    self._display.step(f"round {number + 1} of {rounds}")
-                    self.results.add(measure, self._round(measure, balancer))
-            except ContenderFailed as error:
-                self.results.failures[measure.name] = str(error)
+            balancer = self._start(stack, ["mpiexec", "-n", str(measure.places), *_PROGRAM, "glb"])
+            if measure.kernels:
+                self._ours(measure, balancer, WARM_UP_DEPTH)
+            for number in numbers:
+                self._display.step(f"round {number + 1} of {self.results.rounds}")
+                self.results.add(measure, self._round(measure, balancer))
 
     def _start(self, stack: ExitStack, command: list[str]) -> Child:
         child = Child(command, self._env, f"{self._mark}.{next(self._numbers)}.")
@@ -81,6 +90,8 @@ class Runner:
         return child
 
     def _round(self, measure: Measure, balancer: Child) -> dict[str, float]:
+        if measure.naps is not None:
+            return balancer.ask({"measure": "naps", **asdict(measure.naps), "nap_s": self._nap_s}, measure.limit_s)
         if not measure.kernels:
             command = {"measure": "paced", "orders": PACED_ORDERS, "rate": PACED_RATE, "depth": PACED_DEPTH}
             return balancer.ask(command, measure.limit_s)

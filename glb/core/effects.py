@@ -62,9 +62,14 @@ class Start(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
+class Attend:
+    """Start the attendant, counted by the finish: it calls ``attend`` whenever ``calls`` changes, until ``Ended``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """The worker has given up its bag; its activity returns once all effects are carried out."""
+    """The activity returns once all effects are carried out: a worker that has given up its bag, or the attendant."""
 
 
-Effect: TypeAlias = Request | Refuse | Give[R] | Forward[R] | Run[R] | Start[R] | Ended
+Effect: TypeAlias = Request | Refuse | Give[R] | Forward[R] | Run[R] | Start[R] | Attend | Ended
 Message: TypeAlias = Request | Refuse

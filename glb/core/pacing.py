@@ -6,6 +6,10 @@ from typing import Final
 
 SHORTEST_CALL_S: Final = 0.00005
 """Shorter calls of ``process`` lose 20 to 30 % to handing over the GIL between threads."""
+LONG_CALL_S: Final = 0.005
+"""Before calls that are expected to take longer, what they do not process is set out for others."""
+SURPRISE_S: Final = 0.1
+"""After a call that took longer, the next one is expected to do so, too, even if those before it were short."""
 PACED_CHUNK_S: Final = 0.01
 """A worker of limited rate stays at most so long in one chunk, its pause included."""
 MOST_CATCH_UP_S: Final = 0.25
@@ -22,6 +26,9 @@ class Granularity:
     longer than expected is believed when the next one does, too: most often the thread had to wait for a core, and
     shorter calls would not spare it that.
 
+    How long calls are is known of fixed and limited ones, too: ``long`` says whether the next one may be so long that
+    others should not have to wait for it. That is so of the first one, too.
+
     Args:
         fixed: Tasks per call, or None to tune.
         target_s: Seconds that a call should take.
@@ -31,6 +38,7 @@ class Granularity:
 
     def __init__(self, fixed: int | None = None, target_s: float = 0.0003, rate: float | None = None) -> None:
         self.n = fixed or 1
+        self.long = True
         self._fixed = fixed is not None
         self._target_s = max(target_s, SHORTEST_CALL_S)
         self._most = None if rate is None else max(1, int(rate * PACED_CHUNK_S))
@@ -38,11 +46,12 @@ class Granularity:
         self._outlier_s = 0.0
 
     def observe(self, tasks: int, seconds: float) -> None:
-        """Learn from a call that processed ``tasks`` in ``seconds``."""
-        if self._fixed or tasks <= 0:
-            return
-        if self._most is not None:
-            self.n = min(self._most, self.n * _GROWTH)
+        """Learn from a call that processed ``tasks`` in ``seconds``.
+
+        A call that has processed none was ended by the bag itself, so that its worker can look.
+        """
+        if tasks <= 0:
+            self.long = False
             return
         per_task_s = max(seconds / tasks, 1e-12)
         expected_s = self._per_task_s or per_task_s
@@ -53,7 +62,11 @@ class Granularity:
             self._per_task_s = min(per_task_s, self._outlier_s)
         else:
             self._outlier_s = per_task_s
-        self.n = max(1, min(round(self._target_s / self._per_task_s), self.n * _GROWTH))
+        if self._most is not None:
+            self.n = min(self._most, self.n * _GROWTH)
+        elif not self._fixed:
+            self.n = max(1, min(round(self._target_s / self._per_task_s), self.n * _GROWTH))
+        self.long = self.n * self._per_task_s >= LONG_CALL_S or seconds >= SURPRISE_S
 
 
 class Pacer:

@@ -6,7 +6,7 @@
 | WAITING    | no worker; lifelines asked; silent       | receive -> WORKING                                   |
 | STEALING   | no worker; one random victim asked       | receive -> WORKING; refused (last try) -> WAITING    |
 | WORKING    | workers alive                            | last worker dry -> STEALING; evacuate -> EVACUATING  |
-| EVACUATING | workers hand out their bags as they stop | last worker stopped -> EVACUATED                     |
+| EVACUATING | workers hand out their bags as they stop | last worker and attendant stopped -> EVACUATED       |
 | EVACUATED  | no worker; passes on what still arrives  | readmit -> JOINING                                   |
 | ABORTED    | the computation failed; drops everything | -                                                    |
 

@@ -1,13 +1,22 @@
 """The state machine of one place, composed of small ones. Events in, effects out.
 
 Its phase (``core.phase``) is not kept: it follows from the parts, which are ``slots`` (workers), ``pool`` (the shared
-bag), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom it knows).
+bags), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom it knows).
+
+Long calls. A worker cannot look while it is in a call of ``process``, and nobody else may touch its bag. Before a call
+that may be long, ``look`` therefore sets everything out that the call does not process: it goes to the pool, in halves
+of halves, and the worker is *away*. Meanwhile the attendant, another activity of the finish, serves thieves, free slots
+and an evacuation from the pool. It waits for events (``calls``) and lives until the pool is empty or no worker is away.
+A worker that comes back takes the newest piece; when its calls become short, it takes back everything that is left.
+Where all workers are away and the pool is empty, the place cannot serve its thieves soon: it refuses the random ones at
+once, and looks for work for the others and for its free slots (``_nothing_left``). So their need reaches a place that
+has set work out, wherever it is, for the graph is strongly connected.
 
 Why termination is right: a bag is in a worker's hands or in the pool of a place with a living worker (both are
 activities of the finish), or travels as an argument of an activity of the finish that was spawned by a living one.
 Requests, refusals and registrations carry no work and are not counted. Why it is live: a waiting place is registered
 at all its buddies (or the request, or loot, is on the way), the graph is strongly connected, and a registered thief is
-served at the next look of any worker that has something to split.
+served at the next look of any worker that has something to split, or at once while work is set out.
 
 All methods are called under one lock per place. Bags of workers are touched by their own worker only.
 """
@@ -19,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from glb.bag import Bag, Result
 from glb.core import counting
-from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
 from glb.core.evacuation import Evacuation
 from glb.core.lifelines import Lifelines
 from glb.core.phase import Phase
@@ -62,6 +71,7 @@ class PlaceCore(Generic[R]):
 
     __slots__ = (
         "_aborted",
+        "_attended",
         "_cold",
         "_evacuation",
         "_make_result",
@@ -95,10 +105,13 @@ class PlaceCore(Generic[R]):
         self.attention = False
         """Whether a worker should call ``look`` before it goes on processing; may be read without the lock."""
         self.calls = 0
-        """Counts what should wake a pausing worker: new thieves, evacuation, abortion, another number of workers."""
+        """Counts what should wake a pausing worker and the attendant: new thieves, evacuation, abortion, other members
+        or workers; and that the attendant is not needed any more.
+        """
         self._result: R | None = None
         self._make_result = make_result
         self._aborted = False
+        self._attended = False
         self._cold = before is not None
         self._view = View(me, members, lifelines or Lifelines())
         self._slots = Slots(workers)
@@ -120,7 +133,7 @@ class PlaceCore(Generic[R]):
         if self._aborted:
             return Phase.ABORTED
         if self._evacuation.leaving:
-            return Phase.EVACUATING if self._slots.alive else Phase.EVACUATED
+            return Phase.EVACUATING if self._slots.alive or self._attended else Phase.EVACUATED
         return Phase.WORKING if self._slots.alive else _IDLE[self._thief.state]
 
     @property
@@ -144,9 +157,14 @@ class PlaceCore(Generic[R]):
         return self._thief.asked
 
     @property
-    def shared(self) -> Bag[R] | None:
-        """The bag that the workers share."""
-        return self._pool.bag
+    def shared(self) -> tuple[Bag[R], ...]:
+        """The bags that nobody works on."""
+        return self._pool.bags
+
+    @property
+    def attended(self) -> bool:
+        """Whether there is an attendant, or an activity is about to become one."""
+        return self._attended
 
     @property
     def workers(self) -> int:
@@ -180,36 +198,77 @@ class PlaceCore(Generic[R]):
             effects.append(Run(slot, bag))
         else:
             self._pool.put(bag)
+            effects += self._call_attendant()
         self._refresh()
         return effects
 
     # workers --------------------------------------------------------------------------------------------------------
 
-    def look(self, slot: int, bag: Bag[R]) -> list[Effect[R]]:
+    def look(self, slot: int, bag: Bag[R], long: int = 0) -> list[Effect[R]]:
         """Let the worker in ``slot`` attend to the place between two calls of ``process``; ``Ended`` ends it.
+
+        Args:
+            slot: Where it works.
+            bag: Its bag.
+            long: About how many tasks the next call processes, if it may be a long one; 0: it will be short. The worker
+                looks before and after each long call.
 
         Raises:
             LedgerError: The bag lost or doubled tasks while it was handed out.
         """
+        self._slots.back(slot)
         if self._aborted:
             return self._end(slot, bag)
         if self._evacuation.leaving:
             return [*self._hand_out(bag), *self._end(slot, bag)]
         if self._slots.retires(slot):
-            return [*self._hand_over(bag), *self._end(slot, bag)]
+            return [*self._hand_over(bag), *self._call_attendant(), *self._end(slot, bag)]
         effects = self._serve(bag)
         effects += self._feed_siblings(bag)
+        if long:
+            self._pool.set_out(bag, long)
+            self._slots.leave(slot)
+        elif self._attended and not self._slots.any_away:
+            self._pool.pour(bag)
+        effects += [*self._call_attendant(), *self._nothing_left()]
         self._refresh()
         return effects
 
-    def dry(self, slot: int, bag: Bag[R]) -> list[Effect[R]]:
-        """Tell that the worker's bag is empty: it gets the shared bag merged in, or ends (``Ended``)."""
+    def dry(self, slot: int, bag: Bag[R], long: int = 0) -> list[Effect[R]]:
+        """Tell that the worker's bag is empty: it gets shared work merged in, or ends (``Ended``).
+
+        Args:
+            slot: Where it works.
+            bag: Its bag.
+            long: As for ``look``. Before a long call it gets one bag only, for it would set the others out again.
+        """
         if self.phase is not Phase.WORKING:
             return self.look(slot, bag)
-        if self._pool.pour(bag):
+        self._slots.back(slot)
+        if self._pool.pour_newest(bag) if long else self._pool.pour(bag):
             self._refresh()
             return []
         return self._end(slot, bag)
+
+    def attend(self) -> list[Effect[R]]:
+        """Let the attendant share out what was set out, while workers are away; ``Ended`` ends it.
+
+        Raises:
+            LedgerError: A bag lost or doubled tasks while it was handed out.
+        """
+        effects: list[Effect[R]] = []
+        if self._evacuation.leaving:
+            effects += self._hand_out_shared()
+        elif self._slots.any_away:
+            effects += self._serve()
+            while self._slots.any_free and (bag := self._pool.take()) is not None:
+                effects += self._start(bag)
+            effects += self._nothing_left()
+        if not (self._pool and self._slots.any_away):
+            self._attended = False
+            effects.append(Ended())
+        self._refresh()
+        return effects
 
     def failed(self, slot: int) -> None:
         """Tell that the worker in ``slot`` has raised an error: its bag is lost, and the computation with it."""
@@ -234,9 +293,9 @@ class PlaceCore(Generic[R]):
         self._slots.set_wanted(count)
         self.calls += 1
         self._refresh()
-        return []
+        return self._nothing_left()
 
-    def _serve(self, bag: Bag[R]) -> list[Effect[R]]:
+    def _serve(self, bag: Bag[R] | None = None) -> list[Effect[R]]:
         gifts, refusals = self._victim.serve(bag)
         gives = [
             counting.given(self.statistics, to, loot, nonce, "lifeline" if nonce is None else "random")
@@ -255,6 +314,25 @@ class PlaceCore(Generic[R]):
         if self._slots.wanted > 1:
             self._pool.stock(bag)
         return effects
+
+    def _call_attendant(self) -> list[Effect[R]]:
+        """Have somebody serve from the pool while workers are away."""
+        if not (self._pool and self._slots.any_away):
+            return []
+        if self._attended:
+            self.calls += 1
+            return []
+        self._attended = True
+        return [Attend()]
+
+    def _nothing_left(self) -> list[Message]:
+        """Where no worker will look soon and nothing is set out, ask elsewhere for thieves and free slots."""
+        if self._pool or not self._slots.all_away or self.phase is not Phase.WORKING:
+            return []
+        messages: list[Message] = [*self._victim.refuse_all()]
+        if (self.thieves or self._slots.any_free) and self._thief.state is Search.RESTING:
+            messages += counting.asked(self.statistics, self._thief.search())
+        return messages
 
     def _hand_over(self, bag: Bag[R]) -> list[Effect[R]]:
         """Give the bag of a worker that retires to those that stay."""
@@ -276,6 +354,8 @@ class PlaceCore(Generic[R]):
         effects: list[Effect[R]] = [Ended()]
         if not (self._slots.alive or self._aborted or self._evacuation.leaving):
             effects = [*self._victim.refuse_all(), *counting.asked(self.statistics, self._thief.search()), *effects]
+        else:
+            effects = [*self._nothing_left(), *effects]
         self._refresh()
         return effects
 
@@ -305,7 +385,7 @@ class PlaceCore(Generic[R]):
             self.thieves.add_lifeline(thief)
         self.calls += 1
         self._refresh()
-        return []
+        return self._nothing_left()
 
     # members --------------------------------------------------------------------------------------------------------
 
@@ -320,7 +400,8 @@ class PlaceCore(Generic[R]):
         self._know(members)
         if self.phase is Phase.JOINING:
             return counting.asked(self.statistics, self._thief.register())
-        return counting.asked(self.statistics, self._thief.rewired())
+        asked = counting.asked(self.statistics, self._thief.rewired())
+        return [*asked, *self._nothing_left()]
 
     def _know(self, members: Sequence[int]) -> None:
         before = self._view.members
@@ -367,25 +448,39 @@ class PlaceCore(Generic[R]):
         refusals: list[Message] = [*self._victim.refuse_all()]
         self._aborted = True
         self._thief.rest()
-        self._pool.take()
+        self._pool.clear()
         self.calls += 1
         self._refresh()
         return refusals
 
     def _hand_out(self, bag: Bag[R]) -> list[Effect[R]]:
-        """Give away the worker's bag and the shared bag."""
+        """Give away the worker's bag and the shared bags."""
         self._pool.pour(bag)
-        pieces = self._evacuation.hand_out(bag, self._slots.alive, self.thieves.lifeline)
+        return self._deal(bag, self._slots.alive)
+
+    def _hand_out_shared(self) -> list[Effect[R]]:
+        """Give away the shared bags at once; the workers that are away hand out what they still have when they stop."""
+        if (bag := self._pool.take()) is None:
+            return []
+        self._pool.pour(bag)
+        effects = self._deal(bag, 1)
+        bag.submit(self.result)
+        return effects
+
+    def _deal(self, bag: Bag[R], workers: int) -> list[Effect[R]]:
+        pieces = self._evacuation.hand_out(bag, workers, self.thieves.lifeline)
         for to, _ in pieces:
             self.thieves.discard(to)
         return [counting.given(self.statistics, to, piece, None, "evacuation") for to, piece in pieces]
 
     def _refresh(self) -> None:
         slots = self._slots
+        if self._attended and not (self._pool and slots.any_away):
+            self.calls += 1
         self.attention = (
             self._aborted
             or (self._evacuation.leaving and slots.alive > 0)
             or bool(self.thieves)
             or slots.any_retiring
-            or (slots.wanted > 1 and (slots.any_free or self._pool.bag is None))
+            or (slots.wanted > 1 and (slots.any_free or not self._pool))
         )

@@ -3,7 +3,10 @@
 | slot     | meaning                                      | left by                                             |
 |----------|----------------------------------------------|-----------------------------------------------------|
 | free     | nobody works in it                           | take -> busy                                        |
-| busy     | a worker is in it, or an activity brings one | release -> free or closed; set_wanted -> retiring   |
+| busy     | a worker is in it, or an activity brings one | release -> free or closed; set_wanted -> retiring;  |
+|          |                                              | leave -> away                                       |
+| away     | busy, and the worker is in a long call, with | back -> busy; release -> free or closed             |
+|          | nothing in hand but what it processes        |                                                     |
 | retiring | busy, but there are to be fewer workers      | release -> closed; set_wanted -> busy               |
 | closed   | its number is not below the wanted one       | set_wanted -> free                                  |
 
@@ -21,11 +24,12 @@ class Slots:
         wanted: How many workers there may be.
     """
 
-    __slots__ = ("_busy", "wanted")
+    __slots__ = ("_away", "_busy", "wanted")
 
     def __init__(self, wanted: int) -> None:
         self.wanted = wanted
         self._busy = 0
+        self._away = 0
 
     @property
     def alive(self) -> int:
@@ -36,6 +40,16 @@ class Slots:
     def any_free(self) -> bool:
         """Whether another worker may start."""
         return bool(~self._busy & self._open)
+
+    @property
+    def any_away(self) -> bool:
+        """Whether a worker is in a long call."""
+        return bool(self._away)
+
+    @property
+    def all_away(self) -> bool:
+        """Whether there are workers, and all are in long calls."""
+        return bool(self._busy) and self._away == self._busy
 
     @property
     def any_retiring(self) -> bool:
@@ -62,6 +76,15 @@ class Slots:
     def release(self, slot: int) -> None:
         """Note that nobody works in ``slot`` any more."""
         self._busy &= ~(1 << slot)
+        self.back(slot)
+
+    def leave(self, slot: int) -> None:
+        """Note that the worker in ``slot`` begins a long call."""
+        self._away |= 1 << slot
+
+    def back(self, slot: int) -> None:
+        """Note that the worker in ``slot`` is in no call."""
+        self._away &= ~(1 << slot)
 
     def set_wanted(self, wanted: int) -> None:
         """Allow ``wanted`` workers.

@@ -7,7 +7,8 @@
 |          | a buddy's new member      |                                                                             |
 
 Every thief that is known when a worker with something to split looks is served in that look: a thief waits for a
-victim with splittable work no longer than the call of ``process`` that is under way.
+victim with splittable work no longer than the call of ``process`` that is under way. Work that was set out before a
+long call is given by the attendant, which waits for no call.
 """
 
 from __future__ import annotations
@@ -37,11 +38,17 @@ class Victim(Generic[R]):
         self._pool = pool
         self.thieves = Thieves(lifeline)
 
-    def serve(self, bag: Bag[R]) -> tuple[list[tuple[int, int | None, Bag[R]]], list[Refuse]]:
-        """Let a worker serve all thieves; return (thief, nonce, loot) of each gift, and the refusals."""
+    def serve(self, bag: Bag[R] | None) -> tuple[list[tuple[int, int | None, Bag[R]]], list[Refuse]]:
+        """Let a worker with ``bag`` serve all thieves, or with None the attendant from what is set out.
+
+        Returns:
+            (thief, nonce, loot) of each gift, and the refusals.
+        """
         gifts: list[tuple[int, int | None, Bag[R]]] = []
         while (thief := self.thieves.first()) is not None:
-            loot = self._pool.cut(bag)
+            loot = self._pool.loot() if bag is None else self._pool.cut(bag)
+            if loot is None and bag is None:
+                return gifts, []
             if loot is None:
                 return gifts, [Refuse(to, nonce) for to, nonce in self.thieves.disappoint()]
             to, nonce = thief

@@ -8,6 +8,8 @@ Nobody starves while another has work for it, within bounds:
   newcomer is known to those that it will ask from the moment when they know of it.
 - A random thief is answered within as many looks of its victim's workers as there were workers when it asked, and at
   once by a place that is not warm yet.
+- While all workers are in long calls and nothing is under way, no slot of any place is idle while work is set out
+  somewhere. So coarse tasks are begun as early as by greedy list scheduling, but for the time that messages take.
 """
 
 from __future__ import annotations
@@ -102,6 +104,24 @@ class Checks:
             if not any(isinstance(each, Request | Loot | Give) for each in sent):
                 raise self._job.wrong(f"place {place} starves, for place {core.me} does not know that it waits")
 
+    def comes_back(self, worker: Worker) -> None:
+        """A long call ends."""
+        if worker.held != tuple(worker.bag.tasks):
+            raise self._job.wrong(f"the bag of a worker of place {worker.place} was touched while it was in a call")
+
+    def quiet(self) -> None:
+        """All workers are in long calls, nothing is under way, and the attendants have done what they can."""
+        job = self._job
+        if job.lost or job.over:
+            return
+        places = {place: core for place, core in job.cores.items() if place in job.control.members}
+        set_out = [place for place, core in places.items() if core.shared]
+        for place, core in places.items():
+            if core.shared and not core.attended:
+                raise job.wrong(f"nobody attends to what is set out at place {place}")
+            if core.alive < core.workers and set_out and core.phase is not Phase.JOINING and place not in job.cold:
+                raise job.wrong(f"place {place} has idle slots while work is set out at places {set_out}")
+
     # between steps --------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
@@ -112,7 +132,7 @@ class Checks:
         for place, core in self._job.cores.items():
             if place in self._job.lost or place in self._job.gone:
                 continue
-            if core.shared is not None and not core.alive:
+            if core.shared and not core.alive:
                 raise self._job.wrong(f"place {place} holds a bag, but has no worker")
             if core.thieves.random and not core.alive:
                 raise self._job.wrong(f"place {place} owes answers, but has no worker to give them")
@@ -160,7 +180,7 @@ class Checks:
         for place, core in self._job.cores.items():
             if place in self._job.lost:
                 continue
-            if core.alive or core.shared is not None:
+            if core.alive or core.shared:
                 raise self._job.wrong(f"place {place} has work after the finish")
             if missing is None and core.result.done:
                 raise self._job.wrong(f"place {place} has results that nobody has asked for")

@@ -76,10 +76,35 @@ Wire: TypeAlias = Request | Refuse | Loot | Ask | Members | Workers | Evacuate |
 
 @dataclass(eq=False)
 class Worker:
-    """An activity with a bag and the effects that it has still to carry out."""
+    """An activity with a bag and the effects that it has still to carry out.
+
+    Attributes:
+        place: Where it is.
+        slot: Its slot.
+        bag: Its bag.
+        todo: Effects.
+        fresh: Whether it has still to look for the first time.
+        call: How many tasks it processes in the long call that it is in; 0: it is in none.
+        held: What its bag held when that call began, which nobody else may touch.
+        back: Whether it has come from a long call.
+    """
 
     place: int
     slot: int
     bag: Numbers
     todo: deque[Effect[Total]] = field(default_factory=deque)
     fresh: bool = True
+    call: int = 0
+    held: tuple[int, ...] = ()
+    back: bool = False
+
+
+@dataclass(eq=False)
+class Attendant(Worker):
+    """The activity that attends to a place while workers are in long calls.
+
+    Attributes:
+        seen: What ``calls`` were when it last attended; -1: it has not yet.
+    """
+
+    seen: int = -1

@@ -25,6 +25,7 @@ class Scenario:
         network_share: How often a message is delivered rather than a worker takes its turn.
         order_share: How often place 0 goes on with its orders.
         slow: Places whose messages take long.
+        long_share: How many calls of ``process`` are long: anything may happen during them.
         carrying: Whether a bag that is split as a whole takes its partial result along.
     """
 
@@ -40,6 +41,7 @@ class Scenario:
     network_share: float
     order_share: float
     slow: frozenset[int]
+    long_share: float
     carrying: bool
 
     @classmethod
@@ -74,5 +76,6 @@ class Scenario:
             network_share=rng.choice((0.2, 0.5, 0.8)),
             order_share=rng.choice((0.02, 0.1, 0.4)),
             slow=frozenset(slow),
+            long_share=rng.choice((0.0, 0.0, 0.5, 0.9, 1.0)),
             carrying=rng.random() < 0.3,
         )

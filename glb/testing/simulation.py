@@ -1,8 +1,9 @@
 """Runs the state machines of many places under a random schedule and checks that nothing is lost, doubled or stuck.
 
 Messages between two places arrive in order, otherwise after any delay; workers take turns at random, and another event
-may come between any decision of a worker and its effect. Places join and leave while work is under way, some leavers
-are called back, workers come and go, places die. One seed is one run, to the bit.
+may come between any decision of a worker and its effect. Some calls of ``process`` are long: anything may happen during
+them. Places join and leave while work is under way, some leavers are called back, workers come and go, places die. One
+seed is one run, to the bit.
 
 What is checked: each task is done exactly once and every result kept, whatever was split, merged and moved; the finish
 is neither early (nothing counted happens after it) nor late (when nothing can happen, it has come); nobody who waits is
@@ -17,15 +18,28 @@ from dataclasses import dataclass
 from random import Random
 from typing import assert_never
 
-from glb.core.effects import Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
 from glb.core.leavers import Load
 from glb.core.pieces import halve
 from glb.core.place import PlaceCore
-from glb.statistics import Statistics
+from glb.statistics import Statistics, tasks_in
 from glb.testing.bags import Carrying, Numbers, Total, numbers
 from glb.testing.checks import Checks, SimulationError
 from glb.testing.control import Control
-from glb.testing.events import Abort, Ask, Begin, Evacuate, Join, Loot, Members, Readmit, Wire, Worker, Workers
+from glb.testing.events import (
+    Abort,
+    Ask,
+    Attendant,
+    Begin,
+    Evacuate,
+    Join,
+    Loot,
+    Members,
+    Readmit,
+    Wire,
+    Worker,
+    Workers,
+)
 from glb.testing.network import Network
 from glb.testing.scenario import Scenario
 
@@ -74,6 +88,7 @@ class Simulation:
         self.scenario = scenario = Scenario.draw(rng, places=places, limit=limit, orders=orders, losses=losses)
         self.network = Network(rng, scenario.slow)
         self.workers: list[Worker] = []
+        self.attendants: list[Attendant] = []
         self.at: dict[int, list[Worker]] = {}
         self.counted = 0
         self.over = False
@@ -129,9 +144,21 @@ class Simulation:
         if self.network and (not self.workers or rng.random() < self.scenario.network_share):
             self._deliver(*self.network.deliver())
             return
+        awake = [each for each in self.attendants if each.todo or self.cores[each.place].calls != each.seen]
+        if awake and rng.random() < 0.5:
+            self._attend(rng.choice(awake))
+            return
         warm = [worker for worker in self.workers if worker.place not in self.cold] if self.cold else self.workers
         if warm:
-            self._work(rng.choice(warm))
+            between = (
+                [worker for worker in warm if worker.todo or not worker.call] if self.scenario.long_share else warm
+            )
+            if not (between or awake or self.network):
+                self.checks.quiet()
+            # long calls end when most of the others have done what they can
+            self._work(rng.choice(between if between and rng.random() < 0.9 else warm))
+        elif awake:
+            self._attend(rng.choice(awake))
         elif not self.network and not self.control.advance() and self.counted:
             raise self.wrong(f"stuck: {self.counted} counted activities, but nothing can happen")
 
@@ -195,6 +222,7 @@ class Simulation:
         self.lost.add(place)
         dead, self.at[place] = self.at[place], []
         self.workers = [worker for worker in self.workers if worker.place != place]
+        self.attendants = [each for each in self.attendants if each.place != place]
         bags = sum(isinstance(message, Loot) for message in self.network.cut_off(place))
         self.counted -= len(dead) + bags
         self.loot_lost = self.loot_lost or bool(dead) or bags > 0
@@ -202,23 +230,40 @@ class Simulation:
     # workers --------------------------------------------------------------------------------------------------------
 
     def _work(self, worker: Worker) -> None:
-        core = self.cores[worker.place]
+        core, tasks = self.cores[worker.place], self.rng.randint(1, self.scenario.chunk)
         if worker.todo:
             self._carry_out(worker, worker.todo.popleft())
-        elif core.attention or worker.fresh:
-            worker.fresh = False
-            worker.todo.extend(core.look(worker.slot, worker.bag))
+        elif worker.call:
+            self.checks.comes_back(worker)
+            worker.bag.process(worker.call)
+            worker.call, worker.back = 0, True
+        elif (long := self._goes_long(tasks)) or core.attention or worker.fresh or worker.back:
+            worker.fresh = worker.back = False
+            worker.todo.extend(core.look(worker.slot, worker.bag, long))
             if not any(isinstance(effect, Ended) for effect in worker.todo):
                 self.checks.looked(worker, core)
-                self._process(worker, core)
+                self.checks.processes(worker, core)
+                worker.call, worker.held = long, tuple(worker.bag.tasks)
+                if not long:
+                    worker.bag.process(tasks)
         else:
-            self._process(worker, core)
-        if worker.bag.is_empty() and not worker.todo and worker in self.at[worker.place]:
-            worker.todo.extend(core.dry(worker.slot, worker.bag))
+            self.checks.processes(worker, core)
+            worker.bag.process(tasks)
+        if worker.bag.is_empty() and not worker.todo and not worker.call and worker in self.at[worker.place]:
+            worker.back = False
+            worker.todo.extend(core.dry(worker.slot, worker.bag, self._goes_long(1)))
 
-    def _process(self, worker: Worker, core: PlaceCore[Total]) -> None:
-        self.checks.processes(worker, core)
-        worker.bag.process(self.rng.randint(1, self.scenario.chunk))
+    def _goes_long(self, tasks: int) -> int:
+        share = self.scenario.long_share
+        return tasks if share and self.rng.random() < share else 0
+
+    def _attend(self, attendant: Attendant) -> None:
+        if attendant.todo:
+            self._carry_out(attendant, attendant.todo.popleft())
+            return
+        core = self.cores[attendant.place]
+        attendant.todo.extend(core.attend())
+        attendant.seen = core.calls
 
     def _carry_out(self, worker: Worker, effect: Effect[Total]) -> None:
         match effect:
@@ -230,8 +275,13 @@ class Simulation:
                     self.send(worker.place, effect.to, Loot(numbers(effect.bag), effect.nonce))
             case Start():
                 self._spawn(worker.place, effect.slot, numbers(effect.bag))
+            case Attend():
+                self._spawn_attendant(worker.place)
             case Ended():
-                self.workers.remove(worker)
+                if isinstance(worker, Attendant):
+                    self.attendants.remove(worker)
+                else:
+                    self.workers.remove(worker)
                 self.at[worker.place].remove(worker)
                 self.counted -= 1
             case Request() | Refuse():
@@ -240,11 +290,17 @@ class Simulation:
                 raise self.wrong(f"a worker was asked to {effect}")
 
     def _give_failed(self, worker: Worker, give: Give[Total]) -> None:
-        if give.why == "evacuation":
+        if give.why == "evacuation" or worker.call or isinstance(worker, Attendant):
             self.send(worker.place, 0, Loot(numbers(give.bag), None))
             return
         self.cores[worker.place].give_failed(give)
         worker.bag.merge(numbers(give.bag))
+
+    def _spawn_attendant(self, place: int) -> None:
+        attendant = Attendant(place, -1, Numbers([]))
+        self.attendants.append(attendant)
+        self.at[place].append(attendant)
+        self.counted += 1
 
     def _spawn(self, place: int, slot: int, bag: Numbers) -> None:
         worker = Worker(place, slot, bag)
@@ -314,7 +370,7 @@ class Simulation:
                 assert_never(message)
 
     def _load(self, core: PlaceCore[Total]) -> Load:
-        tasks = sum(len(worker.bag) for worker in self.at[core.me])
+        tasks = sum(len(worker.bag) for worker in self.at[core.me]) + sum(map(tasks_in, core.shared))
         return Load(core.me, core.alive, tasks)
 
     def _loot(self, place: int, effects: list[Effect[Total]]) -> None:
@@ -324,5 +380,7 @@ class Simulation:
                     self._spawn(place, slot, numbers(bag))
                 case Forward(to, bag):
                     self.send(place, 0 if to in self.lost else to, Loot(numbers(bag), None))
+                case Attend():
+                    self._spawn_attendant(place)
                 case _:
                     raise self.wrong(f"an arriving bag led to {effect}")

@@ -12,9 +12,8 @@ from benchmarks.balance.catalogue import MEASURES
 
 def test_every_measure_answers(tmp_path: Path, leftovers: Leftovers) -> None:
     result = tmp_path / "result.json"
-    job = python_run(
-        ["-m", "benchmarks.balance", "--rounds", "1", "--depth", "10", "--quiet", "--json", str(result)],
-    )
+    words = "--rounds 1 --depth 10 --nap 0.2 --quiet --json"
+    job = python_run(["-m", "benchmarks.balance", *words.split(), str(result)])
     assert job.rc == 0, job.out + job.err
     assert job.err == ""
     content = json.loads(result.read_text())

@@ -114,6 +114,24 @@ def test_leavers_that_are_called_back_work_again(leftovers: Leftovers) -> None:
     assert told["after"] is True
 
 
+def test_what_waits_is_stolen_during_a_long_task(leftovers: Leftovers) -> None:
+    told = run(leftovers, 3, "stolen_during_a_task")
+    assert told["took_part"] == [0, 1, 2]
+
+
+def test_newcomers_get_what_waits_during_a_long_task(leftovers: Leftovers) -> None:
+    told = run(leftovers, 1, "stolen_during_a_task", "0.1:+1")
+    assert [(kind, outcome) for kind, _, outcome, _ in told["resizes"]] == [("grow", "done")]
+    assert told["took_part"] == [0, 1]
+
+
+def test_a_leaver_sends_what_waits_away_during_its_long_task(leftovers: Leftovers) -> None:
+    told = run(leftovers, 2, "stolen_during_a_task", "0.1:-1", "elsewhere")
+    assert [(kind, outcome) for kind, _, outcome, _ in told["resizes"]] == [("shrink", "done")]
+    assert told["places"] == [0]
+    assert told["took_part"] == [0, 1]
+
+
 def test_an_order_given_up_between_computations_changes_nothing(leftovers: Leftovers) -> None:
     told = run(leftovers, 3, "given_up")
     assert told["places"] == [0, 1, 2]

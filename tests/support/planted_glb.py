@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 import pytest
 
 from glb.bag import Bag
-from glb.core.effects import Effect, Give, Message, Refuse, Request, Run, Start
+from glb.core.effects import Effect, Ended, Give, Message, Refuse, Request, Run, Start
 from glb.core.evacuation import Evacuation
 from glb.core.place import PlaceCore
 from glb.core.pool import Pool
@@ -37,10 +37,11 @@ def leave_the_shared_bag_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore._hand_out
 
     def hand_out(self: Core, bag: Bag[Total]) -> Effects:
-        shared = self._pool.take()
+        shared = self._pool.bags
+        self._pool.clear()
         effects = original(self, bag)
-        if shared is not None:
-            self._pool.put(shared)
+        for each in shared:
+            self._pool.put(each)
         return effects
 
     monkeypatch.setattr(PlaceCore, "_hand_out", hand_out)
@@ -197,6 +198,33 @@ def count_what_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
         return effects
 
     monkeypatch.setattr(PlaceCore, "receive", receive)
+
+
+def forget_the_attendant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlaceCore, "_call_attendant", lambda self: [])
+
+
+def never_wake_the_attendant(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore.requested
+
+    def requested(self: Core, thief: int, nonce: int | None) -> list[Message]:
+        calls = self.calls
+        answers = original(self, thief, nonce)
+        self.calls = calls
+        return answers
+
+    monkeypatch.setattr(PlaceCore, "requested", requested)
+
+
+def keep_an_attendant_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PlaceCore.attend
+    monkeypatch.setattr(
+        PlaceCore, "attend", lambda self: [each for each in original(self) if not isinstance(each, Ended)]
+    )
+
+
+def let_thieves_wait_for_a_long_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlaceCore, "_nothing_left", lambda self: [])
 
 
 def let_thieves_wait_for_a_cold_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,45 @@ def test_granularity_reaches_its_target(per_task_s: float) -> None:
     assert granularity.n == pytest.approx(max(1, 0.0003 / per_task_s), rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("granularity", "tasks", "seconds", "long"),
+    [
+        (Granularity(), 1, 0.0001, False),
+        (Granularity(), 1, 0.02, True),
+        (Granularity(), 1, 2.0, True),
+        (Granularity(fixed=50), 50, 0.0005, False),
+        (Granularity(fixed=50), 50, 0.02, True),
+        (Granularity(rate=10.0), 1, 0.05, True),
+        (Granularity(rate=1e6), 1, 1e-6, False),
+        # the bag returns early, so that its worker can look
+        (Granularity(), 0, 0.02, False),
+    ],
+)
+def test_long_calls_are_known_in_advance(granularity: Granularity, tasks: int, seconds: float, long: bool) -> None:
+    assert granularity.long  # nothing is known yet
+    for _ in range(3):
+        granularity.observe(tasks, seconds)
+    assert granularity.long is long
+
+
+def is_long(granularity: Granularity) -> bool:
+    return granularity.long
+
+
+def test_a_surprisingly_long_call_is_believed_for_one_more() -> None:
+    granularity = Granularity()
+    for _ in range(20):
+        granularity.observe(granularity.n, granularity.n * 1e-6)
+    assert not is_long(granularity)
+    granularity.observe(granularity.n, 0.5)
+    assert is_long(granularity)
+    granularity.observe(1, 1e-6)
+    assert not is_long(granularity)
+    # to have waited for a core is no surprise
+    granularity.observe(granularity.n, 0.02)
+    assert not is_long(granularity)
+
+
 def test_a_slow_start_is_survived() -> None:
     granularity = Granularity(target_s=0.0003)
     granularity.observe(1, 0.2)

@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 
-from glb.core.effects import Effect, Ended, Forward, Give, Refuse, Request, Run, Start
+from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Run, Start
 from glb.core.lifelines import Lifelines
 from glb.core.phase import Phase
 from glb.core.place import PlaceCore
 from glb.errors import LedgerError
+from glb.statistics import tasks_in
 from glb.testing.bags import Numbers, Total
 
 
@@ -39,8 +40,7 @@ def test_loot_starts_a_worker_and_more_loot_is_shared() -> None:
     _, own = started(place)
     assert phase(place) is Phase.WORKING
     assert place.receive(bag(3)) == []
-    assert isinstance(place.shared, Numbers)
-    assert len(place.shared) == 3
+    assert [tasks_in(each) for each in place.shared] == [3]
     assert len(own) == 8
 
 
@@ -51,7 +51,7 @@ def test_a_dry_worker_takes_the_shared_bag() -> None:
     own.tasks.clear()
     assert place.dry(slot, own) == []
     assert len(own) == 3
-    assert place.shared is None
+    assert not place.shared
 
 
 def test_registered_thieves_are_served_with_half() -> None:
@@ -105,7 +105,7 @@ def test_a_thief_gets_the_whole_shared_bag_if_nothing_can_be_split() -> None:
     (give,) = place.look(slot, own)
     assert isinstance(give, Give)
     assert give.tasks == 1
-    assert place.shared is None
+    assert not place.shared
 
 
 def test_siblings_start_and_the_shared_bag_is_stocked() -> None:
@@ -114,7 +114,7 @@ def test_siblings_start_and_the_shared_bag_is_stocked() -> None:
     slot, own = started(place, 32)
     effects = place.look(slot, own)
     assert [type(effect) for effect in effects] == [Start, Start]
-    assert place.shared is not None
+    assert place.shared
     assert place.alive == 3
     assert not place.attention
 
@@ -145,6 +145,135 @@ def test_a_leaver_gives_everything_away_and_forwards_the_rest() -> None:
     (forward,) = place.receive(bag(1))
     assert isinstance(forward, Forward)
     assert place.statistics.received == 1
+
+
+def away(place: PlaceCore[Total], tasks: int = 8) -> tuple[int, Numbers]:
+    """Put a worker into a long call of one task; the thieves that are known from the start are forgotten."""
+    slot, own = started(place, tasks)
+    for thief in place.thieves.lifeline:
+        place.thieves.discard(thief)
+    assert place.look(slot, own, 1) == ([Attend()] if tasks > 1 else [])
+    assert place.attended == (tasks > 1)
+    return slot, own
+
+
+def test_before_a_long_call_everything_else_is_set_out() -> None:
+    place = core()
+    slot, own = away(place, 8)
+    assert own.tasks == [7]
+    assert [tasks_in(each) for each in place.shared] == [4, 2, 1]
+    own.process(1)
+    # who comes back takes the newest piece, and sets nothing out twice
+    assert place.dry(slot, own, 1) == []
+    assert own.tasks == [6]
+    assert place.look(slot, own, 1) == []
+    assert [tasks_in(each) for each in place.shared] == [4, 2]
+
+
+def test_fixed_granularity_keeps_its_tasks_where_bags_have_a_length() -> None:
+    place = core()
+    slot, own = started(place, 64)
+    place.look(slot, own, 5)
+    assert len(own) == 4  # of the 16 that thieves have left
+    assert sum(map(tasks_in, place.shared)) == 12
+
+
+def test_the_attendant_serves_thieves_during_a_long_call() -> None:
+    place = core()
+    away(place, 8)
+    assert place.attend() == []
+    before = place.calls
+    assert place.requested(1, 5) == []
+    assert place.calls != before
+    (give,) = place.attend()
+    assert isinstance(give, Give)
+    assert (give.to, give.nonce, give.tasks) == (1, 5, 4)
+    place.requested(2, None)
+    place.requested(1, 6)
+    assert [(give.to, give.tasks) for give in place.attend() if isinstance(give, Give)] == [(1, 2), (2, 1)]
+    assert not place.shared
+    assert not place.attended
+
+
+def test_the_attendant_cuts_a_single_bag_in_halves() -> None:
+    place = core()
+    away(place, 1)
+    assert place.receive(bag(8)) == [Attend()]
+    place.requested(1, None)
+    (give,) = place.attend()
+    assert isinstance(give, Give)
+    assert give.tasks == 4
+    assert [tasks_in(each) for each in place.shared] == [4]
+
+
+def test_who_has_nothing_to_give_for_long_says_so_at_once_and_asks_for_others() -> None:
+    place = core(members=(0, 1, 2, 3))
+    away(place, 1)
+    assert place.requested(3, 5) == [Refuse(3, 5)]
+    (question,) = place.requested(1, None)
+    assert isinstance(question, Request)
+    assert question.nonce is not None
+    assert [type(each) for each in place.refused(question.nonce)] == [Request, Request]  # both buddies
+    assert place.requested(2, None) == []
+    # what comes is for those who wait
+    assert place.receive(bag(2)) == [Attend()]
+    assert [(give.to, give.tasks) for give in place.attend() if isinstance(give, Give)] == [(1, 1), (2, 1)]
+
+
+def test_free_slots_look_for_work_while_all_workers_are_in_long_calls() -> None:
+    place = core(workers=2)
+    slot, own = started(place, 1)
+    for thief in place.thieves.lifeline:
+        place.thieves.discard(thief)
+    (question,) = place.look(slot, own, 1)
+    assert isinstance(question, Request)
+    (run,) = place.receive(bag(1), question.nonce)
+    assert isinstance(run, Run)
+
+
+def test_the_attendant_starts_siblings() -> None:
+    place = core()
+    away(place, 8)
+    place.set_workers(2)
+    (start,) = place.attend()
+    assert isinstance(start, Start)
+    assert tasks_in(start.bag) == 4
+
+
+def test_set_out_work_is_taken_back_when_calls_are_short() -> None:
+    place = core()
+    slot, own = away(place, 8)
+    own.process(1)
+    assert place.look(slot, own) == []
+    assert sorted(own.tasks) == list(range(7))
+    assert place.attend() == [Ended()]
+
+
+def test_a_leaver_sends_what_is_set_out_away_during_its_call() -> None:
+    place = core(me=2)
+    slot, own = away(place, 8)
+    begun = bag(3)
+    begun.process(1)
+    place.receive(begun)
+    before = place.calls
+    place.evacuate((0, 1), [0, 1])
+    assert place.calls != before
+    *gives, ended = place.attend()
+    assert sum(give.tasks for give in gives if isinstance(give, Give)) == 9
+    assert ended == Ended()
+    assert phase(place) is Phase.EVACUATING
+    own.process(1)
+    assert place.look(slot, own, 1) == [Ended()]
+    assert phase(place) is Phase.EVACUATED
+    assert place.take_result().done.total() == 2
+
+
+def test_an_aborted_place_drops_what_is_set_out() -> None:
+    place = core()
+    slot, own = away(place, 8)
+    place.abort()
+    assert place.attend() == [Ended()]
+    assert place.look(slot, own, 1) == [Ended()]
 
 
 def test_an_idle_leaver_is_done_at_once_and_can_be_called_back() -> None:
@@ -193,7 +322,7 @@ def test_more_workers_are_started_from_the_bag_of_one() -> None:
     assert (before, place.attention) == (False, True)
     starts = [effect for effect in place.look(slot, own) if isinstance(effect, Start)]
     assert [start.slot for start in starts] == [1, 2]
-    assert place.shared is not None
+    assert place.shared
     assert place.alive == place.workers == 3
 
 

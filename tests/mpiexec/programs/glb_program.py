@@ -225,6 +225,97 @@ def joined_cold() -> dict[str, object]:
     return summary([after], 3000) | {"error": text}
 
 
+class Held:
+    """(place 0) What the tasks of ``HeldNumbers`` wait for."""
+
+    def __init__(self) -> None:
+        self.others = 0
+        self.all_others = threading.Event()
+        self.leaving = threading.Event()
+        self.places: set[int] = set()
+
+
+HELD_LIMIT = 65
+HELD_S = 60
+held: apgas.PlaceLocal[Held]
+held_here: apgas.PlaceLocal[threading.Event]
+
+
+def know_held(at_0: apgas.PlaceLocal[Held], here: apgas.PlaceLocal[threading.Event]) -> None:
+    global held, held_here
+    held, held_here = at_0, here
+
+
+def count_others(tasks: int, place: int) -> None:
+    held.get().others += tasks
+    held.get().places.add(place)
+    if held.get().others == HELD_LIMIT - 2:
+        held.get().all_others.set()
+
+
+def wait_for(name: str) -> None:
+    if not getattr(held.get(), name).wait(HELD_S):
+        raise TimeoutError(f"{held.get().others} tasks were done while one was under way, not {HELD_LIMIT - 2}")
+
+
+class HeldNumbers(Numbers):
+    """Tasks without children; the first one that ``place`` begins does not end before all others have been done.
+
+    Where that is not place 0, the first one that place 0 begins does not end before a place is to leave.
+    """
+
+    place = 0
+
+    def children(self, task: int) -> list[int]:
+        return []
+
+    def process(self, n: int) -> bool:
+        before = self.work
+        first = not held_here.get().is_set()
+        held_here.get().set()
+        here = apgas.here().id
+        if first and here == self.place:
+            apgas.at(apgas.place(0), wait_for, "all_others")
+        elif first and here == 0:
+            wait_for("leaving")
+        more = super().process(n)
+        apgas.at(apgas.place(0), count_others, self.work - before - (first and here == self.place), here)
+        return more
+
+
+class HeldElsewhere(HeldNumbers):
+    """One place is in its first task when it is to leave."""
+
+    place = 1
+
+
+class LeavesHeld(Watching):
+    """Lets the place leave that is in a long task."""
+
+    def preShrink(self, nb_places: int) -> list[apgas.Place]:
+        apgas.at(apgas.place(1), lambda: held_here.get().wait(HELD_S))
+        held.get().leaving.set()
+        return [apgas.place(1)]
+
+
+def stolen_during_a_task(orders: str = "", elsewhere: str = "") -> dict[str, object]:
+    """A task is under way until all others are done, which its worker holds at first."""
+    bag = HeldElsewhere if elsewhere else HeldNumbers
+    at_0, here = apgas.PlaceLocal(Held), apgas.PlaceLocal(threading.Event)
+    for place in apgas.places():
+        apgas.at(place, know_held, at_0, here)
+    if elsewhere:
+        glb.set_user_handler(LeavesHeld())
+    if orders:
+        glb.compute(Numbers([1], 100), Total)  # before the first one they are refused
+        apgas.schedule_orders(orders)
+    config = glb.Config(workers=1, warm_up=lambda: know_held(at_0, here))
+    outcome = glb.compute(bag(list(range(1, HELD_LIMIT)), HELD_LIMIT), Total, config)
+    while len(apgas.resizes()) < bool(orders):  # a leaver may be about to end
+        time.sleep(0.001)
+    return summary([outcome], HELD_LIMIT) | {"helped": sorted(held.get().places)}
+
+
 def main() -> None:
     program: Callable[..., dict[str, object]] = globals()[sys.argv[1]]
     sys.stdout.write(json.dumps(program(*sys.argv[2:])) + "\n")

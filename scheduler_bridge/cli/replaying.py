@@ -16,8 +16,8 @@ from scheduler_bridge.cli.trace_file import Form, read, window
 if TYPE_CHECKING:
     from scheduler_bridge.core.events import Event
     from scheduler_bridge.policies import Policy
-    from scheduler_bridge.record import Recorder
     from scheduler_bridge.sim import Replay, ReplayOptions
+    from scheduler_bridge.sim.result import Observer
     from scheduler_bridge.workloads import Workload
 
 _HOUR_S: Final = 3600.0
@@ -102,7 +102,7 @@ def prepare(asked: Asked) -> Workload:
     return converted(jobs, asked.malleable, asked.rule, asked.evolving, asked.seed)
 
 
-def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None, progress: simulated.Told) -> Replay:
+def run(asked: Asked, jobs: Workload, policy: Policy, observer: Observer | None, progress: simulated.Told) -> Replay:
     """Simulate.
 
     Raises:
@@ -126,7 +126,7 @@ def run(asked: Asked, jobs: Workload, policy: Policy, recorder: Recorder | None,
             nodes,
             options(asked),
             disturbances=failures + _reservations(asked, nodes, policy),
-            observer=None if recorder is None else recorder.observe_batch,
+            observer=observer,
             progress=progress,
         )
     except sim.UnknownModelError as error:

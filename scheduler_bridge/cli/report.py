@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from scheduler_bridge.cli import pictures
 from scheduler_bridge.cli.common import JsonOption, StateOption, print_json, print_rich, state_folder
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
 def report(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the picture.")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write the picture of the run.")] = None,
+    window: pictures.WindowOption = None,
     swf: Annotated[
         Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs as a workload for malleable simulate.")
     ] = None,
@@ -52,6 +54,9 @@ def report(
     """
     for option, path, endings in (("--html", html, ()), ("--png", png, PICTURES), ("--swf", swf, WORKLOADS)):
         expect_file(option, path, endings)
+    times = pictures.times(window)
+    if times is not None and html is None and png is None:
+        raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --png FILE.png or --html FILE")
     folder = state_folder(state)
     if csv and not users:
         raise CliError("--csv without --users", "only what users used is told as CSV", "malleable report --users --csv")
@@ -63,14 +68,8 @@ def report(
         show_users(read_runs(folder) if run is None else [read_run(folder, run)], as_csv=csv, as_json=as_json)
         return
     record = read_run(folder, run) if run is not None else _record(folder)
-    if html is not None:
-        from scheduler_bridge.report.page import write_page
-
-        write_page([record], html)
-    if png is not None:
-        from scheduler_bridge.report.gantt import write_png
-
-        write_png([record], png)
+    if html is not None or png is not None:
+        pictures.drawn(record, times).write(png, html)
     if swf is not None:
         _write_swf(record, swf, speedup)
     if as_json:

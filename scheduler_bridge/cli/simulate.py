@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import explain, own_policy, simulated
+from scheduler_bridge.cli import explain, own_policy, pictures, simulated
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.own_policy import LoadOption
 from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
+from scheduler_bridge.cli.pictures import Drawn, WindowOption
 from scheduler_bridge.cli.replaying import Asked, check_finite, options, prepare, run
 from scheduler_bridge.cli.simulated_files import Files
 from scheduler_bridge.cli.trace_file import (
@@ -28,12 +31,15 @@ from scheduler_bridge.cli.trace_file import (
 from scheduler_bridge.policies.base import jobs_per_node
 
 if TYPE_CHECKING:
-    from scheduler_bridge.record import Recorder
+    from collections.abc import Sequence
+
+    from scheduler_bridge.core.effects import Effect
+    from scheduler_bridge.core.events import Event
+    from scheduler_bridge.policies import Policy
+    from scheduler_bridge.record import Recorder, RunRecord
+    from scheduler_bridge.report.course import Course, Window
     from scheduler_bridge.sim import Replay
     from scheduler_bridge.workloads import Workload
-
-_GANTT_NODES: Final = 256
-_GANTT_JOBS: Final = 1000
 
 
 def _hours(text: str) -> Any:
@@ -141,6 +147,7 @@ def simulate(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with jobs and nodes over time.", show_default=False),
     ] = None,
+    window: WindowOption = None,
     table: Annotated[
         Path | None,
         typer.Option("--jobs", metavar="FILE", help="Write a row for each job: .csv or .parquet.", show_default=False),
@@ -163,6 +170,9 @@ def simulate(
     check_finite(asked)
     files = Files(json_file, gantt, html, table, swf)
     files.check()
+    times = pictures.times(window)
+    if times is not None and not files.picture:
+        raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --gantt FILE.png or --html FILE")
     own_policy.load(load)
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     if walltime not in ("fixed", "scaled"):
@@ -174,10 +184,8 @@ def simulate(
         raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
     if cores == 1 and jobs_per_node(chosen) > 1:
         typer.echo(f"{policy} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
-    recorder = _recorder(jobs, asked) if files.picture else None
-    with simulated.progress(len(jobs)) as told:
-        done = run(asked, jobs, chosen, recorder, told)
-    files.write(document(asked, jobs, done), jobs, done, None if recorder is None else recorder.record())
+    done, drawn = _run(asked, jobs, chosen, times, files)
+    files.write(document(asked, jobs, done), jobs, done, drawn)
     if not files.prints:
         _show(asked, jobs, done)
     for path in files.written:
@@ -191,25 +199,76 @@ def _show(asked: Asked, jobs: Workload, done: Replay) -> None:
         explain.show(done.result.explanations[job_id])
 
 
-def _recorder(jobs: Workload, asked: Asked) -> Recorder:
-    """What draws nodes over time, where a picture can show them.
+def _run(
+    asked: Asked, jobs: Workload, policy: Policy, times: tuple[float, float] | None, files: Files
+) -> tuple[Replay, Drawn | None]:
+    """Simulate, and see to what is to be drawn.
 
-    Raises:
-        CliError: There are too many of them, or too many jobs.
+    Of a run that is too large to be drawn whole the busiest part is only known when it is over; so this part, which the
+    simulation repeats bit by bit, is simulated again, with a look at which nodes jobs have.
     """
+    if not files.picture:
+        with simulated.progress(len(jobs)) as show:
+            return run(asked, jobs, policy, None, show), None
+    from scheduler_bridge.report.course import Course, Life, is_large
+
+    nodes = asked.nodes or jobs.nodes
+    if times is None and not is_large(len(jobs), nodes):
+        recorder = _recorder(asked, jobs)
+        with simulated.progress(len(jobs)) as show:
+            done = run(asked, jobs, policy, recorder.observe_batch, show)
+        return done, Drawn(recorder.record())
+    with simulated.progress(len(jobs)) as show:
+        done = run(asked, jobs, policy, None, show)
+    records = [record for record in done.result.records.values() if not record.refused]
+    lives = (
+        Life(
+            record.spec.submit_s, record.start_s, record.end_s, (*record.spans(), *record.reserved), record.grows,
+            record.shrinks,
+        )
+        for record in records
+    )  # fmt: skip
+    course = Course.of(asked.policy, nodes, lives, until_s=done.result.end_s, notes=_notes(jobs))
+    window = pictures.part(course, times)
+    return done, Drawn(_part(asked, jobs, course, window), (course, window))
+
+
+class _SeenError(Exception):
+    """The part of the run that is looked at is over."""
+
+
+def _part(asked: Asked, jobs: Workload, course: Course, window: Window) -> RunRecord:
+    from scheduler_bridge.core.events import WakeUp
+    from scheduler_bridge.report.course import cut
+
+    from_s, to_s = course.origin_s + window.from_s, course.origin_s + window.to_s
+    recorder = _recorder(asked, jobs, since_s=from_s)
+
+    def observe(now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+        if now > to_s:
+            raise _SeenError
+        recorder.observe_batch(now, events, effects)
+
+    policy = policies.get(asked.policy, **policies.parse(asked.policy, asked.settings))
+    with contextlib.suppress(_SeenError), simulated.progress(len(jobs), "drawing") as show:
+        run(asked, jobs, policy, observe, show)
+    recorder.observe(to_s, WakeUp())
+    return cut(recorder.record(), window, course.origin_s)
+
+
+def _recorder(asked: Asked, jobs: Workload, since_s: float = -math.inf) -> Recorder:
     from scheduler_bridge.record import Recorder
     from scheduler_bridge.sim import node_names
 
-    nodes = asked.nodes or jobs.nodes
-    if nodes > _GANTT_NODES or len(jobs) > _GANTT_JOBS:
-        raise CliError(
-            f"--gantt, --html: {len(jobs)} jobs on {nodes} nodes",
-            f"a picture shows up to {_GANTT_JOBS} jobs on {_GANTT_NODES} nodes",
-            "take fewer with --days and --nodes",
-        )
-    recorder = Recorder(node_names(nodes), asked.policy, cores_per_node=asked.cores)
-    recorder.note(f"simulated: {jobs.label}")
+    names = node_names(asked.nodes or jobs.nodes)
+    recorder = Recorder(names, asked.policy, cores_per_node=asked.cores, since_s=since_s)
+    for note in _notes(jobs):
+        recorder.note(note)
     return recorder
+
+
+def _notes(jobs: Workload) -> list[str]:
+    return [f"simulated: {jobs.label}"]
 
 
 def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:

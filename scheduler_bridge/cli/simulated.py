@@ -42,13 +42,13 @@ _QUIET_S: Final = 10.0
 
 
 @contextmanager
-def progress(jobs: int) -> Iterator[Told]:
+def progress(jobs: int, what: str = "simulating") -> Iterator[Told]:
     """Show on standard error how many of the jobs are over: a bar on a terminal, a line now and then elsewhere."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-        columns = ("simulating", BarColumn(), MofNCompleteColumn(), "jobs", TimeRemainingColumn())
+        columns = (what, BarColumn(), MofNCompleteColumn(), "jobs", TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("", total=jobs)
             yield lambda _, over: bar.update(task, completed=over)

@@ -18,7 +18,7 @@ from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
 from scheduler_bridge.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from scheduler_bridge.record import RunRecord
+    from scheduler_bridge.cli.pictures import Drawn
     from scheduler_bridge.sim import Replay
     from scheduler_bridge.workloads import Workload
 
@@ -80,14 +80,14 @@ class Files:
                 'pip install "malleable-apgas[sweeps]", or write a .csv',
             )
 
-    def write(self, document: dict[str, object], jobs: Workload, done: Replay, record: RunRecord | None) -> None:
+    def write(self, document: dict[str, object], jobs: Workload, done: Replay, drawn: Drawn | None) -> None:
         """Write them; each is whole at any time.
 
         Args:
             document: The figures.
             jobs: The workload.
             done: What came of it.
-            record: What nodes did, where a picture is asked for.
+            drawn: What nodes did, where a picture is asked for.
         """
         if self.prints:
             print_json(document)
@@ -104,14 +104,8 @@ class Files:
 
             ran = as_it_ran(jobs, done.result.records, str(document["policy"]))
             workloads.write_swf(ran, self.swf)
-        if self.gantt is not None and record is not None:
-            from scheduler_bridge.report.gantt import write_png
-
-            write_png([record], self.gantt)
-        if self.html is not None and record is not None:
-            from scheduler_bridge.report.page import write_page
-
-            write_page([record], self.html)
+        if drawn is not None:
+            drawn.write(self.gantt, self.html)
 
 
 def _parquet(rows: Iterable[tuple[object, ...]]) -> bytes:

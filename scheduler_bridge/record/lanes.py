@@ -49,6 +49,9 @@ def lanes(jobs: Iterable[JobRecord]) -> dict[tuple[int, int], list[Lane]]:
         Lanes by job id and place in its ``segments``, of each segment with a node of whose cores it has only a part;
         those of its other nodes fill their rows. At no time do two lanes of a node overlap.
     """
+    jobs = list(jobs)
+    if all(part.share >= 1 and not part.shares for job in jobs for part in job.segments):
+        return {}  # mostly so, and quick to see
     stays: defaultdict[str, list[_Stay]] = defaultdict(list)
     shared: set[tuple[int, int]] = set()
     for job in jobs:

@@ -77,6 +77,8 @@ class Recorder:
         origin_s: The moment, on the clock of ``now``, that becomes 0 in the record.
         started_at: The same moment as an ISO date.
         cores_per_node: Cores of each node.
+        since_s: What was over before this moment of the record is forgotten, so that a part of a long run takes little
+            memory.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class Recorder:
         origin_s: float = 0.0,
         started_at: str = "",
         cores_per_node: int = 1,
+        since_s: float = -math.inf,
     ) -> None:
         self._cores_per_node = cores_per_node
+        self._since_s = since_s
         self._record = RunRecord(policy=policy, nodes=list(nodes), started_at=started_at)
         self._origin_s = origin_s
         self._jobs: dict[int, _Watched] = {}
@@ -283,6 +287,8 @@ class Recorder:
             if resize.outcome == "pending":
                 resize.outcome, resize.done_s = "aborted", at_s
                 resize.reason = "the job ended first"
+        if at_s < self._since_s:
+            del self._jobs[job_id]
 
     def _resized(self, job_id: int, order: int, nodes: Sequence[str], at_s: float) -> None:
         watched = self._jobs[job_id]
@@ -306,7 +312,7 @@ class Recorder:
     def _redeem(self, watched: _Watched, nodes: Iterable[str], at_s: float) -> None:
         for node in nodes:
             since_s = watched.promised.pop(node)
-            if at_s > since_s:
+            if at_s > max(since_s, self._since_s):
                 self._record.reserved.append(Reserved(node, since_s, at_s, watched.record.job_id))
 
     def _resize(self, job_id: int, order: int) -> ResizeRecord | None:

@@ -12,7 +12,7 @@ from string import Template
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from scheduler_bridge.record import first_submission_s, runtime_s, turnaround_s, wait_s
-from scheduler_bridge.report import gantt, words
+from scheduler_bridge.report import gantt, overview, words
 from scheduler_bridge.report.markup import Cell, inline, page, part, scrolling, table
 from scheduler_bridge.whole_file import write_whole
 
@@ -21,65 +21,91 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
+    from scheduler_bridge.report.course import Course, Window
 
 
 _T = TypeVar("_T")
 _LONG: Final = 300
 """Characters of a fact beyond which it is folded away."""
+_MANY, _NAMES = 256, 16
+"""So many nodes of a run, and of a resize, are named; of the others their number is given."""
+_CAPTION: Final = (
+    "Top strip: share of the nodes that jobs held, with its mean. Middle: one row per node; a bar is a job, with its "
+    "name or number in it where it fits. Bottom strip: jobs that waited; ticks are submissions."
+)
 
 
-def render(records: Sequence[RunRecord], *, reproduce: Sequence[str] = ()) -> str:
+def render(
+    records: Sequence[RunRecord], *, reproduce: Sequence[str] = (), whole: tuple[Course, Window] | None = None
+) -> str:
     """Write the page about ``records`` of one batch, the one that the claim is about last.
 
     Args:
         records: At least one record with at least one job.
         reproduce: Command lines that lead to this report.
+        whole: Where there is one record, and it is only a part of a run that is too large to be drawn job by job: the
+            course of all of it, and which part this is.
 
     Raises:
         ValueError: There is nothing to report.
     """
-    picture = _picture(records)
+    origins_s = [first_submission_s(record) for record in records]
+    if whole is None:
+        picture, caption = _picture(records), _CAPTION
+        headline, claim, numbers = words.headline(records), words.claim(records), words.five_numbers(records)
+    else:
+        headline, claim = overview.headline(whole[0]), overview.claim(whole[0])
+        numbers, caption = overview.five_numbers(whole[0]), overview.caption(*whole)
+        shown = overview.draw(whole[0], records[0], whole[1], titled=False)
+        picture, origins_s = inline(shown, overview.describe(*whole)), [whole[0].origin_s]
     body = Template(part("page.html")).substitute(
         picture=picture,
-        headline=escape(words.headline(records)),
-        claim=escape(words.claim(records)),
-        numbers=_numbers(records),
-        jobs=_jobs(records),
-        resizes=_resizes(records),
+        headline=escape(headline),
+        claim=escape(claim),
+        caption=escape(caption),
+        numbers=_numbers(numbers),
+        jobs=_jobs(records, origins_s),
+        resizes=_resizes(records, origins_s),
         notes=_notes(records),
         provenance=_provenance(records),
         reproduce=_reproduce(reproduce),
     )
-    return page(words.headline(records), body, part("run.css"), part("filter.js"))
+    return page(headline, body, part("run.css"), part("filter.js"))
 
 
-def write_page(records: Sequence[RunRecord], path: Path, *, reproduce: Sequence[str] = ()) -> None:
-    """Write the page about ``records`` to ``path``."""
-    write_whole(path, render(records, reproduce=reproduce).encode())
+def write_page(
+    records: Sequence[RunRecord],
+    path: Path,
+    *,
+    reproduce: Sequence[str] = (),
+    whole: tuple[Course, Window] | None = None,
+) -> None:
+    """Write the page about ``records`` to ``path``; see ``render``."""
+    write_whole(path, render(records, reproduce=reproduce, whole=whole).encode())
 
 
 def _picture(records: Sequence[RunRecord]) -> str:
     return inline(gantt.draw(records, titled=False), gantt.describe(records))
 
 
-def _numbers(records: Sequence[RunRecord]) -> str:
+def _numbers(numbers: Sequence[words.Number]) -> str:
     items = [
         f"<div><dt>{escape(number.label)}</dt>"
         f'<dd><span class="value">{escape(number.value)}</span> '
         f'<span class="before">{escape(number.before)}</span>'
         f'<span class="hint">{escape(number.hint)}</span></dd></div>'
-        for number in words.five_numbers(records)
+        for number in numbers
     ]
     return f'<dl class="numbers">{"".join(items)}</dl>'
 
 
-def _jobs(records: Sequence[RunRecord]) -> str:
+def _jobs(records: Sequence[RunRecord], origins_s: Sequence[float]) -> str:
     timed = ("Submitted", "Wait", "Runtime", "Turnaround")
     ending = ("Resizes", "State", "Verified", "Result")
     heads = (*_policy(records, "Policy"), "Job", "Name", "Class", "Accepts", "Nodes over time", *timed, *ending)
     rows = [
-        [*_policy(records, Cell(record.policy)), *_job_row(job, first_submission_s(record))]
-        for record in records
+        [*_policy(records, Cell(record.policy)), *_job_row(job, origin_s)]
+        for record, origin_s in zip(records, origins_s, strict=True)
         for job in record.jobs
     ]
     caption = (
@@ -121,10 +147,10 @@ def _seconds(value_s: float | None) -> Cell:
     return Cell(words.NOTHING) if value_s is None else Cell(f"{value_s:.2f}", value_s)
 
 
-def _resizes(records: Sequence[RunRecord]) -> str:
+def _resizes(records: Sequence[RunRecord], origins_s: Sequence[float]) -> str:
     rows = [
-        [*_policy(records, Cell(record.policy)), *_resize_row(job, resize, first_submission_s(record))]
-        for record in records
+        [*_policy(records, Cell(record.policy)), *_resize_row(job, resize, origin_s)]
+        for record, origin_s in zip(records, origins_s, strict=True)
         for job in record.jobs
         for resize in sorted(job.resizes, key=lambda resize: resize.ordered_s)
     ]
@@ -147,7 +173,7 @@ def _resize_row(job: JobRecord, resize: ResizeRecord, origin_s: float) -> list[C
         _seconds(words.resize_times(resize)[0]),
         Cell(words.phases(resize), tone="wide"),
         Cell(outcome, tone="good wide" if resize.outcome == "done" else "bad wide"),
-        Cell(", ".join(resize.nodes) or words.NOTHING, tone="wide"),
+        Cell(words.some(resize.nodes, _NAMES) or words.NOTHING, tone="wide"),
     ]
 
 
@@ -158,7 +184,7 @@ def _notes(records: Sequence[RunRecord]) -> str:
 def _provenance(records: Sequence[RunRecord]) -> str:
     parts: list[str] = []
     for record in records:
-        facts: Mapping[str, object] = {"started": record.started_at, "nodes": ", ".join(record.nodes)}
+        facts: Mapping[str, object] = {"started": record.started_at, "nodes": words.some(record.nodes, _MANY)}
         told = {
             str(name): value if isinstance(value, str) else json.dumps(value, default=str)
             for name, value in {**facts, **record.provenance}.items()

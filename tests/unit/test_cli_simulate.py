@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import typer
 
+from scheduler_bridge.cli import pictures
 from scheduler_bridge.cli.app import COMMANDS, application, run
 from scheduler_bridge.workloads import read_swf
 
@@ -267,6 +269,29 @@ def test_a_page_of_jobs_and_nodes(tmp_path: Path) -> None:
     assert "<svg" in page
 
 
+def test_a_run_of_any_size_has_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(pictures.Drawn, "write", lambda drawn, *_: seen.append(drawn))
+    lines = [f"{job} {job * 50} -1 400 {1 + job % 90} -1 -1 -1 600 -1 1 7 1 -1 -1 -1 -1 -1\n" for job in range(1200)]
+    path = tmp_path / "long.swf"
+    path.write_text("; MaxNodes: 300\n" + "".join(lines))
+    command = ["simulate", "--workload", str(path), "--policy", "avg", "--malleable", "0.5", "--html", "x.html"]
+    assert run(command) == 0
+    assert run([*command, "--window", "1h:2h"]) == 0
+    (course, window), (again, asked) = (drawn.whole for drawn in seen)
+    assert (course.jobs, course.nodes, course.policy) == (1200, 300, "avg")
+    assert course.notes == ("simulated: long",)
+    assert window.is_busiest
+    assert (again.utilization, asked.from_s, asked.to_s) == (course.utilization, 3600, 7200)
+    for drawn in seen:
+        begin_s, end_s = drawn.whole[1].from_s, drawn.whole[1].to_s
+        assert all(begin_s <= part.from_s < part.to_s <= end_s for job in drawn.record.jobs for part in job.segments)
+        held = sum((part.to_s - part.from_s) * len(part.nodes) for job in drawn.record.jobs for part in job.segments)
+        assert held + sum(taken.to_s - taken.from_s for taken in drawn.record.reserved) == pytest.approx(
+            float(np.diff(np.interp([begin_s, end_s], *course.held))[0])
+        )
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_row_for_each_job(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"jobs.{ending}"
@@ -314,7 +339,8 @@ def test_the_pauses_of_a_policy_can_be_others(tmp_path: Path) -> None:
         (("--policy", "easy", "--start", "soon"), "--from soon: neither a date nor seconds"),
         (("--policy", "easy", "--evolving", "0.5"), "--evolving 0.5: no job is malleable"),
         (("--policy", "easy", "--start", "2030-01-01"), "no job in this time"),
-        (("--policy", "easy", "--nodes", "300", "--gantt", "x.png"), "a picture shows up to"),
+        (("--policy", "easy", "--window", "1h:2h"), "--window 1h:2h: nothing is drawn"),
+        (("--policy", "easy", "--gantt", "x.png", "--window", "2h:1h"), "--window 2h:1h: it ends before it begins"),
         (("--policy", "easy", "--mtbf", "0"), "--mtbf and --repair must be positive"),
         (("--policy", "easy", "--mtbf", "inf"), "--mtbf inf: not finite"),
         (("--policy", "easy", "--tick", "inf"), "--tick inf: not finite"),

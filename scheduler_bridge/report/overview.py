@@ -1,0 +1,517 @@
+"""The picture of a run that is too large for one bar a job: use, queue and waits over all of it, nodes over a part.
+
+Its size and the time that it takes do not grow with the run: above are means of at most 300 steps, below is an image in
+which a job is an area of one colour.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import ConnectionPatch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from scheduler_bridge.report import words
+from scheduler_bridge.report.bars import MALLEABLE_MARK
+from scheduler_bridge.report.course import MOST_NODES
+from scheduler_bridge.report.glyphs import drawable
+from scheduler_bridge.report.palette import OKABE_ITO, Look
+from scheduler_bridge.report.sheet import png
+from scheduler_bridge.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from scheduler_bridge.record import JobRecord, RunRecord
+    from scheduler_bridge.report.course import Course, Window
+
+_WIDTH_IN: Final = 12.0
+_LEFT_IN, _RIGHT_IN = 0.95, 1.25
+_STRIP_IN: Final = 0.95
+_GAP_IN: Final = 0.16
+_NODES_IN: Final = 4.4
+_COLUMNS, _ROWS = 1500, 720
+_GREY, _BUSY, _BLUE, _ORANGE = "#6b6b6b", "#4d4d4d", "#0072B2", "#a84300"
+_NOTE_CHARACTERS: Final = 170
+_RESERVED: Final = "#cfcfcf"
+_MOST_NAMES: Final = 60
+_WAITS_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 86_400.0, 864_000.0, 8_640_000.0)
+_WAIT_NAMES: Final = ("1 s", "10 s", "1 min", "10 min", "1 h", "10 h", "1 day", "10 days", "100 days")
+_UNITS: Final = ((86_400.0, "day"), (3600.0, "h"), (60.0, "min"))
+_BACKGROUND, _TAKEN = -1, -2
+
+
+def headline(course: Course) -> str:
+    """The finding: how busy it was, and how long jobs waited."""
+    text = f"{course.policy}: {words.percent(course.utilization)} busy"
+    if course.waits_s is None:
+        return f"{text}, no job has started"
+    _, half_s, most_s = course.waits_s
+    if most_s < 1:
+        return f"{text}, nine of ten jobs start at once"
+    half = "half of the jobs start at once" if half_s < 1 else f"half of the jobs wait up to {_told(half_s)}"
+    return f"{text}; {half}, nine of ten {'wait ' if half_s < 1 else ''}up to {_told(most_s)}"
+
+
+def claim(course: Course) -> str:
+    """One sentence that a stranger understands."""
+    so_far = f", of which {course.open_jobs:,} are not over" if course.open_jobs else ""
+    return (
+        f"{course.jobs:,} jobs{so_far} on {course.nodes:,} nodes under {course.policy}, over "
+        f"{words.seconds(course.makespan_s)}; jobs held {words.percent(course.utilization)} of nodes x makespan."
+    )
+
+
+def describe(course: Course, window: Window) -> str:
+    """Say in words what the picture shows (its alternative text)."""
+    return (
+        f"Three curves over the whole run: share of the nodes that jobs held, jobs that waited (at most "
+        f"{course.most_waiting:,}), and waits. {headline(course)}. Below, nodes over time: {_part(course, window)}."
+    )
+
+
+def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True) -> Figure:
+    """Draw a run.
+
+    Args:
+        course: All of it.
+        part: What happened in the window, with the clock of the run.
+        window: Of which nodes over time are drawn.
+        titled: With the finding above, which a page has already.
+    """
+    notes = [line for note in course.notes for line in textwrap.wrap(drawable(note), _NOTE_CHARACTERS)]
+    head_in, between_in, foot_in = 0.86 if titled else 0.3, 0.95, 0.82 + 0.17 * len(notes)
+    height_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in + _NODES_IN + foot_in
+    figure = Figure(figsize=(_WIDTH_IN, height_in), dpi=130, facecolor="white")
+    FigureCanvasAgg(figure)
+    left, wide = _LEFT_IN / _WIDTH_IN, (_WIDTH_IN - _LEFT_IN - _RIGHT_IN) / _WIDTH_IN
+
+    def at(top_in: float, tall_in: float) -> Axes:
+        return figure.add_axes((left, 1 - (top_in + tall_in) / height_in, wide, tall_in / height_in))
+
+    strips = [at(head_in + index * (_STRIP_IN + _GAP_IN), _STRIP_IN) for index in range(3)]
+    _busy(strips[0], course)
+    _queue(strips[1], course)
+    _waits(strips[2], course)
+    for axes in strips:
+        axes.set_xlim(0, course.makespan_s)
+        _plain(axes)
+        _tell_time(axes, 0.0, course.makespan_s)
+        axes.axvspan(window.from_s, window.to_s, color="#E69F00", alpha=0.35, linewidth=0, zorder=0.5)
+        axes.tick_params(labelbottom=axes is strips[2])
+    top_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in
+    nodes = at(top_in, _NODES_IN)
+    is_gathered = _nodes(figure, nodes, course, part, window)
+    _lead(figure, strips[2], nodes, course, window)
+    if titled:
+        finding, below = drawable(headline(course)), drawable(_subtitle(course))
+        figure.text(left, 1 - 0.36 / height_in, finding, fontsize=15, fontweight="bold", parse_math=False)
+        figure.text(left, 1 - 0.60 / height_in, below, fontsize=9, color=_GREY, parse_math=False)
+    rows = "a job's rows lie together: how many nodes it has, not which" if is_gathered else "a row is a node"
+    lines = [f"An area is a job, and {rows}; colours repeat. Grey: held, but not in use. White: idle.", *notes]
+    for line, text in enumerate(reversed(lines)):
+        figure.text(left, (0.12 + 0.17 * line) / height_in, text, fontsize=8, color=_GREY, parse_math=False)
+    return figure
+
+
+def write_png(course: Course, part: RunRecord, window: Window, path: Path) -> None:
+    """Write the picture.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    write_whole(path, png(draw(course, part, window)))
+
+
+def five_numbers(course: Course) -> list[words.Number]:
+    """Makespan, utilization, waits, turnaround and resizes."""
+    mean_s, half_s, most_s = course.waits_s or (None, 0.0, 0.0)
+    spread = f"half of them up to {_told(half_s)}, nine of ten to {_told(most_s)}" if course.waits_s else ""
+    now = "first submission to now" if course.open_jobs else "first submission to last end"
+    return [
+        words.Number("Makespan", words.seconds(course.makespan_s), hint=now),
+        words.Number("Utilization", words.percent(course.utilization), hint="held by jobs, of nodes x makespan"),
+        words.Number("Mean wait", words.seconds(mean_s), hint=spread),
+        words.Number("Mean turnaround", words.seconds(course.mean_turnaround_s), hint="submission to end"),
+        words.Number("Resizes carried out", f"{course.grows:,} + {course.shrinks:,}", hint="grows + shrinks"),
+    ]
+
+
+def caption(course: Course, window: Window) -> str:
+    """What is below the picture on a page."""
+    return (
+        f"Curves: the whole run, each step the mean of {_step(course)}. Nodes over time: {_part(course, window)}; the "
+        "same jobs are in the table."
+    )
+
+
+def _subtitle(course: Course) -> str:
+    return f"{claim(course)} Curves: each step is the mean of {_step(course)}."
+
+
+def _told(wait_s: float) -> str:
+    """Word a wait by two digits: a bound that nine of ten keep is known no better."""
+    size_s, name = next(((size_s, name) for size_s, name in _UNITS if wait_s >= 1.5 * size_s), (1.0, "s"))
+    value = wait_s / size_s
+    return f"{value:.{0 if value >= 9.5 else 1}f} {name}{'s' if name == 'day' else ''}"
+
+
+def _step(course: Course) -> str:
+    step_s = float(course.edges_s[1] - course.edges_s[0])
+    size_s, name = next(((size_s, name) for size_s, name in _UNITS if step_s % size_s == 0), (1.0, "s"))
+    return f"{step_s / size_s:.4g} {name}{'s' if name == 'day' and step_s > size_s else ''}"
+
+
+def _part(course: Course, window: Window) -> str:
+    size_s, unit = words.unit(course.makespan_s)
+    which = "the busiest part, " if window.is_busiest else ""
+    return f"{which}{unit} {window.from_s / size_s:.4g} to {window.to_s / size_s:.4g}"
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8, length=2.5)
+
+
+def _tell_time(axes: Axes, from_s: float, to_s: float, *, name: bool = False) -> None:
+    """Put the ticks at round numbers of the unit in which so much time is told."""
+    size_s, unit = words.unit(to_s)
+    told = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(from_s / size_s, to_s / size_s)
+    axes.set_xticks([tick * size_s for tick in told if from_s <= tick * size_s <= to_s])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda at_s, _: f"{at_s / size_s:g}"))
+    if name:
+        axes.set_xlabel(f"{unit} since the first submission", fontsize=9)
+
+
+def _label(axes: Axes, level: float, text: str, color: str) -> None:
+    """Name a curve at its right end."""
+    axes.annotate(
+        text, (1, level), (5, 0), xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=8,
+        color=color, va="center", annotation_clip=False,
+    )  # fmt: skip
+
+
+def _stairs(axes: Axes, course: Course, levels: NDArray[np.float64], color: str, fill: str) -> None:
+    axes.stairs(levels, course.edges_s, fill=True, color=fill, linewidth=0)
+    axes.stairs(levels, course.edges_s, color=color, linewidth=1.0, baseline=None)
+
+
+def _busy(axes: Axes, course: Course) -> None:
+    _stairs(axes, course, 100 * course.busy, _BUSY, "#d9d9d9")
+    mean = 100 * course.utilization
+    axes.axhline(mean, color="#D55E00", linewidth=1.2, linestyle=(0, (4, 2)))
+    _label(axes, mean, f"mean {mean:.0f} %", _ORANGE)
+    axes.set_ylim(0, 105)
+    axes.set_yticks([0, 50, 100], ["0", "50", "100 %"])
+    axes.set_ylabel("busy nodes", fontsize=8)
+
+
+def _queue(axes: Axes, course: Course) -> None:
+    _stairs(axes, course, course.waiting, _BLUE, "#bcd6ea")
+    highest = float(course.waiting.max(initial=0.0))
+    axes.set_ylim(0, 1.12 * highest or 1.0)
+    axes.yaxis.set_major_locator(MaxNLocator(3, integer=highest >= 3))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,g}"))
+    mean = float(np.average(course.waiting, weights=np.diff(course.edges_s)))
+    axes.axhline(mean, color="#D55E00", linewidth=1.2, linestyle=(0, (4, 2)))
+    shown = f"{mean:,.0f}" if mean >= 10 else f"{mean:.1f}" if mean >= 0.1 else "below 0.1"
+    _label(axes, max(mean, 0.14 * axes.get_ylim()[1]), f"mean {shown}\nmost {course.most_waiting:,}", _ORANGE)
+    axes.set_ylabel("waiting jobs", fontsize=8)
+
+
+def _waits(axes: Axes, course: Course) -> None:
+    """Waits on a logarithmic axis, whose lower end stands for all below a second."""
+    half_s, most_s = np.maximum(course.half_s, 1.0), np.maximum(course.most_s, 1.0)
+    axes.stairs(most_s, course.edges_s, baseline=half_s, fill=True, color="#e3d3ea", linewidth=0)
+    axes.stairs(half_s, course.edges_s, color="#8a3f8f", linewidth=1.2, baseline=None)
+    axes.stairs(most_s, course.edges_s, color="#b88bc2", linewidth=1.0, baseline=None)
+    axes.set_yscale("log")
+    finite = most_s[~np.isnan(most_s)]
+    highest = max(60.0, 1.5 * float(finite.max(initial=1.0)))
+    axes.set_ylim(0.9, highest)
+    shown = [index for index, wait_s in enumerate(_WAITS_S) if wait_s <= highest]
+    shown = shown[:: 1 if len(shown) < 6 else 2]
+    axes.yaxis.set_major_locator(FixedLocator([_WAITS_S[index] for index in shown]))
+    axes.yaxis.set_minor_locator(NullLocator())
+    names = {_WAITS_S[index]: _WAIT_NAMES[index] for index in shown}
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda wait_s, _: names.get(wait_s, "")))
+    axes.set_ylabel("wait of the jobs\nsubmitted then", fontsize=8)
+    if course.waits_s is None:
+        return
+    _, half, most = (max(1.0, value) for value in course.waits_s)
+    span = highest / 0.9
+    if most <= 1:
+        _label(axes, 0.9 * span**0.16, "nine of ten\nstart at once", "#6f2f74")
+        return
+    apart = max(0.0, 0.34 - math.log(most / half) / math.log(span))
+    low = 0.08 if half < 0.9 * span**0.08 else 0.0
+    _label(axes, most * span ** (low + apart * 0.6), "nine of ten\nwait less", "#8d5a99")
+    _label(axes, half * span ** (low - apart * 0.4), "half wait less", "#6f2f74")
+
+
+def _lead(figure: Figure, above: Axes, nodes: Axes, course: Course, window: Window) -> None:
+    """Lead the eye from the window in the curves to its nodes."""
+    for at_s, corner in ((window.from_s, 0.0), (window.to_s, 1.0)):
+        line = ConnectionPatch(
+            (at_s, 0.0), (corner, 1.0), above.get_xaxis_transform(), nodes.transAxes, color="#c98500", linewidth=0.9
+        )
+        figure.add_artist(line)
+    text = _part(course, window)
+    title = nodes.set_title(
+        f" {text[:1].upper()}{text[1:]}: which jobs held how many nodes ",
+        fontsize=10, fontweight="bold", pad=7, loc="center",
+    )  # fmt: skip
+    title.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
+    title.set_zorder(10)
+
+
+def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: Window) -> bool:
+    """Paint what jobs held, a pixel being some seconds of some nodes; what changes within one shows its last state.
+
+    Returns:
+        Whether the rows are numbers of nodes, not certain nodes.
+    """
+    canvas = _Canvas(part, window, course.origin_s)
+    axes.imshow(
+        canvas.image(), extent=(window.from_s, window.to_s, len(part.nodes) - 0.5, -0.5), aspect="auto",
+        interpolation="nearest", zorder=1,
+    )  # fmt: skip
+    axes.set_xlim(window.from_s, window.to_s)
+    axes.set_ylim(len(part.nodes) - 0.5, -0.5)
+    axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{row:,.0f}"))
+    axes.set_ylabel(f"{len(part.nodes):,} nodes", fontsize=9)
+    _plain(axes)
+    _tell_time(axes, window.from_s, window.to_s, name=True)
+    width_px, height_px = axes.get_window_extent().width, axes.get_window_extent().height
+    point_px = figure.dpi / 72
+    for text, look, (from_s, to_s, first, last) in canvas.names():
+        wide = (to_s - from_s) / (window.to_s - window.from_s) * width_px
+        tall = (last - first + 1) / len(part.nodes) * height_px
+        for size_pt in (9.0, 8.0, 7.0):
+            if 0.62 * len(text) * size_pt * point_px + 4 <= wide and 1.15 * size_pt * point_px <= tall:
+                axes.text(
+                    (from_s + to_s) / 2, (first + last) / 2, text, ha="center", va="center", fontsize=size_pt,
+                    color=look.ink, zorder=5, parse_math=False, clip_on=True,
+                    path_effects=[withStroke(linewidth=1.8, foreground=look.color)],
+                )  # fmt: skip
+                break
+    return canvas.is_gathered
+
+
+class _Stay(NamedTuple):
+    """Rows from when to when; ``job`` None: nobody uses them."""
+
+    from_s: float
+    to_s: float
+    runs: Sequence[tuple[int, int]]
+    job: JobRecord | None
+
+
+class _Rows:
+    """Rows that are free, as runs of neighbours; who takes some gets neighbours as far as there are."""
+
+    def __init__(self, count: int) -> None:
+        self._free = [(0, count - 1)] if count else []
+
+    def take(self, count: int, beside: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Take so many rows, or as many as there are: next to those that one has, else of the run that fits best."""
+        taken: list[tuple[int, int]] = []
+        ends = {last + 1 for _, last in beside}
+        begins = {first - 1 for first, _ in beside}
+        while count > 0 and self._free:
+            near = [run for run in self._free if run[0] in ends or run[1] in begins]
+            fits = [run for run in self._free if run[1] - run[0] + 1 >= count]
+            run = near[0] if near else min(fits, key=_length) if fits else max(self._free, key=_length)
+            self._free.remove(run)
+            first, last = run
+            if _length(run) <= count:
+                part = run
+            elif first not in ends and last in begins:
+                part = (last - count + 1, last)
+                self._free.append((first, last - count))
+            else:
+                part = (first, first + count - 1)
+                self._free.append((first + count, last))
+            taken.append(part)
+            ends.add(part[1] + 1)
+            begins.add(part[0] - 1)
+            count -= _length(part)
+        return taken
+
+    def give(self, runs: Iterable[tuple[int, int]]) -> None:
+        """Give rows back."""
+        self._free = merged((*self._free, *runs))
+
+
+def merged(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Runs of rows with those that touch each other joined, from above."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if found and found[-1][1] + 1 == first:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return found
+
+
+def _length(run: tuple[int, int]) -> int:
+    return run[1] - run[0] + 1
+
+
+def _gathered(part: RunRecord) -> Iterable[_Stay]:
+    """Rows for all by time, so that those of a job lie together as far as that can be."""
+    reserved = Counter((taken.from_s, taken.to_s, taken.job_id) for taken in part.reserved)
+    holders: list[tuple[JobRecord | None, list[tuple[float, float, int]]]] = [
+        (None, [(from_s, to_s, count)]) for (from_s, to_s, _), count in reserved.items()
+    ]
+    for job in part.jobs:
+        sizes = [(one.from_s, one.to_s, math.ceil(len(one.nodes) * one.share)) for one in job.segments]
+        holders.append((job, sizes))
+    changes: list[tuple[float, bool, int, int, int]] = []  # when, whether it grows, by how much less, whose, how many
+    for index, (_, sizes) in enumerate(holders):
+        held, until_s = 0, -math.inf
+        for from_s, to_s, count in sizes:
+            if held and from_s > until_s:
+                changes.append((until_s, False, 0, index, 0))
+                held = 0
+            changes.append((from_s, count > held, held - count, index, count))
+            held, until_s = count, to_s
+        changes.append((until_s, False, 0, index, 0))
+    rows = _Rows(len(part.nodes))
+    mine: dict[int, tuple[float, list[tuple[int, int]]]] = {}
+    for at_s, grows, _, index, count in sorted(changes):
+        since_s, runs = mine.get(index, (at_s, []))
+        if runs and at_s > since_s:
+            yield _Stay(since_s, at_s, merged(runs), holders[index][0])
+        if grows:
+            runs = [*runs, *rows.take(count - sum(map(_length, runs)), runs)]
+        else:
+            runs, given = _split(runs, count)
+            rows.give(given)
+        mine[index] = at_s, runs
+
+
+def _split(runs: list[tuple[int, int]], count: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The first rows, so many, and the others."""
+    kept: list[tuple[int, int]] = []
+    given: list[tuple[int, int]] = []
+    for first, last in runs:
+        stays = min(count, last - first + 1)
+        count -= stays
+        if stays:
+            kept.append((first, first + stays - 1))
+        if first + stays <= last:
+            given.append((first + stays, last))
+    return kept, given
+
+
+class _Canvas:
+    """Pixels of nodes over time. Colours are given so that jobs that touch each other differ, where that can be."""
+
+    def __init__(self, part: RunRecord, window: Window, origin_s: float) -> None:
+        self._part = part
+        self._window = window
+        self._origin_s = origin_s
+        self._row = {node: index for index, node in enumerate(part.nodes)}
+        self._tall = min(_ROWS, len(part.nodes))
+        self._cells = np.full((self._tall, _COLUMNS), _BACKGROUND, dtype=np.int16)
+        self._edges = np.zeros((self._tall, _COLUMNS), dtype=np.bool_)
+        self._looks: dict[int, int] = {}
+        self._largest: dict[int, tuple[float, tuple[float, float, int, int]]] = {}
+        self._paint()
+
+    def image(self) -> NDArray[np.float64]:
+        """Red, green and blue of every pixel."""
+        table = np.array([to_rgb(color) for color in (*OKABE_ITO, _RESERVED, "#ffffff")])
+        found: NDArray[np.float64] = table[np.where(self._edges, _BACKGROUND, self._cells)]
+        return found
+
+    def names(self) -> Iterable[tuple[str, Look, tuple[float, float, int, int]]]:
+        """What may be written where: of the largest areas the job, and the largest rectangle of it."""
+        order = sorted(self._part.jobs, key=lambda job: -self._largest.get(job.job_id, (0.0,))[0])
+        for job in order[:_MOST_NAMES]:
+            if job.job_id in self._largest:
+                mark = f"{MALLEABLE_MARK} " if job.malleable else ""
+                look = Look(OKABE_ITO[self._looks[job.job_id]])
+                yield f"{mark}{drawable(job.name)}", look, self._largest[job.job_id][1]
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether rows are numbers of nodes, not certain ones: a job's nodes lie anywhere on a large machine."""
+        return len(self._part.nodes) > MOST_NODES
+
+    def _paint(self) -> None:
+        for stay in self._stays():
+            areas = [self._pixels(stay.from_s, stay.to_s, first, last) for first, last in stay.runs]
+            if stay.job is None:
+                for area in areas:
+                    self._cells[area] = _TAKEN
+                    self._edges[area] = False
+                continue
+            job = stay.job
+            if job.job_id not in self._looks:
+                self._looks[job.job_id] = self._look(areas, job.job_id)
+            from_s, to_s = stay.from_s - self._origin_s, stay.to_s - self._origin_s
+            for (first, last), area in zip(stay.runs, areas, strict=True):
+                rows, columns = area
+                self._cells[area] = self._looks[job.job_id]
+                self._edges[area] = False
+                if job.start_s == stay.from_s and columns.start > 0 and columns.stop - columns.start > 2:
+                    self._edges[rows, columns.start] = True
+                size = (to_s - from_s) * (last - first + 1)
+                if size > self._largest.get(job.job_id, (0.0,))[0]:
+                    self._largest[job.job_id] = size, (from_s, to_s, first, last)
+
+    def _stays(self) -> Iterable[_Stay]:
+        """Who is on which rows, by time: on those of its nodes, or gathered where these could not be told apart."""
+        if self.is_gathered:
+            return _gathered(self._part)
+        stays = [_Stay(taken.from_s, taken.to_s, self._runs((taken.node,)), None) for taken in self._part.reserved]
+        stays += [
+            _Stay(part.from_s, part.to_s, self._runs(part.nodes), job)
+            for job in self._part.jobs
+            for part in job.segments
+        ]
+        return sorted(stays, key=lambda stay: (stay.job is not None, stay.from_s))
+
+    def _look(self, areas: Sequence[tuple[slice, slice]], job_id: int) -> int:
+        """The colour that least of its neighbours have."""
+        count = len(OKABE_ITO)
+        around = np.zeros(count, dtype=np.int64)
+        for rows, columns in areas[:20]:
+            wider = slice(max(0, rows.start - 1), rows.stop + 1), slice(max(0, columns.start - 2), columns.stop)
+            seen = self._cells[wider]
+            around += np.bincount(seen[seen >= 0], minlength=count)
+        turn = [(job_id + index) % count for index in range(count)]
+        return min(turn, key=lambda look: around[look])
+
+    def _runs(self, nodes: Iterable[str]) -> list[tuple[int, int]]:
+        """Rows of nodes, as runs of neighbours."""
+        rows = np.sort(np.fromiter((self._row[node] for node in nodes if node in self._row), dtype=np.int64))
+        if not len(rows):
+            return []
+        breaks = np.flatnonzero(np.diff(rows) > 1)
+        firsts, lasts = rows[np.append(0, breaks + 1)], rows[np.append(breaks, len(rows) - 1)]
+        return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+
+    def _pixels(self, from_s: float, to_s: float, first: int, last: int) -> tuple[slice, slice]:
+        """Those of a rectangle; at least one of each side."""
+        scale = _COLUMNS / (self._window.to_s - self._window.from_s)
+        left = min(_COLUMNS - 1, max(0, round((from_s - self._origin_s - self._window.from_s) * scale)))
+        right = max(left + 1, min(_COLUMNS, round((to_s - self._origin_s - self._window.from_s) * scale)))
+        nodes = len(self._row)
+        top = first * self._tall // nodes
+        return slice(top, max(top + 1, -(-(last + 1) * self._tall // nodes))), slice(left, right)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -312,12 +313,17 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
 
 
 class _Stay(NamedTuple):
-    """Rows from when to when; ``job`` None: nobody uses them."""
+    """Rows from when to when; ``job`` None: nobody uses them.
+
+    ``named``: the job's name may be there; ``painted``: they are not painted by others of the same job.
+    """
 
     from_s: float
     to_s: float
     runs: Sequence[tuple[int, int]]
     job: JobRecord | None
+    named: bool = True
+    painted: bool = True
 
 
 class _Rows:
@@ -371,37 +377,83 @@ def _length(run: tuple[int, int]) -> int:
     return run[1] - run[0] + 1
 
 
-def _gathered(part: RunRecord) -> Iterable[_Stay]:
-    """Rows for all by time, so that those of a job lie together as far as that can be."""
+_Change: TypeAlias = tuple[float, bool, int, int, int]
+"""When, whether it grows, by how much less, whose, and how many nodes it has then."""
+
+
+def _changes(part: RunRecord) -> tuple[list[JobRecord | None], list[_Change]]:
+    """Who holds nodes, None being what is held for nobody's use, and how that changes, by time."""
     reserved = Counter((taken.from_s, taken.to_s, taken.job_id) for taken in part.reserved)
-    holders: list[tuple[JobRecord | None, list[tuple[float, float, int]]]] = [
-        (None, [(from_s, to_s, count)]) for (from_s, to_s, _), count in reserved.items()
+    sizes = [[(from_s, to_s, count)] for (from_s, to_s, _), count in reserved.items()]
+    sizes += [
+        [(one.from_s, one.to_s, math.ceil(len(one.nodes) * one.share)) for one in job.segments] for job in part.jobs
     ]
-    for job in part.jobs:
-        sizes = [(one.from_s, one.to_s, math.ceil(len(one.nodes) * one.share)) for one in job.segments]
-        holders.append((job, sizes))
-    changes: list[tuple[float, bool, int, int, int]] = []  # when, whether it grows, by how much less, whose, how many
-    for index, (_, sizes) in enumerate(holders):
+    changes: list[_Change] = []
+    for index, steps in enumerate(sizes):
         held, until_s = 0, -math.inf
-        for from_s, to_s, count in sizes:
+        for from_s, to_s, count in steps:
             if held and from_s > until_s:
                 changes.append((until_s, False, 0, index, 0))
                 held = 0
             changes.append((from_s, count > held, held - count, index, count))
             held, until_s = count, to_s
         changes.append((until_s, False, 0, index, 0))
+    return [None] * len(reserved) + list(part.jobs), sorted(changes)
+
+
+def _gathered(part: RunRecord) -> Iterable[_Stay]:
+    """Rows for all by time: who has some keeps them, and those of a job lie together as far as that can be."""
+    holders, changes = _changes(part)
     rows = _Rows(len(part.nodes))
     mine: dict[int, tuple[float, list[tuple[int, int]]]] = {}
-    for at_s, grows, _, index, count in sorted(changes):
+    for at_s, grows, _, index, count in changes:
         since_s, runs = mine.get(index, (at_s, []))
         if runs and at_s > since_s:
-            yield _Stay(since_s, at_s, merged(runs), holders[index][0])
+            yield _Stay(since_s, at_s, merged(runs), holders[index])
         if grows:
             runs = [*runs, *rows.take(count - sum(map(_length, runs)), runs)]
         else:
             runs, given = _split(runs, count)
             rows.give(given)
         mine[index] = at_s, runs
+
+
+def _stacked(part: RunRecord, from_s: float, to_s: float) -> Iterable[_Stay]:
+    """Rows for all, one below the other by start, at each of some moments: for parts in which much is resized.
+
+    Nobody keeps rows, but those of a job always lie together, and what is idle lies below all.
+    """
+    holders, changes = _changes(part)
+    step_s = (to_s - from_s) / _COLUMNS
+    held: dict[int, int] = {}
+    bands: dict[int, list[tuple[float, int, int]]] = {}  # by holder: from when on it has which rows, moment by moment
+    coming = iter((*changes, (math.inf, False, 0, 0, 0)))
+    change = next(coming)
+    for column in range(_COLUMNS):
+        while change[0] <= from_s + (column + 0.5) * step_s:
+            held[change[3]] = change[4]
+            if not change[4]:
+                del held[change[3]]
+            change = next(coming)
+        top = 0
+        for index, count in held.items():
+            bands.setdefault(index, []).append((from_s + column * step_s, top, top + count - 1))
+            top += count
+    for index, places in bands.items():
+        for (first, last), same in groupby(places, key=lambda place: place[1:]):
+            times_s = [at_s for at_s, _, _ in same]
+            yield _Stay(times_s[0], times_s[-1] + step_s, [(first, last)], holders[index], named=False)
+        yield from _rooms(places, step_s, holders[index])
+
+
+def _rooms(places: Sequence[tuple[float, int, int]], step_s: float, job: JobRecord | None) -> Iterable[_Stay]:
+    """In parts of a job's time, rows that it has all along: the longer the part, the fewer they are."""
+    for long in {max(1, len(places) // count) for count in (1, 2, 3, 5, 8)}:
+        for begin in range(0, len(places) - long + 1, max(1, long // 2)):
+            there = places[begin : begin + long]
+            first, last = max(first for _, first, _ in there), min(last for _, _, last in there)
+            if first <= last:
+                yield _Stay(there[0][0], there[-1][0] + step_s, [(first, last)], job, painted=False)
 
 
 def _split(runs: list[tuple[int, int]], count: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -467,18 +519,25 @@ class _Canvas:
             from_s, to_s = stay.from_s - self._origin_s, stay.to_s - self._origin_s
             for (first, last), area in zip(stay.runs, areas, strict=True):
                 rows, columns = area
-                self._cells[area] = self._looks[job.job_id]
-                self._edges[area] = False
+                if stay.painted:
+                    self._cells[area] = self._looks[job.job_id]
+                    self._edges[area] = False
                 if job.start_s == stay.from_s and columns.start > 0 and columns.stop - columns.start > 2:
                     self._edges[rows, columns.start] = True
+                if not stay.named and rows.stop - rows.start > 3:
+                    self._edges[rows.start, columns] = True
                 size = (to_s - from_s) * (last - first + 1)
-                if size > self._largest.get(job.job_id, (0.0,))[0]:
+                if stay.named and size > self._largest.get(job.job_id, (0.0,))[0]:
                     self._largest[job.job_id] = size, (from_s, to_s, first, last)
 
     def _stays(self) -> Iterable[_Stay]:
         """Who is on which rows, by time: on those of its nodes, or gathered where these could not be told apart."""
         if self.is_gathered:
-            return _gathered(self._part)
+            resizes = sum(max(0, len(job.segments) - 1) for job in self._part.jobs)
+            if resizes <= len(self._part.jobs):
+                return _gathered(self._part)
+            from_s, to_s = self._origin_s + self._window.from_s, self._origin_s + self._window.to_s
+            return _stacked(self._part, from_s, to_s)
         stays = [_Stay(taken.from_s, taken.to_s, self._runs((taken.node,)), None) for taken in self._part.reserved]
         stays += [
             _Stay(part.from_s, part.to_s, self._runs(part.nodes), job)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_bridge.cli import pictures
@@ -141,6 +141,7 @@ def runs(draw: st.DrawFn) -> RunRecord:
     return run(nodes, *(jobs or [job(0, (0, 1, 0, 1))]))
 
 
+@settings(max_examples=30)
 @given(record=runs())
 def test_each_job_has_as_many_rows_as_nodes_and_none_twice(record: RunRecord) -> None:
     stays = list(overview._gathered(record))
@@ -161,6 +162,26 @@ def test_each_job_has_as_many_rows_as_nodes_and_none_twice(record: RunRecord) ->
             if stay.job is not None
         }
         assert found == held
+
+
+@settings(max_examples=30)
+@given(record=runs())
+def test_stacked_jobs_have_as_many_rows_as_nodes_without_a_gap(record: RunRecord) -> None:
+    stays = [stay for stay in overview._stacked(record, 0.0, 12.0) if stay.painted]
+    rooms = [stay for stay in overview._stacked(record, 0.0, 12.0) if not stay.painted]
+    for slot in range(12):
+        middle_s = slot + 0.5
+        there = sorted((stay.runs[0], stay.job) for stay in stays if stay.from_s <= middle_s < stay.to_s)
+        parts = [(one, part) for one in record.jobs for part in one.segments if part.from_s <= middle_s < part.to_s]
+        held = {one.job_id: len(part.nodes) for one, part in parts}
+        assert {one.job_id: last - first + 1 for (first, last), one in there if one} == held
+        assert [first for (first, _), _ in there] == [0, *(last + 1 for (_, last), _ in there)][:-1]
+    for room in rooms:
+        inside = [
+            stay for stay in stays if stay.job is room.job and stay.from_s < room.to_s and room.from_s < stay.to_s
+        ]
+        assert inside
+        assert all(stay.runs[0][0] <= room.runs[0][0] <= room.runs[0][1] <= stay.runs[0][1] for stay in inside)
 
 
 def test_a_job_whose_nodes_lie_apart_is_gathered() -> None:

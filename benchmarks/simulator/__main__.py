@@ -20,6 +20,7 @@ with extras_named():
     from scheduler_bridge.core.form import COMPILED
     from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
 
+    from . import process
     from .cases import MOST_MB, SUITES, Case
     from .measure import Figures, measure
 
@@ -27,7 +28,8 @@ with extras_named():
 def main(arguments: list[str]) -> int:
     """Measure what ``arguments`` ask for; missed goals are told and are no failure."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; growth by default")
+    every = (*SUITES, process.PROCESS, process.MILLION)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(every)}; growth by default")
     parser.add_argument("--most-jobs", type=int, default=200_000, metavar="N", help="leave larger workloads out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
     parser.add_argument(
@@ -35,26 +37,37 @@ def main(arguments: list[str]) -> int:
         default=os.environ.get("MALLEABLE_DATA"),
     )  # fmt: skip
     options = parser.parse_args(arguments)
-    if unknown := [suite for suite in options.suites if suite not in SUITES]:
-        parser.error(f"no suite {unknown[0]!r}: there are {', '.join(SUITES)}")
+    if unknown := [suite for suite in options.suites if suite not in every]:
+        parser.error(f"no suite {unknown[0]!r}: there are {', '.join(every)}")
     data = None if options.data is None else Path(options.data)
     if "theta" in options.suites and (data is None or not (data / THETA_FILE).exists()):
         parser.error(f"theta needs {THETA_FILE} of the reference data: give their folder with --data")
     console = Console(stderr=True, highlight=False)
     console.print(form(compiled=COMPILED, installed=Path(sysconfig.get_path("platlib"))))
     found: list[tuple[Case, Figures]] = []
+    wholes: list[process.Whole] = []
     for suite in options.suites or ["growth"]:
+        if suite not in SUITES:
+            for workload in process.workloads(suite, data):
+                console.print(f"the whole process, {workload.label} ...")
+                wholes.append(process.measure(workload, times=1 if suite == process.MILLION else 3))
+            continue
         for case in SUITES[suite]:
             if case.jobs <= options.most_jobs:
                 console.print(f"{case.label}, {case.jobs or 'all'} jobs ...")
                 found.append((case, measure(case, data)))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(_table(found))
+    shown = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    if found:
+        shown.print(_table(found))
+    if wholes:
+        shown.print(_table_of_processes(wholes))
     if options.json is not None:
         rows = [{"case": asdict(case), "figures": asdict(figures)} for case, figures in found]
         document = {
             "benchmark": "simulator",
             "compiled": COMPILED,
             "runs": rows,
+            "processes": [asdict(whole) for whole in wholes],
             "provenance": gather([], [case.seed for case, _ in found]),
         }
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -90,6 +103,18 @@ def _table(found: list[tuple[Case, Figures]]) -> Table:
         cells += [f"{it.events / it.cpu_s:,.0f}", f"{it.batches / it.cpu_s:,.0f}"]
         cells += [f"{it.p50_us:.0f}", f"{it.p99_us:.0f}", f"{it.max_us:,.0f}"]
         table.add_row(case.label, *cells, f"{it.memory_mb:.0f}", goal(case, it))
+    return table
+
+
+def _table_of_processes(wholes: list[process.Whole]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("WHOLE PROCESS")
+    for head in ("JOBS", "NODES", "BARE LOOP s", "CPU s", "RATIO", "MB"):
+        table.add_column(head, justify="right")
+    table.add_column("GOAL")
+    for it in wholes:
+        cells = [f"{it.jobs:,}", f"{it.nodes:,}", f"{it.bare_s:.2f}", f"{it.cpu_s:.2f}", f"{it.times:.1f}"]
+        table.add_row(it.label, *cells, f"{it.memory_mb:.0f}", it.goal)
     return table
 
 

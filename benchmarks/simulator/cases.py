@@ -75,6 +75,11 @@ SUITES: Final[dict[str, tuple[Case, ...]]] = {
         Case("lublin", policy, 10_000, malleable=0.6, load=0.8)
         for policy in ("easy", "malleable", "min", "pref", "avg", "keep-pref", "mebf")
     ),
+    # what was quadratic once: a pass every 5 s, and a queue that only grows, in which every job holds a reservation
+    "worst": (
+        Case("lublin", "easy-compat", 3_000, load=0.8, least_jobs_per_s=2_000),
+        Case("lublin", "conservative", 3_000, load=2.0, least_jobs_per_s=2_000),
+    ),
     "theta": tuple(
         Case(THETA, policy, malleable=0.6, most_s=3)
         for policy in ("malleable", "min", "pref", "avg", "keep-pref", "mebf", "best-use")

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.simulator.__main__ import form, goal, main
+from benchmarks.simulator.bare import easy
 from benchmarks.simulator.cases import THETA, Case
 from benchmarks.simulator.measure import quantile, run
+from benchmarks.simulator.process import measure
+from scheduler_bridge.workloads.generate.catalogue import generate
 
 
 def test_a_case_is_measured() -> None:
@@ -67,3 +70,15 @@ def test_a_real_workload_is_measured(data_folder: Path) -> None:
 def test_drawn_workloads_are_called_synthetic() -> None:
     assert Case("knl", "easy").label == "easy: knl (synthetic)"
     assert Case(THETA, "avg", malleable=0.6).label == "avg: Theta, 28 real days, 60% malleable"
+
+
+def test_the_bare_loop_is_easy_and_the_whole_process_comes_to_the_same_means() -> None:
+    jobs = [(0.0, 10.0, 2, 20.0), (1.0, 10.0, 4, 10.0), (2.0, 5.0, 2, 18.0), (3.0, 40.0, 2, 40.0), (3.0, 4.0, 1, 99.0)]
+    # 4 nodes: job 1 needs all, reserved for 20 s; job 2 ends by its walltime then; job 3 does not, job 4 neither
+    assert easy(jobs, 4) == [0.0, 10.0, 2.0, 20.0, 20.0]
+    found = measure(generate("lublin", 1, jobs=40, load=2.0), times=1)
+    assert found.mean_wait_s > 0
+    assert (found.jobs, found.nodes) == (40, 100)
+    assert found.times == found.cpu_s / found.bare_s
+    assert "<= 5 x" in found.goal
+    assert replace(found, jobs=1_000_000, memory_mb=601.0).goal == "<= 600 MB MISSED"

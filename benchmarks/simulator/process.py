@@ -1,0 +1,114 @@
+"""``malleable simulate`` as a whole, from its start to its table, beside a bare loop over the same file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
+from scheduler_bridge.workloads import Workload, load, write_swf
+from scheduler_bridge.workloads.generate.catalogue import generate
+
+PROCESS: Final = "process"
+MILLION: Final = "million"
+MOST_TIMES: Final = 5.0
+"""The goal: so many times the bare loop's time."""
+MOST_MB: Final = 600.0
+"""The goal for a million jobs."""
+_BARE: Final = Path(__file__).with_name("bare.py")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What both took: the least user CPU seconds of several runs in turn, and the most memory.
+
+    Attributes:
+        label: The workload.
+        jobs: How many.
+        nodes: Of the machine.
+        bare_s: The bare loop's CPU seconds, its process as a whole.
+        cpu_s: Ours.
+        memory_mb: Our most memory.
+        mean_wait_s: What came out, the same of both.
+    """
+
+    label: str
+    jobs: int
+    nodes: int
+    bare_s: float
+    cpu_s: float
+    memory_mb: float
+    mean_wait_s: float
+
+    @property
+    def times(self) -> float:
+        """How many times the bare loop's time it takes."""
+        return self.cpu_s / self.bare_s
+
+    @property
+    def goal(self) -> str:
+        """Whether the goals are met, in words."""
+        if self.jobs >= 1_000_000:
+            return f"<= {MOST_MB:g} MB {'met' if self.memory_mb <= MOST_MB else 'MISSED'}"
+        return f"<= {MOST_TIMES:g} x {'met' if self.times <= MOST_TIMES else 'MISSED'}"
+
+
+def workloads(suite: str, data: Path | None) -> list[Workload]:
+    """What is simulated: a machine of 100 nodes like KTH's, and where there are the data 10,000 real jobs of Theta."""
+    if suite == MILLION:
+        return [generate("lublin", 1, jobs=1_000_000, load=0.8)]
+    found = [generate("lublin", 1, jobs=10_000, load=0.8)]
+    if data is not None and (data / THETA_FILE).exists():
+        theta = load(data / THETA_FILE)
+        begin_s = theta.jobs[43].submit_s  # before that are jobs of months before
+        window = theta.window(begin_s, theta.jobs[10_043].submit_s)
+        found.append(window)
+    return found
+
+
+def measure(workload: Workload, policy: str = "easy", times: int = 3) -> Whole:
+    """Measure both in turn, each in processes of its own.
+
+    Raises:
+        RuntimeError: They do not agree, or one of them fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file, nodes = Path(folder) / "jobs.swf", str(workload.nodes)
+        write_swf(workload, file)
+        simulate = ["-m", "scheduler_bridge.cli", "simulate", "--workload", str(file), "--nodes", nodes]
+        bare, ours = [], []
+        for _ in range(times):
+            bare.append(_run([str(_BARE), str(file), nodes]))
+            ours.append(_run([*simulate, "--policy", policy, "--json", "-"]))
+    expected_s = float(bare[0][0])
+    mean_wait_s = json.loads(ours[0][0])["metrics"]["mean_wait_s"]
+    if abs(mean_wait_s - expected_s) > 1e-6 * expected_s:
+        raise RuntimeError(f"{workload.name}: the mean wait is {mean_wait_s} s, the bare loop's is {expected_s} s")
+    return Whole(
+        label=f"{policy}: {workload.label}",
+        jobs=len(workload),
+        nodes=workload.nodes,
+        bare_s=min(cpu_s for _, cpu_s, _ in bare),
+        cpu_s=min(cpu_s for _, cpu_s, _ in ours),
+        memory_mb=max(memory_mb for _, _, memory_mb in ours),
+        mean_wait_s=mean_wait_s,
+    )
+
+
+def _run(words: Sequence[str]) -> tuple[str, float, float]:
+    """Run Python with these words: what it prints, its user CPU seconds and its most memory in MB."""
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(words)} ended with code {process.returncode}")
+    return printed, usage.ru_utime, usage.ru_maxrss / 1024

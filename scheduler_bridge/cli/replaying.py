@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from scheduler_bridge.cli import clock, simulated
 from scheduler_bridge.cli.conversion import converted
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.failing import Failing
 from scheduler_bridge.cli.trace_file import Form, read, window
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ class Asked:
     grace_s: float
     tick_s: float
     moldable: bool
-    mtbf_h: float | None
-    repair_h: float
+    failing: Failing
     explain: frozenset[int]
     cores: int
     sharing: str
@@ -69,11 +69,11 @@ def check_finite(asked: Asked) -> None:
     for option, value in (
         ("--warmup", asked.warmup_h), ("--start-delay", asked.start_delay_s), ("--points", asked.point_s),
         ("--tick", asked.tick_s), ("--pass-interval", asked.pass_interval_s), ("--cooldown", asked.cooldown_s),
-        ("--mtbf", asked.mtbf_h), ("--repair", asked.repair_h),
         ("--idle-watts", asked.idle_watts), ("--busy-watts", asked.busy_watts),
     ):  # fmt: skip
         if value is not None and not math.isfinite(value):
             raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
+    asked.failing.check()
 
 
 def _check_warmup(asked: Asked, jobs: Workload) -> None:
@@ -111,14 +111,7 @@ def run(asked: Asked, jobs: Workload, policy: Policy, observer: Observer | None,
     from scheduler_bridge import sim
 
     nodes = asked.nodes or jobs.nodes
-    failures: list[tuple[float, Event]] = []
-    if asked.mtbf_h is not None:
-        mtbf_s, repair_s = asked.mtbf_h * _HOUR_S, asked.repair_h * _HOUR_S
-        if not (mtbf_s > 0 and repair_s > 0):
-            raise CliError("--mtbf and --repair must be positive")
-        failures += sim.random_failures(
-            sim.node_names(nodes), mtbf_s=mtbf_s, repair_s=repair_s, until_s=jobs.jobs[-1].submit_s, seed=asked.seed
-        )
+    failures = asked.failing.failures(jobs, nodes, asked.seed)
     try:
         return sim.replay(
             jobs,
@@ -185,6 +178,7 @@ def options(asked: Asked) -> ReplayOptions:
             start_delay_s=asked.start_delay_s,
             moldable=asked.moldable,
             point_s=asked.point_s,
+            tolerance=asked.failing.tolerance(),
         ),
         settings=settings,
         sharing="worst" if asked.sharing == "worst" else "ideal",

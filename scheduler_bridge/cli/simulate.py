@@ -13,6 +13,17 @@ from scheduler_bridge import policies
 from scheduler_bridge.cli import explain, own_policy, pictures, simulated
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption
 from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.failing import (
+    AttemptsOption,
+    CheckpointCostOption,
+    Failing,
+    IntervalOption,
+    MtbfOption,
+    OnFailureOption,
+    RepairOption,
+    ResilientOption,
+    RestartCostOption,
+)
 from scheduler_bridge.cli.own_policy import LoadOption
 from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
 from scheduler_bridge.cli.pictures import Drawn, WindowOption
@@ -107,8 +118,14 @@ def simulate(
     pass_interval: PassIntervalOption = None,
     cooldown: CooldownOption = None,
     moldable: Annotated[bool, typer.Option(help="Malleable jobs choose their size at the start and keep it.")] = False,
-    mtbf: Annotated[float | None, _hours("Mean time between failures of a node, until the last submission.")] = None,
-    repair: Annotated[float, typer.Option(min=0, metavar="HOURS", help="How long a failed node is away.")] = 4.0,
+    mtbf: MtbfOption = None,
+    repair: RepairOption = 4.0,
+    on_failure: OnFailureOption = "requeue",
+    attempts: AttemptsOption = None,
+    resilient: ResilientOption = False,
+    checkpoint_interval: IntervalOption = None,
+    checkpoint_cost: CheckpointCostOption = 0.0,
+    restart_cost: RestartCostOption = 0.0,
     cores: Annotated[
         int,
         typer.Option("--cores", min=1, metavar="N", help="Cores of a node, for policies that let jobs share nodes."),
@@ -164,7 +181,9 @@ def simulate(
     asked = Asked(
         workload, Form(nodes, processors_per_node, frozenset(partition or ()), frozenset(status or ()), keep_cut_off),
         policy, nodes, settings or [], malleable, rule, evolving, seed, warmup, start, days, cost, points,
-        walltime, grace, tick, moldable, mtbf, repair, frozenset(explain_jobs or ()), cores, sharing,
+        walltime, grace, tick, moldable,
+        Failing(mtbf, repair, on_failure, attempts, resilient, checkpoint_interval, checkpoint_cost, restart_cost),
+        frozenset(explain_jobs or ()), cores, sharing,
         start_delay, idle_watts, busy_watts, reservation or [], user_nodes, pass_interval, cooldown,
     )  # fmt: skip
     check_finite(asked)
@@ -217,6 +236,8 @@ def _run(
         recorder = _recorder(asked, jobs)
         with simulated.progress(len(jobs)) as show:
             done = run(asked, jobs, policy, recorder.observe_batch, show)
+        for line in simulated.fault_lines(done.measures):
+            recorder.note(line)
         return done, Drawn(recorder.record())
     with simulated.progress(len(jobs)) as show:
         done = run(asked, jobs, policy, None, show)
@@ -228,7 +249,13 @@ def _run(
         )
         for record in records
     )  # fmt: skip
-    course = Course.of(asked.policy, nodes, lives, until_s=done.result.end_s, notes=_notes(jobs))
+    course = Course.of(
+        asked.policy,
+        nodes,
+        lives,
+        until_s=done.result.end_s,
+        notes=[*_notes(jobs), *simulated.fault_lines(done.measures)],
+    )
     window = pictures.part(course, times)
     return done, Drawn(_part(asked, jobs, course, window), (course, window))
 
@@ -310,8 +337,7 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
             "pass_interval_s": settings.pass_interval_s,
             "cooldown_s": settings.cooldown_s,
             "moldable": asked.moldable,
-            "mtbf_h": asked.mtbf_h,
-            "repair_h": asked.repair_h,
+            **asked.failing.document(),
             "cores": asked.cores,
             "sharing": asked.sharing,
             "reservations": asked.reservations,

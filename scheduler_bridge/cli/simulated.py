@@ -111,6 +111,29 @@ def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
         typer.echo(line)
 
 
+def fault_lines(measures: Measures) -> Iterator[str]:
+    """What failures and checkpoints cost; nothing where there were none."""
+    if (faults := measures.faults) is None:
+        return
+    yield (
+        f"of the utilization {measures.useful:.1%} useful, {measures.lost:.1%} lost to failures, "
+        f"{measures.overhead:.1%} spent on checkpoints and restarts"
+    )
+    yield (
+        f"{words.plural(faults.node_failures, 'node failure')}: {faults.job_failures:,} times a job lost a node, "
+        f"{faults.restarts:,} times one was run again"
+    )
+    yield (
+        f"{faults.lost_node_s / 3600:,.1f} node-hours lost, {faults.checkpoint_node_s / 3600:,.1f} for "
+        f"{words.plural(faults.checkpoints, 'checkpoint')}, {faults.restart_node_s / 3600:,.1f} for restarts"
+    )
+    if faults.lost_jobs:
+        yield (
+            f"WARNING: lost for good: {words.plural(faults.lost_jobs, 'job')}, with {faults.lost_jobs_share:.1%} of "
+            "the node-hours asked for; the means are without them, and look better for it"
+        )
+
+
 def _lines(measures: Measures, done: Replay) -> Iterator[str]:
     window = measures.window
     yield (
@@ -123,6 +146,7 @@ def _lines(measures: Measures, done: Replay) -> Iterator[str]:
         ratio = measures.malleable_to_rigid
         beside = "" if ratio is None else f"; malleable to rigid {ratio:.2f}"
         yield f"fairness of bounded slowdowns (Jain) {measures.fairness:.3f}{beside}"
+    yield from fault_lines(measures)
     if measures.refused or measures.unfinished:
         yield f"{measures.refused} jobs were refused, {measures.unfinished} never ended"
     jobs = len(done.result.records)  # also those that the figures leave out

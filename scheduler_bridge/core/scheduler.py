@@ -170,6 +170,10 @@ class SchedulerCore:
         """
         return self._state.pool.state(node)
 
+    def holders(self, node: str) -> list[int]:
+        """The ids of the jobs that hold a node; none if there is no such node."""
+        return self._state.pool.holders(node) if node in self._state.pool else []
+
     @property
     def waiting(self) -> Iterable[int]:
         """The ids of the waiting jobs, in the order in which they are considered."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from scheduler_bridge.sim.audit import AuditError, Auditor
 from scheduler_bridge.sim.check import Conserves, Protects, Scenario, check_feasible, check_policy
+from scheduler_bridge.sim.checkpoints import CheckpointPlan, daly_s, young_s
 from scheduler_bridge.sim.costs import Cost, parse_cost
 from scheduler_bridge.sim.engine import Engine, simulate
 from scheduler_bridge.sim.export import COLUMNS, as_it_ran, job_rows
-from scheduler_bridge.sim.failures import random_failures
+from scheduler_bridge.sim.failures import FaultTolerance, Losses, earliest_end_s, random_failures
 from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
-from scheduler_bridge.sim.measures import Means, Measures, Power, Window, measure
+from scheduler_bridge.sim.measures import FaultMeasures, Means, Measures, Power, Window, measure
 from scheduler_bridge.sim.models import JobRecord, SimJob
 from scheduler_bridge.sim.replay import Replay, ReplayOptions, replay
 from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
@@ -23,10 +24,14 @@ __all__ = [
     "AuditError",
     "Auditor",
     "Behaviour",
+    "CheckpointPlan",
     "Conserves",
     "Cost",
     "Engine",
+    "FaultMeasures",
+    "FaultTolerance",
     "JobRecord",
+    "Losses",
     "Means",
     "Measures",
     "Observer",
@@ -47,6 +52,8 @@ __all__ = [
     "as_it_ran",
     "check_feasible",
     "check_policy",
+    "daly_s",
+    "earliest_end_s",
     "job_rows",
     "linear_speedup",
     "measure",
@@ -59,4 +66,5 @@ __all__ = [
     "sim_jobs",
     "simulate",
     "spreads",
+    "young_s",
 ]

@@ -25,6 +25,8 @@ from scheduler_bridge.core.events import (
     MalleableEnded,
     MalleableReady,
     NodeDown,
+    NodeDrained,
+    NodesLost,
     NodeUp,
     ResizeFailed,
     ShrinkCompleted,
@@ -50,6 +52,12 @@ class _Account:
     ready: bool = False
     ending: bool = False
     order: SendOrder | None = None
+    losses: int = 0
+
+    @property
+    def least(self) -> int:
+        """Its minimum; one that has lost nodes may hold less."""
+        return 1 if self.losses else self.spec.min_nodes
 
 
 @dataclass(slots=True)
@@ -98,13 +106,20 @@ class Auditor:
         match event:
             case JobSubmitted(job=spec):
                 self._waiting[spec.job_id] = spec
+                if spec.job_id not in self._accounts:
+                    self._seen.discard(spec.job_id)  # it was lost, and is to be run again
             case NodeUp(node=node):
                 self._down.discard(node)
-            case NodeDown(node=node):
+            case NodeDown(node=node) | NodeDrained(node=node):
                 self._down.add(node)
             case JobEnded(job_id=job_id):
-                account = self._accounts.pop(job_id)
-                self._free(account, account.nodes)
+                if (account := self._accounts.pop(job_id, None)) is None:
+                    del self._waiting[job_id]  # it was cancelled
+                else:
+                    self._free(account, account.nodes)
+            case NodesLost(job_id=job_id, nodes=nodes) if job_id in self._accounts:
+                self._accounts[job_id].losses += len(nodes)
+                self._free(self._accounts[job_id], set(nodes))
             case MalleableReady(job_id=job_id) | MalleableEnded(job_id=job_id) if job_id in self._accounts:
                 self._accounts[job_id].ready = isinstance(event, MalleableReady)
             case GrowCompleted() | ShrinkCompleted() | WorkersChanged() | ResizeFailed() if (
@@ -172,7 +187,7 @@ class Auditor:
             self._book_workers(account, effect, what)
         elif effect.kind == "grow":
             self._give(effect.job_id, effect.nodes, what)
-        elif not set(effect.nodes) <= account.nodes or len(account.nodes) - effect.count < account.spec.min_nodes:
+        elif not set(effect.nodes) <= account.nodes or len(account.nodes) - effect.count < account.least:
             raise AuditError(f"{what}: the job holds {sorted(account.nodes)}, at least {account.spec.min_nodes}")
 
     def _book_workers(self, account: _Account, effect: SendOrder, what: str) -> None:
@@ -196,7 +211,7 @@ class Auditor:
                 raise AuditError(f"{what}: {node} is down, or the job's already")
             self._use(job_id, node, cores[index] if cores else (1 << self.cores_per_node) - 1, what)
             account.nodes.add(node)
-        if not account.spec.min_nodes <= len(account.nodes) <= account.spec.max_nodes:
+        if not account.least <= len(account.nodes) <= account.spec.max_nodes:
             raise AuditError(f"{what}: {len(account.nodes)} nodes, out of bounds")
 
     def _use(self, job_id: int, node: str, cores: int, what: str) -> None:

@@ -28,6 +28,9 @@ from scheduler_bridge.core.events import (
     JobStarted,
     JobSubmitted,
     MalleableReady,
+    NodeDown,
+    NodeDrained,
+    NodesLost,
     Outcome,
     ResizeFailed,
     ShrinkCompleted,
@@ -37,12 +40,13 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.agenda import Agenda
 from scheduler_bridge.sim.answering import answers
+from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, as_it_is
 from scheduler_bridge.sim.models import JobRecord, SimJob
 from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
-from scheduler_bridge.sim.running import Change, Run, SharingModel, Wish, share, without
-from scheduler_bridge.sim.sizes import Sizes
+from scheduler_bridge.sim.running import ALL, Change, Run, SharingModel, Wish, share, without
 
 _PROGRESS_BATCHES: Final = 500
+_GIVES_UP: Final = FaultTolerance(requeue=False)
 _MAX_BATCHES: Final = 10_000
 """So many at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
 
@@ -106,13 +110,16 @@ class Engine:
         self._user_nodes = (settings or Settings()).user_nodes
         self._progress = progress
         self._over = 0
+        self._failures = 0
+        self._killed: list[Run] = []  # those whose ends the core has yet to judge
+        self._again: dict[int, float] = {}  # what is left of jobs that wait to be run again
         self._here_s, self._here = math.nan, 0  # the instant, and its batches after the first
         self._wake_s = math.inf  # the earliest time that the core asked for
         self._now = 0.0
         self._batches = self._events = 0
         self._submissions: deque[SimJob] = deque()
         self._agenda = Agenda()
-        self._at_once: list[tuple[Event | Change | Wish, Run, int]] = []  # of this instant, for its next batch
+        self._at_once: list[tuple[Event | Change | Wish, Run | None, int]] = []  # of this instant, for its next batch
         self._sims: dict[int, SimJob] = {}  # of the jobs that wait
         self._runs: dict[int, Run] = {}
         self._records: dict[int, JobRecord] = {}
@@ -136,7 +143,7 @@ class Engine:
         while self._at_once or self._submissions or self._wake_s < math.inf or len(self._agenda) > 0:
             self._step()
         self._note_ends(self._core.endings())
-        return SimResult(self._records, self._now, self._batches, self._events, self._explanations())
+        return SimResult(self._records, self._now, self._batches, self._events, self._explanations(), self._failures)
 
     @property
     def core(self) -> SchedulerCore:
@@ -162,6 +169,8 @@ class Engine:
         effects = self._core.handle_batch(events, now)
         self._batches += 1
         self._events += len(events)
+        if self._killed:
+            events = self._judged(events)
         if now == self._here_s:
             self._settle()
         else:
@@ -244,22 +253,26 @@ class Engine:
                 return
         if run is None:
             assert not isinstance(event, Change | Wish)
-            events.append(event)
+            if isinstance(event, NodeDown):
+                self._fail(event, events)
+            else:
+                events.append(event)
         elif isinstance(event, Change):
             if not run.over:
-                self._go_on(run, event.nodes)
+                self._go_on(run, event.nodes if event.nodes != ALL else len(run.nodes))
         elif isinstance(event, Wish):
             if not run.over and version == run.version:
                 events.append(EvolvingRequest(event.job_id, run.sim.wishes[run.wishes][1]))
                 run.wishes += 1
                 self._foresee_wish(run)
         elif not run.over:
-            self._happens(event, run)
-            events.append(event)
+            events.append(self._happens(event, run))
 
-    def _happens(self, event: Event, run: Run) -> None:
-        """Let the job live through ``event``."""
+    def _happens(self, event: Event, run: Run) -> Event:
+        """Let the job live through ``event``; return what the scheduler sees of it."""
         record = self._records[run.sim.spec.job_id]
+        if run.dead and isinstance(event, GrowCompleted | ShrinkCompleted):
+            event = as_it_is(event, run.nodes, run.dead)
         match event:
             case JobStarted():
                 self._begin(run, record)
@@ -278,10 +291,11 @@ class Engine:
                 self._use(run, run.told_cores, record)
             case ResizeFailed():
                 self._arrived(run, record)
-                if run.rate == 0:
+                if run.rate == 0 or run.dead:
                     self._go_on(run, len(run.nodes))
             case _:
                 pass
+        return event
 
     def _end(self, run: Run) -> None:
         """Nothing of the job is left."""
@@ -293,19 +307,26 @@ class Engine:
         record.end_s = self._now
         if run.growing is not None:
             self._arrived(run, record)
-        if record.start_s is None:
+        if run.risk is not None:
+            self._settle_work(run, run.risk)
+        if run.killed:
+            self._killed.append(run)
+        if not run.begun:
             record.reserve(run.told_s, self._now, len(run.nodes))
 
     def _begin(self, run: Run, record: JobRecord) -> None:
         """The job computes from now on."""
-        record.start_s = self._now
+        run.begun = True
         record.reserve(run.told_s, self._now, len(run.nodes))
-        if record.sizes:  # it has run before
-            record.sizes = Sizes()
+        if record.start_s is None:
+            record.start_s = self._now
         record.sizes.append(self._now, len(run.nodes))
+        if run.risk is not None:
+            self._begin_at_risk(run, run.risk, record)
         if run.sim.startup is not None:
-            run.computes_s = self._now + run.sim.startup(len(run.nodes))
-            self._push(run.computes_s, Change(run.sim.spec.job_id, len(run.nodes)), run)
+            run.computes_s = max(run.computes_s, self._now) + run.sim.startup(len(run.nodes))
+        if run.computes_s > self._now:
+            self._push(run.computes_s, Change(run.sim.spec.job_id, ALL), run)
         if run.cores:
             self._use(run, run.cores, record)
         else:
@@ -323,23 +344,31 @@ class Engine:
         if run.growing is not None:
             since_s, nodes = run.growing
             record.reserve(since_s, self._now, nodes)
-            run.growing = None
+            run.growing, run.arriving = None, ()
 
     def _go_on(self, run: Run, nodes: int) -> None:
         """Compute on ``nodes`` nodes from now on, or stand still on 0, and predict the end."""
         now = self._now
         if now < run.computes_s:
+            if run.risk is not None:
+                run.risk.resized(now, len(run.nodes))
             return
-        if run.rate:
+        if (risk := run.risk) is not None:
+            self._settle_work(run, risk)
+            risk.nodes, risk.weight = nodes, float(nodes)
+        elif run.rate:
             run.left_s = run.left_at(now)
         run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, now
         if run.cores:
             run.rate *= share(run.cores, self._cores_per_node, self._sharing)
+            if risk is not None:
+                risk.weight *= share(run.cores, self._cores_per_node, "ideal")
         if run.killed:
             return  # its end is certain, whatever it computes until then
         run.version += 1
         if nodes:
-            self._push(now + run.left_s / run.rate, JobEnded(run.sim.spec.job_id, "completed"), run)
+            takes_s = run.left_s / run.rate if risk is None else run.takes_s(run.left_s)
+            self._push(now + takes_s, JobEnded(run.sim.spec.job_id, "completed"), run)
             if run.sim.wishes:
                 self._foresee_wish(run)
 
@@ -348,7 +377,7 @@ class Engine:
         if run.wishes < len(run.sim.wishes):
             share, _ = run.sim.wishes[run.wishes]
             ahead_s = run.left_at(self._now) - (1.0 - share) * run.sim.runtime_s
-            self._push(self._now + max(0.0, ahead_s) / run.rate, Wish(run.sim.spec.job_id), run)
+            self._push(self._now + run.takes_s(max(0.0, ahead_s)), Wish(run.sim.spec.job_id), run)
 
     def _do(self, effect: Effect) -> None:
         match effect:
@@ -374,6 +403,8 @@ class Engine:
     def _start(self, effect: StartJob) -> None:
         sim = self._sims.pop(effect.job_id)
         run = self._runs[effect.job_id] = Run(sim, effect.nodes, sim.runtime_s, self._now, cores=effect.cores)
+        if sim.tolerance is not None and (effect.job_id in self._again or sim.tolerance.at_risk):
+            self._expose(run, sim.tolerance)
         starts_s = self._now + sim.start_delay_s
         if self._prompt and not effect.cores:
             self._begin(run, self._records[effect.job_id])
@@ -383,7 +414,109 @@ class Engine:
         if sim.spec.is_malleable and sim.ready_delay_s is not None:
             self._push(starts_s + sim.ready_delay_s, MalleableReady(effect.job_id), run)
 
+    # failures -------------------------------------------------------------------------------------------------------
+
+    def _fail(self, event: NodeDown, events: list[Event]) -> None:
+        """A node fails. Its jobs end, unless all of them can do without it."""
+        self._failures += 1
+        node = event.node
+        found = [self._runs[job_id] for job_id in self._core.holders(node) if job_id in self._runs]
+        hit = [run for run in found if node in run.nodes or node in run.arriving]
+        if not hit or not all(_does_without(run, node) for run in hit):
+            events.append(event)
+            return
+        events.append(NodeDrained(node))
+        for run in hit:
+            run.dead += (node,)
+            if node in run.nodes:  # else the grow under way goes without it
+                self._lose(run, node)
+                events.append(NodesLost(run.sim.spec.job_id, (node,), f"node {node} is out of service"))
+
+    def _lose(self, run: Run, node: str) -> None:
+        """The job goes on without a node; what that had done, and is not kept, it does again."""
+        now, risk, record = self._now, run.risk, self._records[run.sim.spec.job_id]
+        assert risk is not None
+        stands = run.rate == 0 and now >= run.computes_s  # a resize goes on
+        uses = risk.nodes
+        self._settle_work(run, risk)
+        part = 1.0 / len(run.nodes)
+        risk.lose(record.held_node_s(risk.from_s, now), now, part)
+        run.left_s += (risk.kept_s - run.left_s) * part
+        run.nodes = without(run.nodes, (node,))
+        record.sizes.append(now, len(run.nodes))
+        if stands:
+            return
+        restart_s = risk.restart(now)
+        if now < run.computes_s or restart_s > 0:
+            run.computes_s = max(run.computes_s, now + restart_s)
+            run.rate, run.since_s = 0.0, now
+            risk.nodes, risk.weight = len(run.nodes), float(len(run.nodes))
+            run.version += 1
+            self._push(run.computes_s, Change(run.sim.spec.job_id, ALL), run)
+        else:
+            self._go_on(run, max(1, min(uses - 1, len(run.nodes))))
+
+    def _judged(self, events: list[Event]) -> list[Event]:
+        """The events with what the core makes of ends by its own kills; jobs that are lost may be run again."""
+        for run in self._killed:
+            job_id = run.sim.spec.job_id
+            if (ended := self._core.ended(job_id)) is None:
+                continue
+            events = [
+                JobEnded(job_id, *ended) if isinstance(event, JobEnded) and event.job_id == job_id else event
+                for event in events
+            ]
+            if ended[0] == "lost":
+                self._lost(run)
+        self._killed.clear()
+        return events
+
+    def _lost(self, run: Run) -> None:
+        """The job has ended because a node failed."""
+        spec, tolerance, now = run.sim.spec, run.sim.tolerance or _GIVES_UP, self._now
+        record = self._records[spec.job_id]
+        if (risk := run.risk) is None:
+            risk = self._expose(run, tolerance)
+            risk.from_s = now if record.start_s is None else record.start_s  # else it would have been at risk
+        risk.lose(record.held_node_s(risk.from_s, now) if run.begun else 0.0, now)
+        losses = risk.losses
+        if not tolerance.requeues(losses.restarts):
+            return
+        losses.restarts += 1
+        losses.waits_from_s, record.end_s = (now if run.begun else losses.waits_from_s), None
+        record.sizes.append(now, 0)
+        self._over -= 1
+        self._again[spec.job_id] = risk.kept_s
+        self._sims[spec.job_id] = run.sim
+        self._at_once.append((JobSubmitted(spec), None, 0))
+
+    def _expose(self, run: Run, tolerance: FaultTolerance) -> Risk:
+        """Keep account of what the job would lose."""
+        record = self._records[run.sim.spec.job_id]
+        if record.losses is None:
+            record.losses = Losses()
+        run.left_s = self._again.pop(run.sim.spec.job_id, run.sim.runtime_s)
+        done = 1.0 - run.left_s / run.sim.runtime_s
+        run.wishes = sum([share < done for share, _ in run.sim.wishes])  # it has asked for these already
+        run.risk = Risk(tolerance, record.losses, run.left_s)
+        return run.risk
+
+    def _begin_at_risk(self, run: Run, risk: Risk, record: JobRecord) -> None:
+        again = risk.losses.restarts > 0
+        risk.losses.wait_over(self._now)
+        run.computes_s = self._now + risk.begin(self._now, len(run.nodes), again=again)
+        if again and record.shares and not run.cores:
+            record.shares += ((self._now, 1.0),)
+
+    def _settle_work(self, run: Run, risk: Risk) -> None:
+        """Note how far a job has come that may lose what it has done."""
+        risk.restarted(self._now)
+        run.left_s = risk.advance(run.left_s, run.rate, run.since_s, self._now)
+        run.since_s = self._now
+
     def _order(self, order: SendOrder, run: Run) -> None:
+        if order.kind == "grow":
+            run.arriving = order.nodes
         for time_s, what in answers(order, run, self._now):
             if isinstance(what, Change) and what.nodes and time_s <= self._now:
                 self._go_on(run, what.nodes)
@@ -394,9 +527,26 @@ class Engine:
         """Copy how the core saw ends into the records."""
         for job_id, outcome, end_s in endings:
             record = self._records[job_id]
+            if job_id in self._again and outcome == "lost":
+                continue  # it is to be run again
+            if (losses := record.losses) is not None and end_s is not None:
+                losses.wait_over(end_s)  # it was cancelled meanwhile
             record.outcome = outcome
             if record.end_s is None:  # it was cancelled while it waited, or is not over
                 record.end_s = end_s
+
+
+def _does_without(run: Run, node: str) -> bool:
+    """Whether the job goes on without a node. [D] One that shares nodes does not."""
+    tolerance = run.sim.tolerance
+    return (
+        tolerance is not None
+        and tolerance.resilient
+        and run.begun
+        and not run.killed
+        and not run.cores
+        and run.nodes[0] != node
+    )
 
 
 def simulate(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec import structs
 
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim.costs import Cost
+from scheduler_bridge.sim.failures import FaultTolerance
 from scheduler_bridge.sim.models import SimJob
 from scheduler_bridge.sim.speedup import Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload
+
+_RUN_AGAIN: Final = FaultTolerance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class Behaviour:
         moldable: Malleable jobs start on any size in their range and keep it.
         steps: Parts of the work at whose ends jobs can be resized, for those of which the workload says nothing.
         point_s: The same by length: so many seconds of progress, at the size asked for, make a part; 0: ``steps``.
+        tolerance: What becomes of jobs that lose a node: by default they are run again, from the beginning. Resilient
+            are malleable jobs only.
     """
 
     cost: Cost | None = None
@@ -31,6 +37,7 @@ class Behaviour:
     moldable: bool = False
     steps: int = 0
     point_s: float = 0.0
+    tolerance: FaultTolerance = _RUN_AGAIN
 
 
 def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[SimJob]:
@@ -38,27 +45,31 @@ def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[Sim
 
     [D] A job that ran longer than its walltime where it comes from is given the runtime as walltime: that machine let
     it. [D] Where a malleable job's speedup is no power law, the scheduler believes in the one that has the same gain
-    from the size asked for to the largest one.
+    from the size asked for to the largest one. [D] Walltimes are longer by what checkpoints and a restart take: who has
+    them asks for more time.
 
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
     """
     behaviour = behaviour or Behaviour()
+    rigid = structs.replace(behaviour.tolerance, resilient=False)
     models: dict[str, Speedup] = {}
     found: list[SimJob] = []
     for job in workload.jobs:
         if (speedup := models.get(job.speedup)) is None:
             speedup = models[job.speedup] = parse_speedup(job.speedup)
-        found.append(_sim_job(job, speedup, behaviour))
+        found.append(_sim_job(job, speedup, behaviour, behaviour.tolerance if job.is_malleable else rigid))
     return found
 
 
-def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour) -> SimJob:
+def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour, tolerance: FaultTolerance) -> SimJob:
     spec = job.spec()
     if job.runtime_s > job.walltime_s:
         spec = structs.replace(spec, walltime_s=job.runtime_s)
+    if tolerance.checkpoints is not None or tolerance.restart_s:
+        spec = structs.replace(spec, walltime_s=tolerance.takes_s(spec.walltime_s, spec.nodes))
     if not job.is_malleable:
-        return SimJob(spec, job.runtime_s, start_delay_s=behaviour.start_delay_s)
+        return SimJob(spec, job.runtime_s, start_delay_s=behaviour.start_delay_s, tolerance=tolerance)
     if job.rho == 0 and job.speedup != "linear":
         spec = structs.replace(spec, rho=believed_rho(spec, speedup))
     steps = job.steps or behaviour.steps
@@ -73,6 +84,7 @@ def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour) -> SimJob:
         cost=behaviour.cost,
         steps=steps,
         wishes=() if behaviour.moldable else job.wishes,
+        tolerance=tolerance,
     )
 
 

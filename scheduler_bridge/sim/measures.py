@@ -2,15 +2,21 @@
 
 Wait = start - submission, runtime = end - start, turnaround = wait + runtime, slowdown = turnaround / runtime, bounded
 slowdown = max(1, turnaround / max(runtime, 10 s)).
+
+Where nodes fail, a job counts from its first submission to its final end: its wait has all times in which it waited,
+its runtime all times in which it ran. Slowdowns compare with the useful part of the runtime. Jobs that were lost for
+good are in no mean: that they ended early would make it better.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler_bridge.sim.failures import clipped, node_s
 from scheduler_bridge.sim.models import JobRecord
 
 BOUND_S: Final = 10.0
@@ -23,7 +29,7 @@ class Means(msgspec.Struct, frozen=True):
 
     Attributes:
         jobs: How many they are.
-        killed: How many of them ended by a kill: over their walltime, on a lost node, or cancelled.
+        killed: How many of them ended by a kill: over their walltime, or cancelled.
         mean_wait_s: Mean wait.
         mean_runtime_s: Mean runtime.
         mean_turnaround_s: Mean turnaround.
@@ -67,6 +73,32 @@ class Power(msgspec.Struct, frozen=True):
     idle_w: float = 120.0
 
 
+class FaultMeasures(msgspec.Struct, frozen=True):
+    """What failures, and checkpoints against them, cost all jobs in all of the time.
+
+    Attributes:
+        node_failures: How often a node failed.
+        job_failures: How often a job lost a node.
+        restarts: How often a job was submitted again.
+        lost_jobs: Jobs that were lost for good; they are in no mean.
+        lost_jobs_share: Of the node-seconds that all jobs asked for, by their walltimes, the part of these.
+        checkpoints: How many jobs completed.
+        lost_node_s: Node-seconds on which was computed what was lost.
+        checkpoint_node_s: Node-seconds on which checkpoints were written.
+        restart_node_s: Node-seconds on which jobs restarted.
+    """
+
+    node_failures: int
+    job_failures: int
+    restarts: int
+    lost_jobs: int
+    lost_jobs_share: float
+    checkpoints: int
+    lost_node_s: float
+    checkpoint_node_s: float
+    restart_node_s: float
+
+
 class Measures(msgspec.Struct, frozen=True):
     """All figures of one simulation.
 
@@ -77,12 +109,16 @@ class Measures(msgspec.Struct, frozen=True):
         malleable: Over the malleable ones.
         makespan_s: First submission to last end, of all jobs.
         utilization: Node-seconds on which jobs computed in the window, by ``UTILIZATION_DENOMINATOR``.
+        useful: The part of the utilization that was neither lost to failures nor spent on checkpoints and restarts.
+        lost: The part that was lost to failures.
+        overhead: The part that was spent on checkpoints and restarts.
         reserved: Node-seconds held without use in the window (for a start, for a grow), by the same denominator.
         fairness: Jain's index of the bounded slowdowns: 1 if all are equal, 1/jobs if one job bears it all.
         malleable_to_rigid: Mean bounded slowdown of malleable by that of rigid jobs; None without both.
         energy_kwh: Estimate for all nodes in the window; held nodes are busy.
         refused: Jobs that no allotment could hold.
         unfinished: Jobs that never ended.
+        faults: What failures cost; None: there were neither failures nor checkpoints.
     """
 
     window: Window
@@ -91,16 +127,25 @@ class Measures(msgspec.Struct, frozen=True):
     malleable: Means
     makespan_s: float
     utilization: float
+    useful: float
+    lost: float
+    overhead: float
     reserved: float
     fairness: float | None
     malleable_to_rigid: float | None
     energy_kwh: float
     refused: int
     unfinished: int
+    faults: FaultMeasures | None = None
 
 
 def measure(
-    records: Iterable[JobRecord], nodes: int, *, warmup_s: float | None = None, power: Power | None = None
+    records: Iterable[JobRecord],
+    nodes: int,
+    *,
+    warmup_s: float | None = None,
+    power: Power | None = None,
+    node_failures: int = 0,
 ) -> Measures:
     """Measure a simulation on ``nodes`` nodes.
 
@@ -110,10 +155,15 @@ def measure(
         warmup_s: Leave jobs out that were submitted in the first seconds, and nodes' time before that and after the
             last submission; None: everything counts.
         power: What nodes draw.
+        node_failures: How often a node failed.
     """
     everybody = list(records)
     jobs = [record for record in everybody if not record.refused]
-    ended = [record for record in jobs if record.start_s is not None and record.end_s is not None]
+    ended = [
+        record
+        for record in jobs
+        if record.start_s is not None and record.end_s is not None and record.outcome != "lost"
+    ]
     first_s = min((record.spec.submit_s for record in jobs), default=0.0)
     last_s = max((record.spec.submit_s for record in jobs), default=0.0)
     end_s = max((record.end_s for record in jobs if record.end_s is not None), default=last_s)
@@ -126,6 +176,8 @@ def measure(
     available = nodes * max(0.0, window.to_s - window.from_s)
     busy = sum([_inside(span, window) for record in jobs for span in record.spans()])
     held = sum([_inside(span, window) for record in jobs for span in record.reserved])
+    struck = [record for record in jobs if record.losses is not None]
+    lost, overhead = _spent(struck, window)
     every = _means(counted)
     malleable = _means([job for job in counted if job.record.spec.is_malleable])
     rigid = _means([job for job in counted if not job.record.spec.is_malleable]) if malleable.jobs else every
@@ -141,18 +193,59 @@ def measure(
         malleable=malleable,
         makespan_s=end_s - first_s,
         utilization=busy / available if available else 0.0,
+        useful=max(0.0, busy - lost - overhead) / available if available else 0.0,
+        lost=lost / available if available else 0.0,
+        overhead=overhead / available if available else 0.0,
         reserved=held / available if available else 0.0,
         fairness=jain([job.bounded_slowdown for job in counted]),
         malleable_to_rigid=ratio,
         energy_kwh=joules / 3.6e6,
         refused=len(everybody) - len(jobs),
         unfinished=sum([record.end_s is None for record in jobs]),
+        faults=_faults(jobs, struck, node_failures) if struck or node_failures else None,
     )
 
 
-def bounded_slowdown(wait_s: float, runtime_s: float) -> float:
-    """Turnaround by runtime, of which short ones count as ``BOUND_S``; at least 1."""
-    return max(1.0, (wait_s + runtime_s) / max(runtime_s, BOUND_S))
+def _spent(struck: Iterable[JobRecord], window: Window) -> tuple[float, float]:
+    """The node-seconds in the window that were lost, and those spent on checkpoints and restarts."""
+    lost = overhead = 0.0
+    for record in struck:
+        losses = record.losses
+        assert losses is not None
+        spent = sum(clipped([*losses.checkpointing, *losses.restarting], window.from_s, window.to_s))
+        overhead += spent
+        if record.outcome == "lost":  # nothing of it is left
+            lost += sum([_inside(span, window) for span in record.spans()]) - spent
+        else:
+            lost += sum(clipped(losses.lost, window.from_s, window.to_s))
+    return lost, overhead
+
+
+def _faults(jobs: Sequence[JobRecord], struck: Sequence[JobRecord], node_failures: int) -> FaultMeasures:
+    accounts = [record.losses for record in struck if record.losses is not None]
+    gone = [record for record in jobs if record.outcome == "lost"]
+    lost_node_s, overhead_node_s = _spent(struck, Window(-math.inf, math.inf, None))
+    restart_node_s = sum([node_s(losses.restarting) for losses in accounts])
+    asked = sum([record.spec.nodes * record.spec.walltime_s for record in jobs])
+    return FaultMeasures(
+        node_failures=node_failures,
+        job_failures=sum([losses.failures for losses in accounts]),
+        restarts=sum([losses.restarts for losses in accounts]),
+        lost_jobs=len(gone),
+        lost_jobs_share=sum([record.spec.nodes * record.spec.walltime_s for record in gone]) / asked if asked else 0.0,
+        checkpoints=sum([losses.checkpoints for losses in accounts]),
+        lost_node_s=lost_node_s,
+        checkpoint_node_s=overhead_node_s - restart_node_s,
+        restart_node_s=restart_node_s,
+    )
+
+
+def bounded_slowdown(wait_s: float, runtime_s: float, useful_s: float | None = None) -> float:
+    """Turnaround by runtime, of which short ones count as ``BOUND_S``; at least 1.
+
+    ``useful_s``: the useful part of the runtime, where that is another.
+    """
+    return max(1.0, (wait_s + runtime_s) / max(runtime_s if useful_s is None else useful_s, BOUND_S))
 
 
 def jain(values: Sequence[float]) -> float | None:
@@ -172,19 +265,22 @@ class _Ended(NamedTuple):
     record: JobRecord
     wait_s: float
     runtime_s: float
+    useful_s: float
     bounded_slowdown: float
 
     @classmethod
     def of(cls, record: JobRecord) -> _Ended:
         wait_s, runtime_s = record.wait_s or 0.0, record.runtime_s or 0.0
-        return cls(record, wait_s, runtime_s, bounded_slowdown(wait_s, runtime_s))
+        useful_s = runtime_s if record.losses is None else record.useful_s or 0.0
+        return cls(record, wait_s, runtime_s, useful_s, bounded_slowdown(wait_s, runtime_s, useful_s))
 
 
 def _means(jobs: Sequence[_Ended]) -> Means:
     count = len(jobs)
     # a job that was killed at its very start has no slowdown
-    ratios = [(wait_s + runtime_s) / runtime_s for _, wait_s, runtime_s, _ in jobs if runtime_s > 0]
+    ratios = [(wait_s + runtime_s) / useful_s for _, wait_s, runtime_s, useful_s, _ in jobs if useful_s > 0]
     wait_s, runtime_s = sum([job.wait_s for job in jobs]), sum([job.runtime_s for job in jobs])
+    useful_s = sum([job.useful_s for job in jobs])
     return Means(
         jobs=count,
         killed=sum([job.record.outcome != "completed" for job in jobs]),
@@ -192,7 +288,7 @@ def _means(jobs: Sequence[_Ended]) -> Means:
         mean_runtime_s=runtime_s / count if count else None,
         mean_turnaround_s=(wait_s + runtime_s) / count if count else None,
         mean_slowdown=sum(ratios) / len(ratios) if ratios else None,
-        slowdown_of_means=(wait_s + runtime_s) / runtime_s if runtime_s else None,
+        slowdown_of_means=(wait_s + runtime_s) / useful_s if useful_s else None,
         mean_bounded_slowdown=sum([job.bounded_slowdown for job in jobs]) / count if count else None,
         grows=sum([job.record.grows for job in jobs]),
         shrinks=sum([job.record.shrinks for job in jobs]),

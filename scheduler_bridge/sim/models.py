@@ -9,6 +9,7 @@ import msgspec
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim.costs import Cost
+from scheduler_bridge.sim.failures import FaultTolerance, Losses, clipped, node_s
 from scheduler_bridge.sim.sizes import Sizes
 from scheduler_bridge.sim.speedup import Speedup, linear_speedup
 
@@ -36,6 +37,7 @@ class SimJob(msgspec.Struct, frozen=True):
             that an order waits for the end of a part.
         wishes: Nodes that the job asks for (negative: offers) once it has done so much of its work: (share from 0 to
             1, nodes), by rising share: an evolving job.
+        tolerance: What becomes of it when it loses a node; None: it ends for good, and writes no checkpoints.
 
     Raises:
         ValueError: The runtime is not positive, a duration is negative, or a share is out of range.
@@ -57,6 +59,7 @@ class SimJob(msgspec.Struct, frozen=True):
     steps: int = 0
     wishes: tuple[tuple[float, int], ...] = ()
     startup: Callable[[int], float] | None = None
+    tolerance: FaultTolerance | None = None
 
     def __post_init__(self) -> None:
         if self.runtime_s <= 0:
@@ -93,15 +96,17 @@ class JobRecord(msgspec.Struct):
 
     Attributes:
         spec: What was submitted.
-        start_s: When it started; None: never.
-        end_s: When it ended.
+        start_s: When it started first; None: never.
+        end_s: When it ended for good.
         outcome: How, as the scheduler sees it; None while it is not over; ``refused`` jobs never enter the queue.
-        sizes: Its number of nodes from which time on; a shrink counts from its completion.
+        sizes: Its number of nodes from which time on; a shrink counts from its completion. 0 while it waits to be run
+            again.
         shares: The part of its nodes' cores that it uses, from which time on; empty if it always has all.
         grows: Completed grow orders.
         shrinks: Completed shrink orders.
         reserved: When how many nodes were held for it without use, before its start and while it grew: (from, to,
             nodes).
+        losses: What failures and checkpoints cost it; None: it has had neither.
     """
 
     spec: JobSpec
@@ -114,16 +119,38 @@ class JobRecord(msgspec.Struct):
     grows: int = 0
     shrinks: int = 0
     reserved: tuple[tuple[float, float, int], ...] = ()
+    losses: Losses | None = None
 
     @property
     def wait_s(self) -> float | None:
-        """From the submission to the start."""
-        return None if self.start_s is None else self.start_s - self.spec.submit_s
+        """From the submission to the start, and from each time that it was lost to the next start."""
+        if self.start_s is None:
+            return None
+        again_s = 0.0 if self.losses is None else self.losses.waited_s
+        return self.start_s - self.spec.submit_s + again_s
 
     @property
     def runtime_s(self) -> float | None:
-        """From the start to the end."""
-        return None if self.start_s is None or self.end_s is None else self.end_s - self.start_s
+        """From the start to the end, without the time in which it waited to be run again."""
+        if self.start_s is None or self.end_s is None:
+            return None
+        again_s = 0.0 if self.losses is None else self.losses.waited_s
+        return self.end_s - self.start_s - again_s
+
+    @property
+    def useful_s(self) -> float | None:
+        """The part of its runtime that was not lost, nor spent on checkpoints and restarts."""
+        runtime_s = self.runtime_s
+        if runtime_s is None or self.losses is None or self.outcome == "lost":
+            return runtime_s
+        held_node_s = node_s(self.spans())
+        return max(0.0, runtime_s - runtime_s * self.losses.spent_node_s() / held_node_s) if held_node_s else runtime_s
+
+    def held_node_s(self, from_s: float, to_s: float) -> float:
+        """The node-seconds that it has held from one time to another; of shared nodes, its part."""
+        spans = self.sizes.spans(to_s)
+        parts = [part for span in spans for part in self._parts(*span)] if self.shares else spans
+        return sum(clipped(parts, from_s, to_s))
 
     def reserve(self, from_s: float, to_s: float, nodes: int) -> None:
         """Note that so many nodes were held without use."""

@@ -91,5 +91,11 @@ def replay(
     with rare_searches():
         result = engine.run(jobs, disturbances)
         seconds = time.perf_counter() - began
-        measures = measure(result.records.values(), size, warmup_s=options.warmup_s, power=options.power)
+        measures = measure(
+            result.records.values(),
+            size,
+            warmup_s=options.warmup_s,
+            power=options.power,
+            node_failures=result.failures,
+        )
     return Replay(result, measures, seconds)

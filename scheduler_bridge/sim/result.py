@@ -32,6 +32,7 @@ class SimResult:
         batches: How often the core was asked.
         events: How many events it was given.
         explanations: By id, of the jobs whose histories were to be kept: what was decided about them, and why.
+        failures: How often a node failed.
     """
 
     records: dict[int, JobRecord]
@@ -39,6 +40,7 @@ class SimResult:
     batches: int
     events: int
     explanations: Mapping[int, Explanation]
+    failures: int = 0
 
 
 def node_names(nodes: int) -> Sequence[str]:

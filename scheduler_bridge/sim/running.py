@@ -8,10 +8,13 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from scheduler_bridge.sim.failures import Risk
 from scheduler_bridge.sim.models import SimJob
 
 _ROUNDING: Final = 1e-9
 """What is this close to the end of a step is there."""
+
+ALL: Final = -1
 
 SharingModel: TypeAlias = Literal["ideal", "worst"]
 
@@ -37,10 +40,25 @@ class Run(msgspec.Struct):
     """Since when how many nodes are held for it that it does not use yet."""
     killed: bool = False
     over: bool = False
+    begun: bool = False
+    risk: Risk | None = None
+    """What it would lose with a node; None: it writes no checkpoints and has lost nothing."""
+    arriving: tuple[str, ...] = ()
+    """The nodes that are held for it while it grows."""
+    dead: tuple[str, ...] = ()
+    """The nodes that it has lost."""
 
     def left_at(self, now: float) -> float:
         """How much of its runtime is left."""
-        return max(0.0, self.left_s - self.rate * (now - self.since_s))
+        elapsed_s = now - self.since_s
+        if self.risk is not None:
+            elapsed_s = self.risk.rhythm.computing_s(elapsed_s, self.risk.nodes)
+        return max(0.0, self.left_s - self.rate * elapsed_s)
+
+    def takes_s(self, work_s: float) -> float:
+        """How long the next part of its runtime takes, as long as its speed stays the same."""
+        computing_s = work_s / self.rate
+        return computing_s if self.risk is None else self.risk.rhythm.elapsed_s(computing_s, self.risk.nodes)
 
     def next_point_s(self, from_s: float) -> float:
         """When, from ``from_s`` on, it can be resized."""
@@ -50,12 +68,17 @@ class Run(msgspec.Struct):
         step_s = self.sim.runtime_s / steps
         left_s = self.left_at(from_s)
         to_next_s = left_s - math.floor(left_s / step_s + _ROUNDING) * step_s
+        if self.risk is not None:
+            return self.since_s + self.takes_s(self.left_s - left_s + max(0.0, to_next_s))
         return from_s + max(0.0, to_next_s) / self.rate
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The job's speed changes: the scheduler does not see that. ``nodes`` 0: it stands still."""
+    """The job's speed changes: the scheduler does not see that.
+
+    ``nodes`` 0: it stands still; ``ALL``: it uses all that it has then.
+    """
 
     job_id: int
     nodes: int

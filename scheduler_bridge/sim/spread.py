@@ -46,6 +46,7 @@ def spreads(records: Iterable[JobRecord], window: Window) -> Spreads:
         for record in records
         if record.end_s is not None
         and record.start_s is not None
+        and record.outcome != "lost"
         and (window.warmup_s is None or window.from_s <= record.spec.submit_s <= window.to_s)
     ]
     malleable = [record for record in counted if record.spec.is_malleable]
@@ -58,7 +59,7 @@ def _spread(records: Sequence[JobRecord]) -> Spread:
     runtimes = [record.runtime_s or 0.0 for record in records]
     pairs = list(zip(waits, runtimes, strict=True))
     turnarounds = [wait_s + runtime_s for wait_s, runtime_s in pairs]
-    slowdowns = [bounded_slowdown(wait_s, runtime_s) for wait_s, runtime_s in pairs]
+    slowdowns = [bounded_slowdown(*pair, record.useful_s) for pair, record in zip(pairs, records, strict=True)]
     return Spread(quartiles(waits), quartiles(runtimes), quartiles(turnarounds), quartiles(slowdowns))
 
 

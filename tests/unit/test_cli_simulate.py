@@ -201,6 +201,34 @@ def test_what_was_asked_for_is_in_the_json(tmp_path: Path) -> None:
     }
 
 
+def test_lost_work_is_counted_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = tmp_path / "w.toml"
+    workload.write_text("nodes = 4\n[[job]]\nruntime_s = 20000\nwalltime_s = 30000\ncount = 60\nevery_s = 10\n")
+    out, page = tmp_path / "out.json", tmp_path / "out.html"
+    base = ["simulate", "--workload", str(workload), "--policy", "easy", "--json", str(out)]
+    assert run(base) == 0
+    never = json.loads(out.read_bytes())
+    assert (never["details"]["faults"], never["details"]["useful"]) == (None, never["metrics"]["utilization"])
+    assert run([*base, "--mtbf", "20", "--repair", "1", "--html", str(page)]) == 0
+    often = json.loads(out.read_bytes())
+    assert often["details"]["faults"]["restarts"] == often["details"]["faults"]["job_failures"] > 0
+    assert often["details"]["every"]["jobs"] == 60
+    assert often["metrics"]["mean_turnaround_s"] > never["metrics"]["mean_turnaround_s"]
+    parts = sum(often["details"][part] for part in ("useful", "lost", "overhead"))
+    assert parts == pytest.approx(often["metrics"]["utilization"])
+    assert "lost to failures" in page.read_text()
+    assert "times one was run again" in " ".join(capsys.readouterr().out.split())
+    options = ["--mtbf", "20", "--repair", "1", "--checkpoint-interval", "daly", "--checkpoint-cost", "60"]
+    assert run([*base, *options, "--restart-cost", "30", "--resilient"]) == 0
+    saved = json.loads(out.read_bytes())
+    assert saved["details"]["lost"] < often["details"]["lost"]
+    assert saved["options"]["checkpoint_interval"] == "daly"
+    assert run([*base, "--mtbf", "20", "--on-failure", "fail"]) == 0
+    gone = json.loads(out.read_bytes())
+    assert gone["details"]["every"]["jobs"] + gone["details"]["faults"]["lost_jobs"] == 60
+    assert "WARNING: lost for good: " in capsys.readouterr().out
+
+
 def test_days_and_warm_up_choose_jobs(tmp_path: Path) -> None:
     assert simulated(tmp_path, "--policy", "fcfs", "--days", "1")["jobs"] == 3
     assert simulated(tmp_path, "--policy", "fcfs", "--start", "2023-08-02")["jobs"] == 1
@@ -343,6 +371,13 @@ def test_the_pauses_of_a_policy_can_be_others(tmp_path: Path) -> None:
         (("--policy", "easy", "--gantt", "x.png", "--window", "2h:1h"), "--window 2h:1h: it ends before it begins"),
         (("--policy", "easy", "--mtbf", "0"), "--mtbf and --repair must be positive"),
         (("--policy", "easy", "--mtbf", "inf"), "--mtbf inf: not finite"),
+        (("--policy", "easy", "--on-failure", "hope"), "--on-failure hope: no such rule there are requeue and fail"),
+        (("--policy", "easy", "--on-failure", "fail", "--attempts", "2"), "a job that fails is not run again"),
+        (("--policy", "easy", "--checkpoint-cost", "60"), "--checkpoint-cost without --checkpoint-interval"),
+        (("--policy", "easy", "--checkpoint-interval", "daly"), "daly without --mtbf and --checkpoint-cost"),
+        (("--policy", "easy", "--checkpoint-interval", "0"), "a positive number of seconds, young or daly"),
+        (("--policy", "easy", "--checkpoint-interval", "nan"), "a positive number of seconds, young or daly"),
+        (("--policy", "easy", "--restart-cost", "inf"), "--restart-cost inf: not finite"),
         (("--policy", "easy", "--tick", "inf"), "--tick inf: not finite"),
         (("--policy", "easy", "--pass-interval", "inf"), "--pass-interval inf: not finite"),
         (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
-from scheduler_bridge.core.events import CancelJob, Event, NodeDown
-from scheduler_bridge.sim import COLUMNS, Replay, ReplayOptions, as_it_ran, job_rows, replay
+from scheduler_bridge.core.events import CancelJob, Event, NodeDown, NodeUp
+from scheduler_bridge.sim import COLUMNS, Behaviour, FaultTolerance, Replay, ReplayOptions, as_it_ran, job_rows, replay
 from scheduler_bridge.workloads import TraceJob, Workload
 
 MALLEABLE: dict[str, object] = {"job_class": "malleable", "min_nodes": 1, "max_nodes": 4}
@@ -23,8 +23,11 @@ def job(job_id: int, submit_s: float, runtime_s: float, nodes: int, **others: ob
 WORKLOAD = Workload("two", 4, (job(0, 0, 100, 2, **MALLEABLE), job(1, 25, 10, 3)))
 
 
-def ran(*events: tuple[float, Event]) -> Replay:
-    options = ReplayOptions(settings=Settings(walltime="scaled"))
+FAILS = Behaviour(tolerance=FaultTolerance(requeue=False))
+
+
+def ran(*events: tuple[float, Event], behaviour: Behaviour | None = None) -> Replay:
+    options = ReplayOptions(behaviour or Behaviour(), Settings(walltime="scaled"))
     return replay(WORKLOAD, policies.get("min"), 4, options, disturbances=events)
 
 
@@ -58,13 +61,21 @@ def test_of_a_job_that_did_not_complete_the_work_counts_that_it_did() -> None:
 
 
 def test_what_never_ran_is_left_out_and_counted() -> None:
-    done = ran((20.0, NodeDown("n0000")), (20.0, NodeDown("n0001")))
+    done = ran((20.0, NodeDown("n0000")), (20.0, NodeDown("n0001")), behaviour=FAILS)
     assert row(done, 0)["outcome"] == "lost"
     assert row(done, 1)["start_s"] is None
     assert row(done, 1)["turnaround_s"] is None
     found = as_it_ran(WORKLOAD, done.result.records, "min")
     assert [(each.job_id, each.status, each.runtime_s) for each in found.jobs] == [(0, "failed", 40)]
     assert found.findings.skipped["not over, or never ran"].count == 1
+
+
+def test_a_job_that_was_run_again_is_exported_as_it_ran_last() -> None:
+    # lost at 20 s; job 0 waits behind nobody, starts again on the three nodes left, and takes its 100 s at 2 nodes anew
+    done = ran((20.0, NodeDown("n0000")), (200.0, NodeUp("n0000")))
+    assert (row(done, 0)["restarts"], row(done, 0)["lost_node_s"], row(done, 0)["outcome"]) == (1, 80, "completed")
+    found = as_it_ran(WORKLOAD, done.result.records, "min").jobs[0]
+    assert (found.runtime_s, found.wait_s, found.allotments[0]) == (100, 20, (0, 3))
 
 
 def test_of_shared_nodes_the_part_of_the_cores_counts() -> None:

@@ -56,6 +56,7 @@ from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
 from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.view import LiveView
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import stands_until
 
@@ -244,11 +245,7 @@ class SchedulerCore:
                 state.idle_until_s = -math.inf
                 effects += partitions.decide(state, self._policy, now)
             else:
-                policy = limits.under(state, self._policy)
-                decisions = policy.decide(view, now)
-                idle = state.skips and orders.are_known(state, decisions)
-                effects += orders.carry_out(state, decisions, now)
-                state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
+                effects += self._decide(view, now)
             effects += orders.grant_wishes(state, now)
             alarms.passed(state, now)
             if remembers:
@@ -256,6 +253,17 @@ class SchedulerCore:
                 self._histories.note_waits(state, self._policy, now)
         effects += alarms.arm(state)
         invariants.check_touched(state)
+        return effects
+
+    def _decide(self, view: LiveView, now: float) -> list[Effect]:
+        """Let the policy decide, and carry it out."""
+        state, policy = self._state, limits.under(self._state, self._policy)
+        decisions = policy.decide(view, now)
+        if not state.skips or state.settings.pass_interval_s is None:
+            return orders.carry_out(state, decisions, now)
+        idle = orders.are_known(state, decisions)
+        effects = orders.carry_out(state, decisions, now)
+        state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
         return effects
 
     def _apply(self, event: Event, now: float) -> list[Effect]:

@@ -49,8 +49,13 @@ GREY = "#6b6b6b"
 BUSY = "#4d4d4d"
 
 
-def draw(records: Sequence[RunRecord], *, titled: bool = True) -> Figure:
-    """Draw ``records`` of one batch, the first on top; ``titled``: with the finding above, which a page has already.
+def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = "") -> Figure:
+    """Draw ``records`` of one batch, the first on top.
+
+    Args:
+        records: At least one record with at least one job.
+        titled: Whether the finding stands above; a page has it already.
+        finding: Another one than makespan and utilization.
 
     Raises:
         ValueError: There is nothing to draw.
@@ -92,7 +97,7 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True) -> Figure:
         _mark_end((strip, nodes, waiting), record)
         top_in += rows + 2 * (STRIP_IN + GAP_IN) + BLOCK_GAP_IN
     if titled:
-        _title(figure, records, height_in)
+        _title(figure, records, height_in, finding or words.headline(records))
     down = any(taken.job_id is None for record in records for taken in record.reserved)
     draw_key(figure, at=(LEFT_IN / WIDTH_IN, (0.22 + 0.17 * len(notes)) / height_in), any_down=down)
     for line, note in enumerate(reversed(notes)):
@@ -128,18 +133,19 @@ def _notes(records: Sequence[RunRecord]) -> list[str]:
     return [line for note in words.notes(records) for line in textwrap.wrap(drawable(note), NOTE_CHARACTERS)]
 
 
-def _title(figure: Figure, records: Sequence[RunRecord], height_in: float) -> None:
+def _title(figure: Figure, records: Sequence[RunRecord], height_in: float, finding: str) -> None:
     shown = records[-1]
     left = LEFT_IN / WIDTH_IN
-    headline = drawable(words.headline(records))
-    figure.text(left, 1 - 0.36 / height_in, headline, fontsize=15, fontweight="bold", parse_math=False)
+    figure.text(left, 1 - 0.36 / height_in, drawable(finding), fontsize=15, fontweight="bold", parse_math=False)
     same = "The same batch of" if len(records) > 1 else "A batch of"
+    shares = any(min(part.shares, default=part.share) < 1 for r in records for j in r.jobs for part in j.segments)
+    lanes = " Jobs that share a node have a part of its row each." if shares else ""
     figure.text(
         left,
         1 - 0.60 / height_in,
         f"{same} {words.plural(len(shown.jobs), 'job')} on {words.plural(len(shown.nodes), 'node')}"
-        f"{', one policy above the other on one time axis' if len(records) > 1 else ''}. "
-        "Busy = share of all nodes x makespan that jobs held.",
+        f"{', one policy above the other on one time axis' if len(records) > 1 and not lanes else ''}. "
+        f"Busy = share of all nodes x makespan that jobs held.{lanes}",
         fontsize=9,
         color=GREY,
     )

@@ -173,10 +173,22 @@ def test_figures_show_printed_gains_from_our_easy_and_how_events_divide() -> Non
     events = {"turnaround_s": 900.0, "shrinks": 1.0, "expands": 2.0, "backfills": 1.0}
     rows.append(Row(Cell(MS, "intensive", 100, 1), {**dict.fromkeys(COLUMNS), **events}))
     means = Means(rows)
-    assert figure._printed(means, MS, "intensive", 100, "turnaround_s") == pytest.approx(580.0)
-    assert figure._printed(means, MS, "spare", 100, "turnaround_s") is None
+    assert figure._printed(MS, "intensive", 100) == -42.0
+    assert figure._printed(MS, "spare", 100) is None
     assert means.shares(MS, "intensive", ("shrinks", "expands", "backfills")) == [25.0, 50.0, 25.0]
     assert means.shares(MS, "spare", ("shrinks", "expands", "backfills")) == []
     pictures = {name: draw(means) for name, draw in figure.DRAWN.items()}
     assert set(pictures) == {"turnaround", "slowdown", "utilization", "over-time", "events"}
     assert all("1 twins" in picture.caption for picture in pictures.values())
+    assert pictures["turnaround"].alt.startswith(
+        "Resizing turns jobs around faster than EASY in all 1 cases, by 10 to 10 %"
+    )
+
+
+def test_titles_say_what_is_in_the_rows() -> None:
+    rows = [_row("1k intensive", "easy", 1000.0, 0)]
+    slower, faster = ({**dict.fromkeys(COLUMNS), "turnaround_s": value} for value in (1100.0, 700.0))
+    rows += [Row(Cell(MS, "intensive", 100, 1), slower), Row(Cell(MS, "spare", 100, 1), faster)]
+    assert figure.draw_turnarounds(Means(rows)).alt.startswith(
+        "Resizing turns jobs around faster than EASY in 1 of 2 cases. "
+    )

@@ -26,7 +26,7 @@ from scheduler_bridge.experiments.sd_policy.cells import (
 )
 from scheduler_bridge.experiments.sd_policy.claims import judge, read_claims
 from scheduler_bridge.experiments.sd_policy.experiment import run
-from scheduler_bridge.experiments.sd_policy.figure import printed
+from scheduler_bridge.experiments.sd_policy.figure import draw_limits, printed
 from scheduler_bridge.experiments.sd_policy.maps import Category, Day, Gains, categories, days
 from scheduler_bridge.experiments.sd_policy.means import Means
 from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, Trace, traces
@@ -239,4 +239,23 @@ def test_printed_changes_stand_at_the_bars_that_they_are_of() -> None:
         Row(Cell("two", policy, 100, 1), {**dict.fromkeys(COLUMNS), "slowdown": of}) for policy, of in limits.items()
     ]
     found = printed(Means(rows), TWO, "slowdown")
-    assert found == {"10": pytest.approx(1 - 0.495), "dynamic worst": pytest.approx(0.8 * 1.16)}
+    assert found == {"10": pytest.approx(-49.5), "dynamic worst": pytest.approx(100 * (0.8 * 1.16 - 1))}
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "said"),
+    [
+        (90.0, "Sharing nodes shortens slowdowns on all 1 workloads; makespan and energy change by 2 % at most"),
+        (
+            110.0,
+            "Sharing nodes shortens slowdowns on 0 of 1 workloads, not on two; makespan and energy change by 2 %",
+        ),
+    ],
+)
+def test_the_title_says_what_is_in_the_rows(slowdown: float, said: str) -> None:
+    figures = {"slowdown": 100.0, "response_s": 10.0, "makespan_s": 100.0, "energy_kwh": 50.0}
+    rows = [Row(Cell("two", "static", 0, 1), {**dict.fromkeys(COLUMNS), **figures})]
+    for limit in LIMITS:
+        changed = {**figures, "slowdown": slowdown, "makespan_s": 98.0}
+        rows.append(Row(Cell("two", limit, 100, 1), {**dict.fromkeys(COLUMNS), **changed}))
+    assert draw_limits(Means(rows), [TWO]).alt.startswith(said)

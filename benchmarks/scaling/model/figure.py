@@ -40,11 +40,11 @@ def finding(sweep: Sweep, points: Mapping[Job, Point]) -> str:
     """Return what the picture says, in one line."""
     ends = {finish: _series(sweep, points, finish) for finish in _NAMES}
     alone = ends["none"][-1]
-    text = f"stealing costs {100 * (1 - alone.balance):.1f} % on {alone.job.places:,} places"
+    text = f"stealing loses {100 * (1 - alone.balance):.1f} % of the compute on {alone.job.places:,} places"
     if not ends["home"]:
         return text
     home = ends["home"][-1]
-    return f"{text}; reports of all to place 0 cost {100 * (1 - home.balance):.0f} % on {home.job.places:,}"
+    return f"{text}; with reports to place 0, {100 * (1 - home.balance):.0f} % are lost on {home.job.places:,}"
 
 
 def _series(sweep: Sweep, points: Mapping[Job, Point], finish: str) -> list[Point]:
@@ -67,48 +67,72 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
         series = _series(sweep, points, finish)
         axes.plot(
             [point.job.places for point in series],
-            [100 * point.efficiency for point in series],
+            [100 * point.balance for point in series],
             color=pictures.COLOURS[index],
             marker=pictures.MARKERS[index],
             # the first two nearly coincide
             linewidth=5 if finish == "none" else 1.5,
             markersize=9 if finish == "none" else 5,
             alpha=0.4 if finish == "none" else 1.0,
-            label=name,
         )
+        if series:
+            down = {"none": 8, "tree": -14, "home": -2}[finish]
+            _name(axes, name, (series[-1].job.places, 100 * series[-1].balance), (-6, down), index)
     _by_places(axes, sweep)
-    axes.set_ylim(0, 103)
-    axes.legend(fontsize=8, frameon=False, loc="lower left")
-    pictures.dress(axes, "Efficiency, the end included", "places", "%")
+    axes.set_ylim(0, 112)
+    pictures.dress(axes, "Compute, of the time up to the last task", "places", "%")
 
 
 def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     alone = _series(sweep, points, "none")
     reached = [point for point in alone if point.spread_s is not None]
     spread = [1e3 * (point.spread_s or 0.0) for point in reached]
-    _line(axes, 0, [point.job.places for point in reached], spread, "until 99 % have had work")
+    _line(axes, 0, [point.job.places for point in reached], spread, "until 99 % have had work", (-4, -16))
     ends = [1e3 * point.end_s for point in alone]
-    _line(axes, 1, [point.job.places for point in alone], ends, "last task to result")
+    _line(axes, 1, [point.job.places for point in alone], ends, "last task to result", (-10, 0))
     _by_places(axes, sweep)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.legend(fontsize=8, frameon=False, loc="upper left")
-    pictures.dress(axes, "Times to spread and to end (stealing alone)", "places", "ms")
+    title = "Times to spread and to end (stealing alone)"
+    if alone and ends[-1] > 0:
+        title = (
+            f"The end takes {_seconds(ends[-1] / 1e3)} on {alone[-1].job.places:,}: place 0 asks each for its result"
+        )
+    pictures.dress(axes, title, "places", "ms")
 
 
 def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     alone = _series(sweep, points, "none")
     places = [point.job.places for point in alone]
-    _line(axes, 0, places, [point.messages for point in alone], "messages")
-    _line(axes, 1, places, [point.steals for point in alone], "steals")
+    _line(axes, 0, places, [point.messages for point in alone], "messages", (-8, 4))
+    _line(axes, 1, places, [point.steals for point in alone], "steals", (-4, -16))
     _by_places(axes, sweep)
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, frameon=False, loc="upper left")
-    pictures.dress(axes, "Per place (stealing alone)", "places")
+    title = "Messages and steals per place (stealing alone)"
+    if len(alone) > 1 and alone[0].messages:
+        more, wider = alone[-1].messages / alone[0].messages, places[-1] / places[0]
+        title = f"{more:.1f} times the messages of a place on {wider:,.0f} times the places"
+    pictures.dress(axes, title, "places", "per place")
 
 
-def _line(axes: Axes, index: int, across: Sequence[float], upwards: Sequence[float], name: str) -> None:
-    axes.plot(across, upwards, color=pictures.COLOURS[index], marker=pictures.MARKERS[index], label=name)
+def _line(
+    axes: Axes, index: int, across: Sequence[float], upwards: Sequence[float], name: str, beside: tuple[float, float]
+) -> None:
+    axes.plot(across, upwards, color=pictures.COLOURS[index], marker=pictures.MARKERS[index])
+    if across:
+        _name(axes, name, (across[-1], upwards[-1]), beside, index)
+
+
+def _name(axes: Axes, name: str, end: tuple[float, float], beside: tuple[float, float], index: int) -> None:
+    """Write the name of a line beside its right end."""
+    axes.annotate(
+        name, end, beside, textcoords="offset points", ha="right", va="center", fontsize=8.5,
+        color=pictures.COLOURS[index],
+    )  # fmt: skip
+
+
+def _seconds(value_s: float) -> str:
+    return f"{value_s:.1f} s" if value_s >= 1 else f"{1000 * value_s:.0f} ms"
 
 
 def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
@@ -124,5 +148,10 @@ def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1.6 * max(lost))
     places = sweep.steals[0].places
-    pictures.dress(axes, f"Compute lost on {places:,} places, by w and by graph", "% of the time up to the last task")
+    title = f"Lost on {places:,} places, by w and by graph: least with {_least(rows)}"
+    pictures.dress(axes, title, "% of the time up to the last task")
     axes.grid(visible=False)
+
+
+def _least(rows: Sequence[tuple[str, Point]]) -> str:
+    return min(rows, key=lambda row: 1 - row[1].balance)[0]

@@ -11,104 +11,208 @@ from scheduler_bridge.experiments.mebf.means import EVENTS, EXPAND_SIZES, Means
 from scheduler_bridge.experiments.mebf.over_time import HOURS, STEP_H, column
 from scheduler_bridge.experiments.mebf.tables import OVER_TIME
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.report.groups import PRINTED, Bar, draw_groups, looks_of
-from scheduler_bridge.report.sheet import plain, sheet
+from scheduler_bridge.report import words
+from scheduler_bridge.report.charts import (
+    FAINT,
+    INK,
+    MARKERS,
+    OURS,
+    BarRow,
+    Curve,
+    Entry,
+    bar_table_height_in,
+    draw_bar_table,
+    draw_curves,
+    say,
+)
+from scheduler_bridge.report.sheet import sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _POLICIES: Final = (EBF, *EXPANDS, "shrink+", "expand+")
 _LABELS: Final = {EBF: "easy, rigid", "shrink+": "handoff, shrink+", "expand+": "handoff, expand+"}
 _NAMES: Final = {name: _LABELS.get(name, name) for name in _POLICIES}
-_LOOKS: Final = looks_of(_NAMES.values())
 _MS: Final = "1k intensive medium full"
-_SYNTHETIC: Final = "twins of KIT's workload, synthetic"
-_SCALED: Final = [(f"intensive\n{name}", name) for name in SCALABILITIES]
 _JOBS: Final = {"1k": "1,000 jobs", "5k": "5,000 jobs"}
 _Group = tuple[str, str, int]
 """A label, a variant, a share of malleable jobs in percent."""
+_HOURS: Final = 12
+"""Of the beginning, in which the machine fills."""
 
 
 def draw_turnarounds(means: Means) -> Picture:
-    """Four panels: 1,000 jobs, 5,000 jobs, shares of malleable jobs and a wrong model, overheads."""
-    figure = sheet(7.2)
-    figure.suptitle(f"Mean turnaround, s ({_SYNTHETIC})", fontweight="bold")
-    panels = figure.subplots(2, 2).flat
-    for size, title in _JOBS.items():
-        groups = [("normal\nlow", f"{size} normal low full", 100), *_intensive(size)]
-        _panel(next(panels), means, groups, f"{title}, full overhead", named=3 if size == "1k" else None)
-    groups = [(f"{share} %", _MS, share) for share in (40, 60, 80, 100)]
-    groups.append(("100 %,\nwrong model", f"{_MS} error", 100))
-    _panel(next(panels), means, groups, "1,000 jobs, intensive, medium: share of malleable jobs")
-    groups = [(f"{name} overhead", f"5k intensive high {name}", 100) for name in ("full", "half")]
-    _panel(next(panels), means, groups, "5,000 jobs, intensive, high: overhead", named=1)
-    return _picture(
-        figure,
-        means,
-        "Four bar charts of mean turnaround in seconds, by policy: 1,000 and 5,000 jobs at a normal and an intensive "
-        "load with low, medium and high scalability; shares of malleable jobs from 40 to 100 % and a wrong "
-        "model; full and half overhead.",
-        f"; {PRINTED}: the printed change, from our easy",
+    """By how much the policies turn jobs around faster than EASY, workload by workload [figures 7 to 9, 12, 16]."""
+    blocks: dict[str, list[_Group]] = {
+        f"{title}, all malleable": [("normal load, low scalability", f"{size} normal low full", 100), *_intensive(size)]
+        for size, title in _JOBS.items()
+    }
+    blocks["1,000 jobs, intensive, medium: fewer malleable jobs"] = [
+        (f"{share} % malleable", _MS, share) for share in (80, 60, 40)
+    ]
+    blocks["The same, where jobs scale worse than believed"] = [("100 % malleable", f"{_MS} error", 100)]
+    blocks["5,000 jobs, intensive, high: resizes"] = [
+        (f"at {name} cost", f"5k intensive high {name}", 100) for name in ("full", "half")
+    ]
+    policies = [policy for policy in _POLICIES if policy != EBF]
+    rows = [
+        row
+        for heading, groups in blocks.items()
+        for row in (
+            BarRow(heading),
+            *(
+                BarRow(
+                    label,
+                    [
+                        Entry(means.gain(variant, policy, share=share), None, _printed(variant, policy, share))
+                        for policy in policies
+                    ],
+                )
+                for label, variant, share in groups
+            ),
+        )
+    ]
+    gains = [entry.value for row in rows for entry in row.entries if entry.value is not None]
+    better = sum(gain < 0 for gain in gains)
+    finding = (
+        f"Resizing turns jobs around faster than EASY in {_of(better, len(gains))} cases, "
+        f"by {-max(gains):.0f} to {-min(gains):.0f} %"
+        if better == len(gains) and gains
+        else f"Resizing turns jobs around faster than EASY in {_of(better, len(gains))} cases"
+    )
+    alt = "A table of bars by workload and policy: the change of mean turnaround against EASY with rigid jobs."
+    return _table(
+        means, rows, policies, "{:+.0f} %".format, finding, "Change of mean turnaround against EASY, rigid jobs", alt
     )
 
 
+def _of(count: int, total: int) -> str:
+    return f"all {total}" if count == total else f"{count} of {total}"
+
+
+def _values(means: Means, measure: str, *, normal: str = "") -> list[BarRow]:
+    """A mean by size, scalability and policy, under intensive load, and of one workload under normal load."""
+    rows = []
+    for size, title in _JOBS.items():
+        groups = _intensive(size)
+        if normal:
+            groups.append((f"normal load, {normal} scalability", f"{size} normal {normal} full", 100))
+        rows.append(BarRow(title))
+        rows += [
+            BarRow(label, [Entry(means.get(variant, policy, measure)) for policy in _POLICIES])
+            for label, variant, _ in groups
+        ]
+    return rows
+
+
 def draw_slowdowns(means: Means) -> Picture:
-    """Two panels, by size: slowdown by scalability, with shrink+ and expand+ [figures 13 to 15]."""
-    figure = sheet(4.2)
-    figure.suptitle(f"Slowdown: mean turnaround by mean runtime without resizes ({_SYNTHETIC})", fontweight="bold")
-    for axes, (size, title) in zip(figure.subplots(1, 2).flat, _JOBS.items(), strict=True):
-        groups = [*_intensive(size), ("normal\nmedium", f"{size} normal medium full", 100)]
-        _panel(axes, means, groups, title, "slowdown", named=2)
-    alt = "Two bar charts of slowdown by scalability and policy, of 1,000 and 5,000 jobs."
-    return _picture(figure, means, alt)
+    """Slowdown by size and scalability, with shrink+ and expand+ [figures 13 to 15]."""
+    rows = _values(means, "slowdown", normal="medium")
+    finding = _lower_or_higher(rows, "Slowdown is lower than under EASY", lower=True)
+    alt = "A table of bars: slowdown by number of jobs, scalability and policy."
+    what = "Slowdown: mean turnaround by mean runtime without resizes"
+    return _table(means, rows, _POLICIES, "{:.2f}".format, finding, what, alt)
 
 
 def draw_utilizations(means: Means) -> Picture:
-    """Two panels, by size: utilization by scalability [figure 10]."""
-    figure = sheet(4.2)
-    figure.suptitle(f"Utilization, % of all nodes ({_SYNTHETIC})", fontweight="bold")
-    for axes, (size, title) in zip(figure.subplots(1, 2).flat, _JOBS.items(), strict=True):
-        _panel(axes, means, _intensive(size), title, "utilization", named=2)
-        axes.set_yticks(range(0, 101, 20))
-    alt = "Two bar charts of utilization by scalability and policy, of 1,000 and 5,000 jobs."
-    return _picture(figure, means, alt)
+    """Utilization by size and scalability [figure 10]."""
+    rows = _values(means, "utilization")
+    finding = _lower_or_higher(rows, "More of the machine is used than under EASY", lower=False)
+    alt = "A table of bars: utilization by number of jobs, scalability and policy."
+    return _table(means, rows, _POLICIES, "{:.1f} %".format, finding, "Utilization, of all nodes", alt)
+
+
+def _lower_or_higher(rows: Sequence[BarRow], what: str, *, lower: bool) -> str:
+    pairs = [
+        (row.entries[0].value, entry.value)
+        for row in rows
+        for entry in row.entries[1:]
+        if entry.value is not None and row.entries[0].value is not None
+    ]
+    return f"{what} in {_of(sum((after < easy) is lower for easy, after in pairs), len(pairs))} cases"
 
 
 def draw_events(means: Means) -> Picture:
     """How events divide into kinds [Table 5], and expands by the size of the jobs [figure 6], in 1,000 jobs."""
-    figure = sheet(4.2)
-    figure.suptitle(f"1,000 jobs, intensive, medium: shares of events, % ({_SYNTHETIC})", fontweight="bold")
-    titles = ("all events, by kind", "expands, by the nodes that the job asked for")
-    panels = figure.subplots(1, 2).flat
-    for axes, names, title in zip(panels, ({kind: kind for kind in EVENTS}, EXPAND_SIZES), titles, strict=True):
+    rows = []
+    titles = ("of all events", "of the expands, by the nodes that the job asked for")
+    most = {}
+    for names, title in zip(({kind: kind for kind in EVENTS}, EXPAND_SIZES), titles, strict=True):
         by_policy = {policy: means.shares(_MS, policy, tuple(names)) for policy in EXPANDS}
-        bars = [[Bar(policy, found[at]) for policy, found in by_policy.items() if found] for at in range(len(names))]
-        _finish(axes, bars, list(names.values()), title, named=len(names) - 1)
-    alt = "Two bar charts: how events divide into shrinks, expands and backfills, and expands by the size of jobs."
-    return _picture(figure, means, alt)
+        rows.append(BarRow(title))
+        rows += [
+            BarRow(label, [Entry(found[at]) if found else Entry(None) for found in by_policy.values()])
+            for at, label in enumerate(names.values())
+        ]
+        if names.keys() == set(EVENTS):
+            most = {policy: EVENTS[found.index(max(found))] for policy, found in by_policy.items() if found}
+    finding = "Most events are " + ", ".join(
+        f"{kind} under {', '.join(policy for policy in most if most[policy] == kind)}"
+        for kind in dict.fromkeys(most.values())
+    )
+    alt = "A table of bars: how events divide into shrinks, expands and backfills, and expands by the size of jobs."
+    return _table(means, rows, EXPANDS, "{:.0f} %".format, finding, "1,000 jobs, intensive, medium: shares", alt)
 
 
 def draw_over_time(means: Means) -> Picture:
     """Utilization by hours, a line for each policy [figure 11]."""
-    figure = sheet(4.2)
-    figure.suptitle(f"1,000 jobs, intensive, high: utilization over time, % of all nodes ({_SYNTHETIC})", weight="bold")
+    figure = sheet(4.6)
     axes = figure.subplots()
     middles = [hour + STEP_H / 2 for hour in HOURS]
-    for policy, marker in zip((EBF, *EXPANDS), "osD^", strict=True):
+    known: dict[str, list[float]] = {}
+    for policy in (EBF, *EXPANDS):
         values = [means.get(OVER_TIME, policy, column(hour)) for hour in HOURS]
-        if (known := [value for value in values if value is not None]) and len(known) == len(values):
-            axes.plot(middles, known, color=_LOOKS[_NAMES[policy]].color, marker=marker, ms=4, label=_NAMES[policy])
-    axes.set(xlabel="hours since the beginning", ylim=(0, 102), xlim=(0, HOURS[-1] + STEP_H))
+        if all(value is not None for value in values):
+            known[policy] = [value or 0.0 for value in values]
+    styles = dict(zip((EBF, *EXPANDS), zip((INK, OURS, OURS, OURS), MARKERS, strict=False), strict=True))
+    curves = [
+        Curve(_NAMES[policy], list(zip(middles, values, strict=True)), *styles[policy], hollow=policy == EBF)
+        for policy, values in known.items()
+    ]
+    draw_curves(axes, curves)
+    axes.set(xlabel="hours since the beginning", ylabel="nodes in use, %", ylim=(0, 106), xlim=(0, HOURS[-1] + STEP_H))
     axes.set_xticks(range(0, HOURS[-1] + STEP_H + 1, 12))
-    plain(axes)
-    if axes.lines:
-        axes.legend(frameon=False)
+    finding = _name_over_time(axes, curves)
+    note = f"means over {STEP_H} hours and {means.twins()} twins of KIT's workload, synthetic."
+    say(figure, finding, f"1,000 jobs of high scalability, intensive load; {note}")
     return Picture(
         figure,
         f"Points: means over {STEP_H} hours and {means.twins()} twins.",
-        "Four lines: utilization over time under EASY with rigid jobs, handoff, spare and intensive.",
+        f"{finding}. Four lines: utilization over time under EASY with rigid jobs, handoff, spare and intensive.",
     )
+
+
+def _name_over_time(axes: Axes, curves: Sequence[Curve]) -> str:
+    """Name the lines where they are apart: at the beginning and near the end; return what they show."""
+    if len(curves) < 2:
+        return "Utilization over time"
+    easy, *ours = curves
+    at = [index for index, (hour, _) in enumerate(easy.points) if hour < _HOURS]
+    best = max(at, key=lambda index: min(curve.points[index][1] for curve in ours) - easy.points[index][1])
+    gap = min(curve.points[best][1] for curve in ours) - easy.points[best][1]
+    apart = max(
+        max(curve.points[index][1] for curve in ours) - min(curve.points[index][1] for curve in ours) for index in at
+    )
+    hour, level = easy.points[best]
+    _name(axes, easy.name, (hour, level), (26, -16), easy.color)
+    high = max(curve.points[best][1] for curve in ours)
+    _name(
+        axes,
+        f"{', '.join(curve.name for curve in ours)}\n({words.plural(round(apart), 'point')} apart at most)",
+        (hour, high),
+        (34, -46),
+        OURS,
+    )
+    late = min(range(len(easy.points)), key=lambda index: abs(easy.points[index][1] - 50 - 100 * (index < len(at))))
+    _name(axes, easy.name, easy.points[late], (14, 10), easy.color)
+    return f"While the machine fills, resizing policies use {gap:.0f} points more of it than EASY"
+
+
+def _name(axes: Axes, text: str, at: tuple[float, float], beside: tuple[float, float], color: str) -> None:
+    axes.annotate(
+        text, at, beside, textcoords="offset points", fontsize=9, color=color, va="center",
+        arrowprops={"arrowstyle": "-", "lw": 0.6, "color": FAINT},
+    )  # fmt: skip
 
 
 DRAWN: Final[dict[str, Callable[[Means], Picture]]] = {
@@ -122,47 +226,29 @@ DRAWN: Final[dict[str, Callable[[Means], Picture]]] = {
 
 
 def _intensive(size: str) -> list[_Group]:
-    return [(label, f"{size} intensive {name} full", 100) for label, name in _SCALED]
+    return [(f"intensive load, {name} scalability", f"{size} intensive {name} full", 100) for name in SCALABILITIES]
 
 
-def _panel(
-    axes: Axes,
-    means: Means,
-    groups: Sequence[_Group],
-    title: str,
-    measure: str = "turnaround_s",
-    *,
-    named: int | None = None,
-) -> None:
-    bars = [
-        [
-            Bar(label, value, printed=_printed(means, variant, policy, share, measure))
-            for policy, label in _NAMES.items()
-            if (value := means.get(variant, policy, measure, share)) is not None
-        ]
-        for _, variant, share in groups
-    ]
-    _finish(axes, bars, [label for label, *_ in groups], title, named=named)
-
-
-def _finish(
-    axes: Axes, bars: Sequence[Sequence[Bar]], labels: Sequence[str], title: str, *, named: int | None = None
-) -> None:
-    draw_groups(axes, bars, _LOOKS, named=named)
-    axes.set_xticks(range(len(labels)), labels)
-    axes.set_title(title, fontsize=10)
-    plain(axes, "y")
-
-
-def _printed(means: Means, variant: str, policy: str, share: int, measure: str) -> float | None:
-    """What our mean would be with the printed change; None: none is printed."""
-    rigid = means.get(variant, EBF, measure)
+def _printed(variant: str, policy: str, share: int) -> float | None:
+    """The printed change of the mean turnaround; None: none is printed."""
     for claim in read_claims()["gain"]:
         of = (claim["variant"], claim["policy"], claim.get("share", 100), claim.get("measure", "turnaround_s"))
-        if rigid is not None and of == (variant, policy, share, measure):
-            return rigid * (1 + float(claim["printed"]) / 100)
+        if of == (variant, policy, share, "turnaround_s"):
+            return float(claim["printed"])
     return None
 
 
-def _picture(figure: Figure, means: Means, alt: str, more: str = "") -> Picture:
-    return Picture(figure, f"Bars: means over jobs and {means.twins()} twins{more}.", alt)
+def _table(
+    means: Means,
+    rows: Sequence[BarRow],
+    policies: Sequence[str],
+    form: Callable[[float], str],
+    finding: str,
+    what: str,
+    alt: str,
+) -> Picture:
+    figure = sheet(bar_table_height_in(rows))
+    draw_bar_table(figure, [_NAMES[policy] for policy in policies], rows, form)
+    hollow = " Hollow: what the paper prints." if any(e.printed is not None for r in rows for e in r.entries) else ""
+    say(figure, finding, f"{what}. Twins of KIT's workload, synthetic; means over {means.twins()} twins.{hollow}")
+    return Picture(figure, f"Bars: means over jobs and {means.twins()} twins.{hollow}", f"{finding}. {alt}")

@@ -1,21 +1,22 @@
-"""The paper's figures 9 to 11 and the mean wait, from our own runs; the paper's means, scaled, as hollow marks."""
+"""The paper's figures 9 and 10 from our own runs; the paper's means, scaled, as hollow marks."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
-
-from matplotlib.lines import Line2D
 
 from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.own_runs.findings import MEASURES, cells
 from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.record import RunRecord
+from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say
 from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain, sheet
+from scheduler_bridge.report.sheet import sheet
 
-_SHOWN: Final = ("makespan_s", "turnaround_s", "wait_s", "utilization")
+_SHOWN: Final = ("makespan_s", "utilization")
+RESIZING: Final = "malleable"
+"""The policy that the paper is about."""
 MARKERS: Final = "os^DvP*X"
 """Of the policies, in their order."""
 _ORDER: Final = (4, 1, 2, 5, 6, 0, 3)
@@ -29,52 +30,60 @@ def color_of(index: int) -> str:
 def draw_means(
     records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
 ) -> Picture:
-    """Means over the seeds with quartiles, by share of malleable jobs.
+    """Makespan and utilization by share of malleable jobs, with quartiles over the seeds; a column a policy.
 
     Args:
         records: The runs.
         paper: The paper's means, scaled.
-        note: What is emulated, for the title.
+        note: What is emulated.
     """
-    figure = sheet(7.6)
     found = cells(records)
     policies = list(dict.fromkeys(policy for policy, _ in found))
-    for axes, name in zip(figure.subplots(2, 2).flat, _SHOWN, strict=True):
-        for index, policy in enumerate(policies):
-            shares = sorted(share for each, share in found if each == policy)
-            values = [[run[name] for run in found[policy, share]] for share in shares]
-            means = [statistics.fmean(runs) for runs in values]
-            color, marker = color_of(index), MARKERS[index % len(MARKERS)]
-            axes.errorbar(
-                shares, means, yerr=_spread(values, means), color=color, marker=marker, capsize=2, label=policy
-            )
-            theirs = [(share, paper[policy, share][name]) for share in shares if name in paper.get((policy, share), {})]
-            if theirs:
-                axes.plot(*zip(*theirs, strict=True), color=color, marker=marker, mfc="none", ls="", ms=8)
-        axes.set(xlabel="malleable jobs, %", ylabel=MEASURES[name], xlim=(-5, 105), xticks=range(0, 101, 20))
-        axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
-        plain(axes)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if paper:
-        handles.append(Line2D([], [], color="#555555", marker="o", mfc="none", ls="", ms=8))
-        labels.append("paper, scaled")
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
-    figure.suptitle(
-        f"Means of the batches with quartiles (figs. 9 and 10 of the paper, and what makes fig. 11)\n{note}",
-        fontsize=10,
-    )
+    figure = sheet(6.0)
+    rows = {MEASURES[name]: {policy: _curves(found, paper, policy, name) for policy in policies} for name in _SHOWN}
+    draw_multiples(figure, rows, "malleable jobs, %", sorted({share for _, share in found}))
+    ends, uses = (gained(found, name) for name in _SHOWN)
+    finding = "Makespan and utilization by policy and share of malleable jobs"
+    if ends is not None and uses is not None:
+        finding = f"{RESIZING} ends batches {less(ends, 'earlier', 'later')} with malleable jobs than with rigid ones"
+        finding += f", and uses {less(uses, 'less', 'more')} of the nodes"
+    hollow = " Dashed: the paper's means, their seconds scaled." if paper else ""
+    say(figure, finding, f"Means of {len(records)} real runs, bands: quartiles over the seeds.{hollow} {note}")
     return Picture(
         figure,
-        f"Means over {len(records)} real runs with quartiles; hollow marks: the paper's means, scaled.",
-        "Four charts over the share of malleable jobs, by policy: makespan, turnaround, wait and utilization.",
+        f"Means over {len(records)} real runs with quartiles; dashed, hollow marks: the paper's means, scaled.",
+        f"{finding}. Charts over the share of malleable jobs, by policy: makespan and utilization.",
     )
 
 
-def _spread(values: list[list[float]], means: list[float]) -> tuple[list[float], list[float]]:
-    """How far the quartiles are below and above the means."""
-    below, above = [], []
-    for runs, mean in zip(values, means, strict=True):
-        low, _, high = statistics.quantiles(runs, n=4, method="inclusive") if len(runs) > 1 else (mean, mean, mean)
-        below.append(max(0.0, mean - low))
-        above.append(max(0.0, high - mean))
-    return below, above
+def _curves(
+    found: Mapping[tuple[str, int], Sequence[Mapping[str, float]]],
+    paper: Mapping[tuple[str, int], Mapping[str, float]],
+    policy: str,
+    name: str,
+) -> list[Curve]:
+    shares = sorted(share for each, share in found if each == policy)
+    values = [[run[name] for run in found[policy, share]] for share in shares]
+    ours = list(zip(shares, map(statistics.fmean, values), strict=True))
+    theirs = [(share, paper[policy, share][name]) for share in shares if name in paper.get((policy, share), {})]
+    return [Curve("here", ours, spread=[_quartiles(runs) for runs in values]), Curve("paper", theirs, INK, hollow=True)]
+
+
+def gained(found: Mapping[tuple[str, int], Sequence[Mapping[str, float]]], name: str) -> float | None:
+    """What changes under the resizing policy from rigid to all malleable jobs, in percent; None: it was not run."""
+    if any((RESIZING, share) not in found for share in (0, 100)):
+        return None
+    before, after = (statistics.fmean(run[name] for run in found[RESIZING, share]) for share in (0, 100))
+    return 100 * (after / before - 1) if before else None
+
+
+def less(change: float, lower: str, higher: str) -> str:
+    """Word a change in percent: ``12 % earlier``."""
+    return f"{abs(change):.0f} % {lower if change < 0 else higher}"
+
+
+def _quartiles(runs: Sequence[float]) -> tuple[float, float]:
+    if len(runs) < 2:
+        return runs[0], runs[0]
+    low, _, high = statistics.quantiles(runs, n=4, method="inclusive")
+    return low, high

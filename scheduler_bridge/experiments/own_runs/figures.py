@@ -13,15 +13,18 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.own_runs.costs import PAPER, Cost
-from scheduler_bridge.experiments.own_runs.figure import MARKERS, color_of
+from scheduler_bridge.experiments.own_runs.figure import MARKERS, RESIZING, color_of, gained, less
 from scheduler_bridge.experiments.own_runs.findings import MEASURES, cells
 from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.experiments.own_runs.problems import NODE_S
 from scheduler_bridge.record import RunRecord
+from scheduler_bridge.report.charts import INK, say
 from scheduler_bridge.report.palette import OKABE_ITO
 from scheduler_bridge.report.sheet import plain, sheet
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from scheduler_bridge.experiments.own_runs.fidelity import Held
 
 _PROGRAMS: Final = ("UTS", "NQueens", "BC", "Pi")
@@ -146,40 +149,56 @@ def draw_orders(
 def draw_turnaround(
     records: Mapping[RunKey, RunRecord], paper: Mapping[tuple[str, int], Mapping[str, float]], note: str
 ) -> Picture:
-    """Figure 11: turnaround as wait and runtime, by share and policy; the paper's, scaled, as hollow bars."""
+    """Figure 11: mean wait, on it mean runtime, by share of malleable jobs, a panel a policy; the paper's hollow."""
     found = cells(records)
     policies = list(dict.fromkeys(policy for policy, _ in found))
     shares = sorted({share for _, share in found})
-    figure = _noted(4.8, 11.0, "Turnaround = wait + runtime (fig. 11 of the paper)", note)
-    axes = figure.subplots()
-    width = 0.8 / len(policies)
-    for index, policy in enumerate(policies):
-        color = color_of(index)
+    figure = sheet(4.6)
+    panels = figure.subplots(1, len(policies), sharey=True, squeeze=False)[0]
+    for axes, policy in zip(panels, policies, strict=True):
         for place, share in enumerate(shares):
             if (policy, share) not in found:
                 continue
-            x = place + (index - (len(policies) - 1) / 2) * width
-            runs = found[policy, share]
-            wait_s, runtime_s = (statistics.fmean(run[name] for run in runs) for name in ("wait_s", "runtime_s"))
-            axes.bar(x, wait_s, width * 0.9, color=color)
-            axes.bar(x, runtime_s, width * 0.9, bottom=wait_s, color=color, alpha=0.45)
+            wait_s, runtime_s = (
+                statistics.fmean(run[name] for run in found[policy, share]) for name in ("wait_s", "runtime_s")
+            )
+            axes.bar(place - 0.16, wait_s, 0.48, color=OKABE_ITO[4])
+            axes.bar(place - 0.16, runtime_s, 0.48, bottom=wait_s, color=OKABE_ITO[0])
             theirs = paper.get((policy, share), {})
             if "turnaround_s" in theirs:
                 for low_s, name in ((0.0, "wait_s"), (theirs["wait_s"], "runtime_s")):
-                    axes.bar(x, theirs[name], width * 0.9, bottom=low_s, color="none", edgecolor="black", lw=0.8)
-    axes.set_xticks(range(len(shares)), [str(share) for share in shares])
-    axes.set(xlabel="malleable jobs, %", ylabel="mean, s", xlim=(-0.5, len(shares) - 0.5))
-    plain(axes)
-    handles = [Patch(color=color_of(i), label=name) for i, name in enumerate(policies)]
-    handles += [Patch(color=_GREY, label="wait"), Patch(color=_GREY, alpha=0.45, label="runtime")]
-    if paper:
-        handles.append(Patch(facecolor="none", edgecolor="black", label="paper, scaled"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+                    axes.bar(place + 0.24, theirs[name], 0.24, bottom=low_s, color="none", edgecolor=INK, lw=0.9)
+                if place == 0:
+                    _above(axes, "paper", (place + 0.24, theirs["turnaround_s"]))
+            if place == 0:
+                _above(axes, "here", (place - 0.16, wait_s + runtime_s))
+            if policy == policies[0] and place == 0:
+                for text, middle, ink in (("wait", wait_s / 2, "white"), ("runtime", wait_s + runtime_s / 2, INK)):
+                    axes.text(place - 0.16, middle, text, rotation=90, ha="center", va="center", color=ink, fontsize=8)
+        axes.set_title(policy, fontsize=10, loc="left")
+        axes.set_xticks(range(len(shares)), [str(share) for share in shares], fontsize=8.5)
+        axes.set_xlabel("malleable jobs, %", fontsize=9)
+        axes.margins(y=0.1)
+        plain(axes, "y")
+    panels[0].set_ylabel("mean turnaround = wait + runtime, s", fontsize=9.5)
+    wait, runtime, both = (gained(found, name) for name in ("wait_s", "runtime_s", "turnaround_s"))
+    finding = "Turnaround as wait and runtime, by policy and share of malleable jobs"
+    if wait is not None and runtime is not None and both is not None:
+        finding = (
+            f"Malleable jobs wait {less(wait, 'less', 'more')} under {RESIZING} than rigid ones and run "
+            f"{less(runtime, 'shorter', 'longer')}; turnaround is {less(both, 'less', 'more')}"
+        )
+    hollow = " Hollow: the paper's means, their seconds scaled." if paper else ""
+    say(figure, finding, f"Means of {len(records)} real runs (figure 11 of the paper).{hollow} {note}")
     return Picture(
         figure,
         f"Means over {len(records)} real runs; hollow bars: the paper's, scaled.",
-        "Bars over the share of malleable jobs, by policy: mean wait, on it mean runtime: together, turnaround.",
+        f"{finding}. Bars over the share of malleable jobs, a chart a policy: mean wait, on it mean runtime.",
     )
+
+
+def _above(axes: Axes, text: str, end: tuple[float, float]) -> None:
+    axes.annotate(text, end, (0, 2), textcoords="offset points", ha="center", va="bottom", rotation=90, fontsize=8)
 
 
 def draw_fidelity(held: Sequence[Held], note: str) -> Picture:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from matplotlib.lines import Line2D
 
 from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.real_runs.compare import COMPAT, JUDGED, LIMIT, Comparison
+from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say
 from scheduler_bridge.report.palette import OKABE_ITO
 from scheduler_bridge.report.sheet import plain, sheet
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from scheduler_bridge.experiments.real_runs.compare import Cell
 
 _TITLES: Final = {
     "makespan_s": "makespan, s",
@@ -27,31 +23,28 @@ _MARKERS: Final = dict(zip(COMPAT, "os^D", strict=True))
 
 
 def draw_means(comparison: Comparison) -> Picture:
-    """Means by share of malleable jobs: marks are measured, lines simulated, dotted ones the correct policies."""
-    figure = sheet(7.4)
-    figure.suptitle("240 real runs on 32 nodes: measured and simulated", fontsize=13, fontweight="bold")
-    for axes, name in zip(figure.subplots(2, 2).flat, JUDGED, strict=True):
-        for strategy in COMPAT:
-            _line(axes, [cell for cell in comparison.compat if cell.strategy == strategy], name, correct=False)
-            _line(axes, [cell for cell in comparison.correct if cell.strategy == strategy], name, correct=True)
-        axes.set(xlabel="malleable jobs, %", ylabel=_TITLES[name])
-        plain(axes)
-    handles = [
-        Line2D([], [], color=_COLORS[strategy], marker=_MARKERS[strategy], label=f"{strategy} ({policy})")
-        for strategy, policy in COMPAT.items()
-    ]
-    handles += [
-        Line2D([], [], color="#555555", marker="o", ls="", label="measured"),
-        Line2D([], [], color="#555555", ls="-", label="simulated as published"),
-        Line2D([], [], color="#555555", ls=":", label="simulated, correct policy"),
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    """Means by share of malleable jobs, simulated and measured; a row of panels a measure, a column a policy."""
+    figure = sheet(8.8)
+    rows = {_TITLES[name]: {strategy: _pair(comparison, strategy, name) for strategy in COMPAT} for name in JUDGED}
+    shares = sorted({cell.share for cell in comparison.compat})
+    draw_multiples(figure, rows, "malleable jobs, %", shares)
+    finding = _within(comparison)
+    note = f"{_runs(comparison)} real runs on 32 nodes, under the policies as published; means over the batches, each "
+    say(figure, finding, f"{note}simulated {comparison.replicas} times.")
     return Picture(
         figure,
         f"Means over the batches; {_runs(comparison)} real runs, each simulated {comparison.replicas} times.",
-        "Four charts over the share of malleable jobs: makespan, mean turnaround, mean wait and utilization under four "
-        f"policies, measured and simulated. {_within(comparison)}",
+        "Charts over the share of malleable jobs: makespan, mean turnaround, mean wait and utilization under four "
+        f"policies, measured and simulated. {finding}.",
     )
+
+
+def _pair(comparison: Comparison, strategy: str, name: str) -> list[Curve]:
+    means = [(cell.share, *cell.means(name)) for cell in comparison.compat if cell.strategy == strategy]
+    return [
+        Curve("simulated", [(share, ours) for share, _, ours in means if ours is not None]),
+        Curve("measured", [(share, real) for share, real, _ in means if real is not None], INK, hollow=True),
+    ]
 
 
 def _runs(comparison: Comparison) -> int:
@@ -60,19 +53,8 @@ def _runs(comparison: Comparison) -> int:
 
 def _within(comparison: Comparison) -> str:
     inside, judged = comparison.within()
-    return f"{inside} of {judged} simulated means are within {LIMIT:g} % of the measured ones."
-
-
-def _line(axes: Axes, cells: list[Cell], name: str, *, correct: bool) -> None:
-    if not cells:
-        return
-    color, strategy = _COLORS[cells[0].strategy], cells[0].strategy
-    shares = [cell.share for cell in cells]
-    means = [cell.means(name) for cell in cells]
-    axes.plot(shares, [ours or 0 for _, ours in means], color=color, ls=":" if correct else "-", lw=1.6)
-    if not correct:
-        known = [(share, real) for share, (real, _) in zip(shares, means, strict=True) if real is not None]
-        axes.plot(*zip(*known, strict=True), color=color, marker=_MARKERS[strategy], ls="", ms=6)
+    which = f"All {judged}" if inside == judged else f"{inside} of {judged}"
+    return f"{which} simulated means are within {LIMIT:g} % of the measured ones"
 
 
 def draw_batches(comparison: Comparison) -> Picture:

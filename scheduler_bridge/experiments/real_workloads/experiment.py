@@ -71,7 +71,7 @@ def run(
 
 
 def _outcome(rows: Sequence[Row], found: Sequence[Trace], scale: Scale, plan: Plan) -> Outcome:
-    from scheduler_bridge.experiments.real_workloads.figure import draw_means, draw_time
+    from scheduler_bridge.experiments.real_workloads.figure import draw_means, draw_resizes, draw_time
 
     means = MeanTable(rows)
     verdicts = judge(means, found)
@@ -80,6 +80,7 @@ def _outcome(rows: Sequence[Row], found: Sequence[Trace], scale: Scale, plan: Pl
         workload = trace.make()
         window = trace.warmup_of(workload) + workload.jobs[0].submit_s, workload.jobs[-1].submit_s
         figures[f"{trace.name}-means"] = draw_means(means, trace.name, trace.label, trace.paper)
+        figures[f"{trace.name}-resizes"] = draw_resizes(means, trace.name, trace.label, trace.paper)
         figures[f"{trace.name}-time"] = draw_time(timeline(trace), trace.label, window)
     return Outcome(
         NAME,

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.experiments.sd_policy.cells import LIMITS, MEASURES, STATIC, named
+from scheduler_bridge.experiments.sd_policy.cells import LIMITS, STATIC, named
 from scheduler_bridge.experiments.sd_policy.claims import read_claims
 from scheduler_bridge.experiments.sd_policy.maps import HOURS, KINDS, LIMIT, Gains, Kind
 from scheduler_bridge.experiments.sd_policy.means import Means
 from scheduler_bridge.experiments.sd_policy.traces import Trace
-from scheduler_bridge.report.groups import PRINTED, Bar, draw_groups, looks_of
+from scheduler_bridge.report.charts import BarRow, Entry, bar_table_height_in, draw_bar_table, say
 from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain, sheet
+from scheduler_bridge.report.sheet import sheet
 
-_TITLES: Final = {
-    "makespan_s": "makespan",
-    "response_s": "mean response time",
-    "slowdown": "mean slowdown",
-    "energy_kwh": "energy (estimate)",
-}
+_TITLES: Final = {"slowdown": "mean slowdown", "response_s": "mean response time"}
+_SLIGHT: Final = ("makespan_s", "energy_kwh")
+"""What changes by so little that the title says all of it."""
 _KIND_TITLES: Final[dict[Kind, str]] = {"slowdown": "mean slowdown", "wait": "mean wait", "runtime": "mean runtime"}
 _FOLD: Final = 3.0
 """Colours end at ratios of two to this power."""
@@ -34,19 +31,18 @@ _HOUR_LABELS: Final = ("< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 1 d", "> 1 d")
 
 
 def draw_limits(means: Means, traces: Sequence[Trace]) -> Picture:
-    """By limit, normalized to static backfill [figures 1 to 3]."""
-    names = {limit: limit for limit in LIMITS}
-    return _normalized(means, traces, names, "MAX_SLOWDOWN, ideal model: means by those of static backfill")
+    """By limit, against static backfill [figures 1 to 3]."""
+    return _changes(means, traces, {limit: f"limit {limit}" for limit in LIMITS}, "MAX_SLOWDOWN, ideal model")
 
 
 def draw_models(means: Means, traces: Sequence[Trace]) -> Picture:
-    """By runtime model with the dynamic limit, normalized to static backfill [figure 8]."""
+    """By runtime model with the dynamic limit, against static backfill [figure 8]."""
     names = {"dynamic": "ideal model", named("dynamic", "worst"): "worst case model"}
-    return _normalized(means, traces, names, "Runtime models, dynamic limit: means by those of static backfill")
+    return _changes(means, traces, names, "Runtime models, dynamic limit")
 
 
 def printed(means: Means, trace: Trace, measure: str) -> dict[str, float]:
-    """What the paper prints by policy, normalized likewise: what it says of the best limit, where ours is best."""
+    """What the paper prints by policy, as a change in percent: of the best limit, where ours is best."""
     found: dict[str, float] = {}
     for claim in read_claims()["change"]:
         if (claim["workload"], claim["measure"]) != (trace.paper, measure):
@@ -54,37 +50,55 @@ def printed(means: Means, trace: Trace, measure: str) -> dict[str, float]:
         policy = means.best(trace.name, measure) if claim["policy"] == "best" else claim["policy"]
         before = 0.0 if "than" not in claim else means.change(trace.name, claim["than"], measure)
         if policy is not None and before is not None:
-            found[policy] = (1 + before / 100) * (1 + claim["printed"] / 100)
+            found[policy] = 100 * ((1 + before / 100) * (1 + claim["printed"] / 100) - 1)
     return found
 
 
-def _normalized(means: Means, traces: Sequence[Trace], names: Mapping[str, str], title: str) -> Picture:
-    figure = sheet(7.0)
-    figure.suptitle(title, fontweight="bold")
-    looks = looks_of(names.values())
-    for axes, measure in zip(figure.subplots(2, 2).flat, MEASURES, strict=True):
-        groups = []
-        for trace in traces:
-            theirs, before = printed(means, trace, measure), means.get(trace.name, STATIC, measure)
-            values = {policy: means.get(trace.name, policy, measure) for policy in names}
-            groups.append(
+def _changes(means: Means, traces: Sequence[Trace], names: Mapping[str, str], what: str) -> Picture:
+    rows = []
+    for trace in traces:
+        theirs = {measure: printed(means, trace, measure) for measure in _TITLES}
+        rows.append(BarRow(f"{trace.paper}: {trace.name}"))
+        rows += [
+            BarRow(
+                label,
                 [
-                    Bar(names[policy], value / before, printed=theirs.get(policy))
-                    for policy, value in values.items()
-                    if before and value is not None
-                ]
+                    Entry(means.change(trace.name, policy, measure), None, theirs[measure].get(policy))
+                    for measure in _TITLES
+                ],
             )
-        draw_groups(axes, groups, looks, named=0)
-        axes.axhline(1.0, color="#222222", lw=0.9)
-        axes.set_xticks(range(len(traces)), [f"{trace.paper}\n{trace.name}" for trace in traces], fontsize=8)
-        axes.set_title(_TITLES[measure], fontsize=10)
-        plain(axes, grid="y")
+            for policy, label in names.items()
+        ]
+    finding = _finding(means, traces, names)
+    figure = sheet(bar_table_height_in(rows))
+    draw_bar_table(figure, list(_TITLES.values()), rows, "{:+.0f} %".format)
+    note = (
+        f"{what}: changes of means from static backfill to SD-Policy, by workload; left of the line is better. Draws: "
+        f"{_draws(means, traces)}. Hollow: what the paper prints; of the best of several limits, at our best."
+    )
+    say(figure, finding, note)
     return Picture(
         figure,
-        f"Bars: means by those of static backfill, below 1 is better; draws: {_draws(means, traces)}; {PRINTED}, "
-        "the best of several limits at our best.",
-        f"{title}. Four bar charts by workload: makespan, response time, slowdown and energy.",
+        f"Bars: changes of means against static backfill, below zero is better; draws: {_draws(means, traces)}.",
+        f"{finding}. {what}: a table of bars by workload: slowdown and response time.",
     )
+
+
+def _finding(means: Means, traces: Sequence[Trace], policies: Iterable[str]) -> str:
+    """On which workloads all of the policies lower slowdowns, and how far makespan and energy change."""
+
+    def changes(measure: str, trace: Trace) -> list[float]:
+        found = (means.change(trace.name, policy, measure) for policy in policies)
+        return [change for change in found if change is not None]
+
+    known = [trace for trace in traces if changes("slowdown", trace)]
+    lower = [trace for trace in known if max(changes("slowdown", trace)) < 0]
+    rest = [change for trace in known for name in _SLIGHT for change in changes(name, trace)]
+    where = f"all {len(known)} workloads" if len(lower) == len(known) else f"{len(lower)} of {len(known)} workloads"
+    text = f"Sharing nodes shortens slowdowns on {where}"
+    higher = [trace.name for trace in known if min(changes("slowdown", trace)) > 0]
+    text += f", not on {', '.join(higher)}" if higher else ""
+    return f"{text}; makespan and energy change by {max(map(abs, rest)):.0f} % at most" if rest else text
 
 
 def _draws(means: Means, traces: Sequence[Trace]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,8 @@ from scheduler_bridge.experiments.own_runs.runner import Runner, Watcher, qualit
 from scheduler_bridge.experiments.sd_real import findings
 from scheduler_bridge.experiments.sd_real.meeting import meetings
 from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, Scale, SharedPlan
-from scheduler_bridge.record import RunRecord
+from scheduler_bridge.record import RunRecord, metrics
+from scheduler_bridge.report.words import seconds
 
 NAME: Final = "sd-real"
 _NOTE: Final = (
@@ -108,8 +109,19 @@ def conclude(plan: SharedPlan, records: Mapping[RunKey, RunRecord]) -> Outcome:
         (findings.merit_table(found), claims, findings.jobs_table(records), honesty_table(records)),
         {
             "changes": draw_changes(found, len(records)),
-            "nodes": Picture(draw(drawn), f"One batch under both policies, seed {seed}.", describe(drawn)),
+            "nodes": Picture(
+                draw(drawn, finding=_finding(drawn)), f"One batch under both policies, seed {seed}.", describe(drawn)
+            ),
         },
         passed=not wrong and shared > 0,
         provenance=of_runs(records),
+    )
+
+
+def _finding(records: Sequence[RunRecord]) -> str:
+    """What sharing does to the waits of a batch."""
+    waits = {record.policy: seconds(metrics(record).mean_wait_s) for record in records}
+    return "Mean wait: " + ", ".join(
+        f"{wait} under {policy}{', where jobs share nodes' if policy == SHARED else ''}"
+        for policy, wait in waits.items()
     )

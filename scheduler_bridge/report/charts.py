@@ -1,0 +1,258 @@
+"""Charts that are read without their caption: names stand beside what they name, and the papers' values have a word.
+
+All of it can be read in grey: what is ours is filled, what a paper prints is hollow. Nothing is told apart by a legend.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from matplotlib.patheffects import withStroke
+
+from scheduler_bridge.report.bars import MINUS
+from scheduler_bridge.report.palette import OKABE_ITO
+from scheduler_bridge.report.sheet import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+OURS: Final = OKABE_ITO[4]
+INK: Final = "#222222"
+FAINT: Final = "#555555"
+LINE_COLORS: Final = tuple(OKABE_ITO[at] for at in (4, 5, 2, 6, 1, 0))
+"""Of lines on white, those that read best first; neighbours differ in grey."""
+MARKERS: Final = "osD^vP"
+_LABEL_PT: Final = 8.5
+_NUMBER_PT: Final = 7.5
+_NUMBER_IN: Final = 0.5
+_PRINTED_IN: Final = 0.85
+"""Room beside the longest bar, for the number at its end."""
+
+
+def say(figure: Figure, finding: str, note: str) -> None:
+    """Put the finding above, and below what the marks are and where they come from."""
+    wide = figure.get_figwidth()
+    figure.suptitle(textwrap.fill(finding, int(8.7 * wide)), x=0.012, ha="left", fontsize=13, fontweight="bold")
+    figure.supxlabel(textwrap.fill(note, int(15 * wide)), x=0.012, ha="left", fontsize=8.5, color=FAINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a row of a table of bars has in one column.
+
+    Attributes:
+        value: The length of the bar; None: there is none.
+        spread: The ends of a thin line on it, from the least to the most.
+        printed: What the paper has in its place.
+    """
+
+    value: float | None
+    spread: tuple[float, float] | None = None
+    printed: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BarRow:
+    """A row of a table of bars; without entries it is the heading of those that follow."""
+
+    label: str
+    entries: Sequence[Entry] = ()
+
+
+def bar_table_height_in(rows: Sequence[BarRow]) -> float:
+    """How tall a figure has to be for ``rows``, with a title and a note."""
+    return 1.35 + sum(0.33 if any(entry.printed is not None for entry in row.entries) else 0.235 for row in rows)
+
+
+def draw_bar_table(
+    figure: Figure, columns: Sequence[str], rows: Sequence[BarRow], form: Callable[[float], str]
+) -> None:
+    """Draw a bar for each row and column with its number, and below it, hollow, what the paper prints; on one scale.
+
+    Args:
+        figure: Empty.
+        columns: Their headings.
+        rows: From the top.
+        form: Words a value.
+    """
+    panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
+    tops: list[float] = []
+    down = 0.0
+    for row in rows:
+        tops.append(down)
+        down += 1.4 if any(entry.printed is not None for entry in row.entries) else 1.0
+    reach = [0.0]
+    for number, axes in enumerate(panels):
+        for row, top in zip(rows, tops, strict=True):
+            if row.entries:
+                reach += _bar(axes, row.entries[number], top, form)
+    low, high = min(reach), max(reach)
+    wide_in = (figure.get_figwidth() - 0.08 * max(len(row.label) for row in rows)) / len(columns)
+    text_in = _PRINTED_IN if any(entry.printed is not None for row in rows for entry in row.entries) else _NUMBER_IN
+    text_in = min(text_in, 0.45 * wide_in)
+    room = text_in / (wide_in - text_in) * ((high - low) or 1.0)
+    for axes, heading in zip(panels, columns, strict=True):
+        axes.set_xlim(low - (room if low < 0 else 0.0), high + (room if high > 0 else 0.02 * room))
+        axes.axvline(0, color=INK, lw=0.9)
+        left, right = axes.get_xlim()
+        zero = -left / (right - left)
+        side: Literal["left", "center", "right"] = "right" if zero > 0.8 else "left" if zero < 0.2 else "center"
+        axes.set_title(heading, fontsize=10, x=zero, ha=side)
+        axes.set_xticks([])
+        axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+    first = panels[0]
+    first.set_ylim(down - 0.3, -0.7)
+    first.set_yticks(tops, [row.label for row in rows], fontsize=9)
+    for text, row in zip(first.get_yticklabels(), rows, strict=True):
+        text.set_fontweight("normal" if row.entries else "bold")
+
+
+def _bar(axes: Axes, entry: Entry, top: float, form: Callable[[float], str]) -> list[float]:
+    """Draw one; return how far it reaches."""
+    reach = []
+    if entry.value is not None:
+        tall = 0.56
+        axes.barh(top, entry.value, tall, color=OURS)
+        end = entry.value
+        if entry.spread is not None:
+            axes.plot(entry.spread, [top, top], color=INK, lw=1.0)
+            end = max(entry.spread) if end >= 0 else min(entry.spread)
+        _number(axes, form(entry.value), end, top)
+        reach.append(end)
+    if entry.printed is not None:
+        low = top + 0.55
+        axes.barh(low, entry.printed, 0.34, color="none", edgecolor=INK, lw=0.9)
+        _number(axes, f"paper {form(entry.printed)}", entry.printed, low)
+        reach.append(entry.printed)
+    return reach
+
+
+def _number(axes: Axes, text: str, end: float, top: float) -> None:
+    side, aside = ("right", -3) if end < 0 else ("left", 3)
+    text = text.replace("-", MINUS)
+    axes.annotate(
+        text, (end, top), (aside, 0), textcoords="offset points", ha=side, va="center", fontsize=_NUMBER_PT
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A line over shares, sizes or hours.
+
+    Attributes:
+        name: Written at its end.
+        points: Of it, from the left.
+        color: Of line and name.
+        marker: At the points.
+        hollow: It is what a paper prints, or what is compared with: hollow marks, a dashed line.
+        spread: The lower and upper end of a band around each point.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    color: str = OURS
+    marker: str = "o"
+    hollow: bool = False
+    spread: Sequence[tuple[float, float]] = ()
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Draw lines from zero up, without their names."""
+    for curve in curves:
+        if not curve.points:
+            continue
+        across, values = zip(*curve.points, strict=True)
+        if curve.spread:
+            lows, highs = zip(*curve.spread, strict=True)
+            axes.fill_between(across, lows, highs, color=curve.color, alpha=0.18, lw=0)
+        axes.plot(
+            across, values, color=curve.color, marker=curve.marker, ms=4.5, lw=1.3 if curve.hollow else 1.7,
+            ls=(0, (3, 2)) if curve.hollow else "-", mfc="white" if curve.hollow else curve.color,
+        )  # fmt: skip
+    axes.set_ylim(0, 1.08 * max([1e-9, *(end for curve in curves for end in _ends(curve)), axes.get_ylim()[1] / 1.08]))
+    plain(axes, "y")
+
+
+def _ends(curve: Curve) -> list[float]:
+    return [value for _, value in curve.points] + [high for _, high in curve.spread]
+
+
+def name_ends(figure: Figure, named: Mapping[Axes, Sequence[Curve]]) -> None:
+    """Write the name of each curve at its right end, none over another; call it when all else is drawn."""
+    figure.draw_without_rendering()
+    for axes, curves in named.items():
+        shown = sorted((curve for curve in curves if curve.points), key=lambda curve: curve.points[-1][1])
+        at_pt = [axes.transData.transform(curve.points[-1])[1] * 72 / figure.dpi for curve in shown]
+        floor_pt = axes.transAxes.transform((0, 0))[1] * 72 / figure.dpi
+        for curve, before_pt, after_pt in zip(shown, at_pt, _apart(at_pt, 1.2 * _LABEL_PT, floor_pt), strict=True):
+            axes.annotate(
+                curve.name, curve.points[-1], (7, after_pt - before_pt), textcoords="offset points", va="center",
+                fontsize=_LABEL_PT, color=INK if curve.hollow else curve.color, annotation_clip=False,
+                path_effects=[withStroke(linewidth=2.2, foreground="white")],
+            )  # fmt: skip
+
+
+def _apart(places: Sequence[float], least: float, floor: float) -> list[float]:
+    """Move ascending ``places`` apart by as little as need be, groups around their means, none below ``floor``."""
+    groups: list[list[float]] = []
+    for place in places:
+        groups.append([place])
+        while len(groups) > 1 and _gap(*groups[-2:]) < least * (len(groups[-2]) + len(groups[-1])) / 2:
+            last = groups.pop()
+            groups[-1] += last
+    apart = [_middle(group) + (at - (len(group) - 1) / 2) * least for group in groups for at in range(len(group))]
+    for at, place in enumerate(apart):
+        apart[at] = max(place, apart[at - 1] + least if at else floor)
+    return apart
+
+
+def _gap(lower: Sequence[float], upper: Sequence[float]) -> float:
+    return _middle(upper) - _middle(lower)
+
+
+def _middle(group: Sequence[float]) -> float:
+    return sum(group) / len(group)
+
+
+def mark_printed(axes: Axes, across: float, value: float, text: str) -> None:
+    """A hollow diamond for what a paper prints, with its words above it."""
+    axes.plot(across, value, "D", mfc="white", mec=INK, ms=6, zorder=6)
+    low, high = axes.get_xlim()
+    place = (across - low) / (high - low)
+    side: Literal["left", "center", "right"] = "left" if place < 0.2 else "right" if place > 0.8 else "center"
+    axes.annotate(
+        text, (across, value), (0, 6), textcoords="offset points", ha=side, va="bottom", fontsize=_LABEL_PT - 0.5,
+        zorder=6, path_effects=[withStroke(linewidth=2.5, foreground="white")],
+    )  # fmt: skip
+
+
+def draw_multiples(
+    figure: Figure, rows: Mapping[str, Mapping[str, Sequence[Curve]]], label: str, ticks: Sequence[float]
+) -> None:
+    """Draw a panel for each row (a measure) and column (a policy), with the same axis along each row.
+
+    Args:
+        figure: Empty.
+        rows: The curves of each panel, by the label of the row and the heading of the column.
+        label: Of the axis across.
+        ticks: On it.
+    """
+    wide = len(next(iter(rows.values())))
+    grid = figure.subplots(len(rows), wide, sharex=True, sharey="row", squeeze=False)
+    for axes, heading in zip(grid[0], next(iter(rows.values())), strict=True):
+        axes.set_title(heading, fontsize=10, loc="left")
+    for axes in grid[-1]:
+        axes.set_xlabel(label, fontsize=9)
+    for line, (name, panels) in zip(grid, rows.items(), strict=True):
+        for axes, curves in zip(line, panels.values(), strict=True):
+            draw_curves(axes, curves)
+            axes.set_xticks(ticks)
+            axes.tick_params(labelsize=8.5)
+        line[0].set_ylabel(name, fontsize=9.5)
+    figure.align_ylabels(grid[:, 0])
+    name_ends(figure, {line[-1]: list(panels.values())[-1] for line, panels in zip(grid, rows.values(), strict=True)})

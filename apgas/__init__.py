@@ -31,8 +31,8 @@ else:
         "runtime.estimating": "estimate",
         "runtime.failures": "on_place_failure",
         "runtime.logs": "configure_logging",
-        "runtime.malleable": "core_ids define_malleable_handler disable_malleable_handler drain_orders nodes "
-        "offer_shrink progress request_grow resizes schedule_orders shrink_wish",
+        "runtime.malleable": "at_safe_point core_ids define_malleable_handler disable_malleable_handler drain_orders "
+        "nodes offer_shrink progress request_grow resizes safe_point schedule_orders shrink_wish",
         "runtime.mpi_comm": "comm",
         "runtime.place_state": "PlaceState",
         "runtime.program": "run",

@@ -32,6 +32,7 @@ from apgas.runtime.estimating import estimate
 from apgas.runtime.failures import on_place_failure
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.malleable import (
+    at_safe_point,
     core_ids,
     define_malleable_handler,
     disable_malleable_handler,
@@ -41,6 +42,7 @@ from apgas.runtime.malleable import (
     progress,
     request_grow,
     resizes,
+    safe_point,
     schedule_orders,
     shrink_wish,
 )
@@ -78,6 +80,7 @@ __all__ = [
     "async_",
     "async_at",
     "at",
+    "at_safe_point",
     "attach",
     "broadcast",
     "cancel",
@@ -105,6 +108,7 @@ __all__ = [
     "request_grow",
     "resizes",
     "run",
+    "safe_point",
     "schedule_orders",
     "shrink_wish",
     "statistics",

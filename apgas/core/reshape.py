@@ -90,15 +90,21 @@ class Reshape:
         """A handler was registered: orders are welcome."""
         self.enabled = True
 
-    def disable(self, now: float) -> list[ReshapeEffect]:
+    def disable(self, now: float, why: str = "the program gave its handler up") -> list[ReshapeEffect]:
         """The handler was given up: what waits is refused or aborted; what has begun to move is carried out."""
         self.enabled = False
         effects: list[ReshapeEffect] = []
-        why = "the program gave its handler up"
         while self._waiting:
             effects += self._refuse(self._waiting.popleft(), why, now)
         if self.step is Step.PRE:
             effects += self._abandon(why, now)
+        return effects
+
+    def end(self, now: float) -> list[ReshapeEffect]:
+        """The program has ended: as ``disable``, and the method that is under way is not waited for any more."""
+        effects = self.disable(now, "the program has ended")
+        if self.step in (Step.POST, Step.UNDO):
+            effects += self.failed(self._token, "the program has ended", now)
         return effects
 
     def note_phase(self, name: str, seconds: float) -> None:
@@ -146,6 +152,10 @@ class Reshape:
     def awaits(self, token: int) -> bool:
         """Whether the order still waits for the call of ``pre*`` with this token."""
         return token == self._token and self.step is Step.PRE
+
+    def expects(self, token: int) -> bool:
+        """Whether the order still waits for the call of whatever method with this token."""
+        return token == self._token and self.step in (Step.PRE, Step.POST, Step.UNDO)
 
     def failed(self, token: int, reason: str, now: float, chosen: Sequence[int] | None = None) -> list[ReshapeEffect]:
         """A handler method raised, or the spawn failed; ``chosen``: preShrink itself did not, but what it started."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from apgas.core.identity import Place
 from apgas.core.resize import Bounds, Deadlines, ResizeRecord
@@ -16,6 +16,9 @@ from apgas.runtime.schedule import parse_orders
 
 if TYPE_CHECKING:
     from apgas.malleability.core_ids import CoreIds
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def nodes() -> list[list[Place]]:
@@ -69,8 +72,9 @@ def define_malleable_handler(
 def disable_malleable_handler() -> None:
     """(place 0) Give the handler up: the program keeps its size from now on.
 
-    Waits until an order that is being carried out has ended, or its deadlines are over. Scheduled orders get the
-    outcome ``not_due``, waiting ones are refused, requests for nodes are answered with 0.
+    Waits until an order that is being carried out has ended, or its deadlines are over; a method that waits
+    ``at_safe_point`` does so in vain from now on. Scheduled orders get the outcome ``not_due``, waiting ones are
+    refused, requests for nodes are answered with 0. The end of the program does the same, and waits for no method.
 
     Raises:
         UsageError: Not on place 0, or in a method of the handler.
@@ -81,6 +85,50 @@ def disable_malleable_handler() -> None:
         >>> apgas.disable_malleable_handler()
     """
     program().resizing.disable()
+
+
+def at_safe_point(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """(method of the handler) Have the program call ``fn`` at its next ``safe_point``, and wait for that.
+
+    So data are moved between two steps of the program, while no step needs them where they are. The wait ends by
+    itself when there will be no such point, or nobody needs it any more.
+
+    Args:
+        fn: What to call, on the thread of the program.
+        *args: Its arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        What ``fn`` returned.
+
+    Raises:
+        UsageError: Not in a method of the handler.
+        CancelledError: Before ``fn`` was called the order was withdrawn, or given up at its deadline, or the program
+            gave its handler up, or ended.
+        BaseException: What ``fn`` raised.
+
+    Example:
+        >>> apgas.at_safe_point(print, "moved")
+        Traceback (most recent call last):
+        apgas.errors.UsageError: at_safe_point works in methods of the malleable handler only, on their own thread
+    """
+    return program().resizing.at_safe_point(lambda: fn(*args, **kwargs))
+
+
+def safe_point() -> None:
+    """(place 0) Between two steps of the program: do what a method of its handler waits for; see ``at_safe_point``.
+
+    What that raises, the method of the handler is told. Costs nothing where nothing is waited for.
+
+    Raises:
+        UsageError: Not on place 0.
+
+    Example:
+        >>> apgas.safe_point()  # nothing to be done
+    """
+    resizing = program().resizes
+    if resizing is not None:
+        resizing.safe_point()
 
 
 def request_grow(nodes: int) -> Future[int]:

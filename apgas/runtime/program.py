@@ -212,7 +212,7 @@ def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwa
         value = main(*args, **kwargs)
     errors = this.driver.close_finish(finish)
     if this.resizes is not None:
-        this.resizes.disable(calls=False)
+        this.resizes.end()
         _write_timeline(this.driver, this.resizes)
     if errors:
         raise BaseExceptionGroup("activities failed", errors)
@@ -331,7 +331,7 @@ def end_places(this: Program, reason: str) -> list[int]:
     driver = this.driver
     # newcomers that are just being spawned could not be told of the end: let that order finish
     if this.resizes is not None:
-        this.resizes.disable(SETTLE_S, calls=False)
+        this.resizes.end(SETTLE_S)
     with driver.lock:
         if driver.core.over:
             return []

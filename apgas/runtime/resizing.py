@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from apgas.core.effects import Effect
 from apgas.core.identity import Place
 from apgas.core.nodes import Nodes
 from apgas.core.reshape import Reshape, Step
-from apgas.errors import UsageError
+from apgas.errors import CancelledError, UsageError
 from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
 from apgas.malleability.handler import MalleableHandler
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from apgas.runtime.tracing import Tracing
 
 _log = logging.getLogger("apgas.resize")
+T = TypeVar("T")
+
 PROGRESS_EVERY_S = 0.25
 """The scheduler hears of progress no more often."""
 
@@ -52,6 +54,9 @@ class Resizing:
         spawner: Starts newcomers.
         communicator: The way to the scheduler, if there is one.
         began_s: When the times of the records begin; None: now.
+
+    Attributes:
+        over: Whether the program has ended: then no method of the handler is called.
     """
 
     def __init__(
@@ -63,11 +68,14 @@ class Resizing:
         self.tracing: Tracing | None = None
         self.calibration: Calibration | None = None
         self.idle = threading.Condition(driver.lock)
+        self.over = False
         self._newcomers = Newcomers(driver, spawner)
         self._reshape = checked(Reshape)(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
         self._running: r.CallHandler | None = None
+        self._wish: tuple[r.CallHandler | None, Callable[[], object], Future[Any]] | None = None
+        self._given_up = ""
         self._calls = SerialCalls(driver.chores.submit, self._now_idle)
         self._methods = Methods(driver)
         self._workers = WorkersOrders(driver, self._calls, self._methods, lambda: self._handler, self._finished)
@@ -132,12 +140,8 @@ class Resizing:
             nodes = self._reshape.nodes.names()
         self._tell(o.Ready(nodes))
 
-    def disable(self, timeout_s: float | None = None, *, calls: bool = True) -> None:
+    def disable(self) -> None:
         """Give the handler up, and wait until an order that is being carried out, and its last call, have ended.
-
-        Args:
-            timeout_s: How long at most; by default as long as the deadlines of its steps allow.
-            calls: Whether to wait for a method, too, whose order has been given up.
 
         Raises:
             UsageError: Called by a method of the handler, for whose order it would wait.
@@ -146,18 +150,85 @@ class Resizing:
             return
         if threading.get_ident() == self._methods.thread:
             raise UsageError("a method of the malleable handler cannot give it up: its order has to end before")
+        self._give_up(self._reshape.disable, "the program gave its handler up", None, calls=True)
+
+    def end(self, timeout_s: float | None = None) -> None:
+        """The program has ended: its handler is not called any more, nor waited for; MPI and leavers are.
+
+        Args:
+            timeout_s: How long at most; by default as long as the deadlines of an order's steps allow.
+        """
+        if self._handler is None:
+            return
+        with self.driver.lock:
+            self.over = True
+        self._give_up(self._reshape.end, "the program has ended", timeout_s, calls=False)
+
+    def _give_up(
+        self, act: Callable[[float], list[r.ReshapeEffect]], why: str, timeout_s: float | None, *, calls: bool
+    ) -> None:
         self.drain_scheduled()
-        self._event(self._reshape.disable)
+        with self.driver.lock:
+            self._given_up = why
+        self._event(act)
+        self._forget_wish(lambda _: True)
         if timeout_s is None:
             timeout_s = self._reshape.deadlines.after_pre_s
         with self.idle:
             self.idle.wait_for(lambda: self._settled(calls=calls), min(timeout_s, threading.TIMEOUT_MAX))
             self._handler = None
+            if self.over:
+                self._workers.end("the program has ended")
         self._tell(o.Disable())
         self._requests.give_up()
 
     def _settled(self, *, calls: bool) -> bool:
         return self._reshape.step is Step.IDLE and not (calls and self._calls.busy)
+
+    def at_safe_point(self, act: Callable[[], T]) -> T:
+        """(method of the handler) Have the program call ``act`` between two of its steps; returns its value.
+
+        Raises:
+            UsageError: This is no method of the handler.
+            CancelledError: The order was given up, or the program gave its handler up or has ended, before.
+            BaseException: What ``act`` raised.
+        """
+        if threading.get_ident() != self._methods.thread:
+            raise UsageError("at_safe_point works in methods of the malleable handler only, on their own thread")
+        future: Future[T] = Future()
+        with self.driver.lock:
+            self._wish = self._running, act, future
+        self._forget_wish(lambda call: bool(self._given_up) or self._is_vain(call))
+        return future.result()
+
+    def safe_point(self) -> None:
+        """Do what a method of the handler waits for."""
+        with self.driver.lock:
+            wish, self._wish = self._wish, None
+        if wish is None:
+            return
+        _, act, future = wish
+        try:
+            value = act()
+        except BaseException as error:
+            future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            future.set_result(value)
+
+    def _is_vain(self, call: r.CallHandler | None) -> bool:
+        """Whether nobody waits for ``call`` any more."""
+        return call is not None and call.token != r.NO_TOKEN and not self._reshape.expects(call.token)
+
+    def _forget_wish(self, condition: Callable[[r.CallHandler | None], bool]) -> None:
+        """Let the method that waits for a safe point, if ``condition`` holds for its call, know that none will come."""
+        with self.driver.lock:
+            if self._wish is None or not condition(self._wish[0]):
+                return
+            _, _, future = self._wish
+            self._wish = None
+        future.set_exception(CancelledError(self._given_up or "its order was given up"))
 
     @property
     def records_began_ns(self) -> int:
@@ -259,8 +330,7 @@ class Resizing:
         core = self.driver.core
         match effect:
             case r.CallHandler():
-                # what a late preShrink took from places that stay is undone before the next order begins
-                self._calls.add(lambda: self._call(effect), next_=effect.token == r.NO_TOKEN)
+                self._take_call(effect)
             case r.StartSpawn():
                 self.driver.chores.submit(lambda: self._spawn(effect))
             case r.CommitGrow(added):
@@ -280,9 +350,17 @@ class Resizing:
                 if not is_own(order):
                     self._tell(o.Deferred(order, "waiting for a suitable phase of the program"))
             case r.Finished(record):
+                self._forget_wish(self._is_vain)
                 self._finished(record)
             case _:
                 assert_never(effect)
+
+    def _take_call(self, call: r.CallHandler) -> None:
+        if self.over:
+            self._event(lambda now: self._reshape.failed(call.token, "the program has ended", now))
+            return
+        # what a late preShrink took from places that stay is undone before the next order begins
+        self._calls.add(lambda: self._call(call), next_=call.token == r.NO_TOKEN)
 
     def _now_idle(self) -> None:
         with self.idle:
@@ -342,7 +420,7 @@ class Resizing:
     def _tell_handler(self, record: r.ResizeRecord) -> None:
         """Let the handler know how an order has ended, if it wants to."""
         handler = self._handler
-        if handler is None or type(handler).orderEnded is MalleableHandler.orderEnded:
+        if handler is None or self.over or type(handler).orderEnded is MalleableHandler.orderEnded:
             return
 
         def tell() -> None:
@@ -377,7 +455,7 @@ class Resizing:
         self._running = None
         if error is None:
             self._event(lambda now: self._reshape.returned(call.token, chosen, now))
-        else:
+        elif not self.over:
             _log.warning("%s raised", call.method, exc_info=error)
             text = f"{call.method} raised {codec.summary(error)}"
             self._event(lambda now: self._reshape.failed(call.token, text, now, chosen))

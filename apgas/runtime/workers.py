@@ -50,6 +50,7 @@ class WorkersOrders:
         self._handler = handler
         self._finished = finished
         self.zero_s = 0.0
+        self._open: dict[int, tuple[int, float]] = {}
         self._told: CoreIds | None = None
         self._offered: CoreIds | None = None
         self._offers = False
@@ -74,15 +75,31 @@ class WorkersOrders:
 
     def ordered(self, order: int, count: int, message: Workers | None = None) -> None:
         """Take an order, with what a scheduler has said of it; never blocks."""
-        at_s = time.monotonic() - self.zero_s
+        with self._driver.lock:
+            self._open[order] = count, time.monotonic() - self.zero_s
+            if self._handler() is None:
+                # the handler's calls may be stuck in one that is not waited for
+                self._finish(order, "refused", "no malleable handler is registered")
+                return
 
         def carry_out() -> None:
-            outcome, reason = self._change(count, message)
-            seconds = time.monotonic() - self.zero_s - at_s
-            with self._driver.lock:
-                self._finished(ResizeRecord(order, "workers", count, at_s, seconds, {}, outcome, reason, ()))
+            if order in self._open:
+                outcome, reason = self._change(count, message)
+                with self._driver.lock:
+                    self._finish(order, outcome, reason)
 
         self._calls.add(carry_out)
+
+    def end(self, why: str) -> None:
+        """Refuse the orders that have not ended, also one whose method runs; under the driver's lock."""
+        for order in list(self._open):
+            self._finish(order, "refused", why)
+
+    def _finish(self, order: int, outcome: Literal["done", "refused"], reason: str) -> None:
+        if order in self._open:
+            count, at_s = self._open.pop(order)
+            seconds = time.monotonic() - self.zero_s - at_s
+            self._finished(ResizeRecord(order, "workers", count, at_s, seconds, {}, outcome, reason, ()))
 
     def _change(self, count: int, message: Workers | None) -> tuple[Literal["done", "refused"], str]:
         """Call the handler in an activity with a finish of its own; return the outcome and why."""

@@ -1,8 +1,6 @@
 """Heat flows over a plate whose rows are spread over places that come and go. `mpiexec -n 2 python stencil.py`."""
 
-import queue
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +89,6 @@ class Plate:
         self.slab = PlaceLocal(Slab)
         self.slab.get().rows = np.zeros((HEIGHT, WIDTH))
         self.parts: list[Part] = [(apgas.here(), 0, HEIGHT)]
-        self.wanted: queue.SimpleQueue[tuple[list[Place], Future[None]]] = queue.SimpleQueue()
 
     def spread(self, over: list[Place]) -> None:
         """Divide the rows evenly over some places."""
@@ -106,11 +103,8 @@ class Plate:
         self.parts = new
 
     def step(self) -> None:
-        """Let the heat flow once, but carry out first what a handler wants: no row may move during a step."""
-        while not self.wanted.empty():
-            over, done = self.wanted.get()
-            self.spread(over)
-            done.set_result(None)
+        """Let the heat flow once; no row may move meanwhile, so it does before if a handler wants it."""
+        apgas.safe_point()
         holders = [place for place, _, _ in self.parts]
         with finish():
             for place, upper, lower in zip(holders, [None, *holders], [*holders[1:], None], strict=False):
@@ -118,12 +112,6 @@ class Plate:
         with finish():
             for place in holders:
                 async_at(place, relax, self.slab, place == holders[0], place == holders[-1])
-
-    def spread_between_steps(self, over: Sequence[Place]) -> None:
-        """(handler) Have the rows spread over some places before the next step."""
-        done: Future[None] = Future()
-        self.wanted.put((list(over), done))
-        done.result(timeout=60)
 
 
 class Handler(apgas.MalleableHandler):
@@ -134,20 +122,20 @@ class Handler(apgas.MalleableHandler):
 
     def preShrink(self, nb_places: int) -> Sequence[Place]:
         now = places()
-        self.plate.spread_between_steps(now[:-nb_places])
+        apgas.at_safe_point(self.plate.spread, now[:-nb_places])
         return now[-nb_places:]
 
     def postShrink(self, nb_places: int, removed_places: Sequence[Place]) -> None:
         print(f"without {[place.id for place in removed_places]}", flush=True)
 
     def shrinkAborted(self, places: Sequence[Place]) -> None:
-        self.plate.spread_between_steps(apgas.places())
+        apgas.at_safe_point(self.plate.spread, apgas.places())
 
     def preGrow(self, nb_places: int) -> None:
         pass
 
     def postGrow(self, nb_places: int, continued_places: Sequence[Place], new_places: Sequence[Place]) -> None:
-        self.plate.spread_between_steps([*continued_places, *new_places])
+        apgas.at_safe_point(self.plate.spread, [*continued_places, *new_places])
         print(f"with {[place.id for place in new_places]}", flush=True)
 
 
@@ -158,10 +146,6 @@ def main() -> None:
     apgas.schedule_orders("0.1:+2,0.6:-1")  # a batch scheduler would send these
     steps = 0
     while steps < STEPS or len(apgas.resizes()) < 2:
-        plate.step()
-        steps += 1
-    given_up = apgas.async_(apgas.disable_malleable_handler)
-    while not given_up.done():  # an order that has begun may still want rows to be moved
         plate.step()
         steps += 1
     here = np.zeros((HEIGHT, WIDTH))

@@ -61,6 +61,14 @@ def test_limits_of_time(places: int, leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+@on_both_of_mpich
+@pytest.mark.parametrize("method", ["preGrow", "postGrow"])
+def test_a_program_ends_though_its_handler_waits(method: str, mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(2, [PROGRAMS / "ends_amid_an_order.py", method], mpi=mpi)
+    assert (job.rc, job.out, job.err) == (0, "fine\n", "")
+    leftovers.check(job.mark)
+
+
 def test_records_and_lines_tell_their_place(leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAMS / "logging_places.py"], env={"APGAS_TAG_OUTPUT": "1"})
     assert job.rc == 0, job.err

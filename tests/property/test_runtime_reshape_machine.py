@@ -67,6 +67,17 @@ class Orders(RuleBasedStateMachine):
         left = {self.current} if moving else set()
         assert self.orders.keys() - self.records.keys() == left
 
+    @precondition(lambda self: len(self.records) > 3)
+    @rule()
+    def end(self) -> None:
+        before, number, step = set(self.records), self.current, self.step
+        self._take(self.machine.end(self._tick()))
+        moving = step in (Step.SPAWN, Step.DRAIN, Step.RELEASE)
+        assert self.orders.keys() - self.records.keys() == ({number} if moving else set())
+        new = {order: self.records[order] for order in self.records.keys() - before}
+        assert all(record.reason.endswith("the program has ended") for record in new.values())
+        assert all(record.outcome == "refused" for order, record in new.items() if order != number)
+
     @rule(kind=st.sampled_from(["grow", "shrink"]), count=st.integers(1, 4), named=st.sampled_from([0, 0, 1, 2]))
     def order(self, kind: r.Kind, count: int, named: int) -> None:
         number = len(self.orders)

@@ -16,6 +16,7 @@ from apgas import Deadlines, async_at, finish, place, places
 from apgas.runtime.executor import MAX_RUNNING
 from apgas.testing.inprocess import InProcessSpawner
 from apgas.testing.job import Job
+from apgas.testing.orders import Order
 from apgas.testing.pytest_plugin import MakeJob
 
 
@@ -76,6 +77,173 @@ def test_a_method_that_takes_too_long(
         give(1)
         assert job.run() == left
         assert reasons(job) == [(outcome, reason)]
+
+
+may_end = threading.Event()  # one for all places, for they share this process
+
+
+def linger() -> None:
+    assert may_end.wait(SOON_S)
+
+
+@pytest.mark.parametrize(
+    ("method", "outcome", "reason"),
+    [
+        ("preGrow", "aborted", "the program has ended"),
+        ("preShrink", "aborted", "the program has ended"),
+        ("postGrow", "done", "the program has ended"),
+        ("postShrink", "done", "the program has ended"),
+        (
+            "shrinkAborted",
+            "aborted",
+            "places [1] did not drain: drain took longer than its deadline; the program has ended",
+        ),
+    ],
+)
+def test_a_program_that_ends_waits_for_no_method(apgas_job: MakeJob, method: str, outcome: str, reason: str) -> None:
+    """Whatever it waits for, the program will not bring it about any more; orders in line are refused."""
+
+    def main() -> None:
+        with finish():
+            if method == "shrinkAborted":
+                async_at(place(1), linger)
+            apgas.define_malleable_handler(handler, deadlines=Deadlines(drain_s=0.05))
+            wait_for(lambda: method in handler.calls)
+            later.extend([job.grow(1), job.workers(2)])
+            may_end.set()
+
+    may_end.clear()
+    later: list[Order] = []
+    with gate() as wait:
+        handler = Handler(method, wait)
+        job = apgas_job(main, places=2)
+        give = job.grow if "Grow" in method else job.shrink
+        order = give(1)
+        job.run()
+        ends = [one.wait() for one in later]
+    assert (order.wait().outcome, order.wait().reason) == (outcome, reason)
+    assert [end.outcome for end in ends] == ["refused", "refused"]
+    # on their way they may take longer than the program's end
+    assert {end.reason for end in ends} <= {"the program has ended", "no malleable handler is registered"}
+    assert handler.calls[-1] == method
+
+
+# safe points ----------------------------------------------------------------------------------------------------------
+
+
+def at_safe_point(act: Callable[[], object]) -> Callable[[], object]:
+    """A method that has ``act`` carried out at a safe point."""
+    return lambda: apgas.at_safe_point(act)
+
+
+def test_a_method_has_something_done_between_two_steps_of_the_program(apgas_job: MakeJob) -> None:
+    def act() -> list[apgas.Place]:
+        done_by.append(threading.current_thread())
+        return last(1)
+
+    def main() -> None:
+        apgas.safe_point()  # there is no handler
+        apgas.define_malleable_handler(Handler("preShrink", at_safe_point(act)))
+        while not apgas.resizes():
+            apgas.safe_point()
+        done_by.append(threading.current_thread())
+
+    done_by: list[threading.Thread] = []
+    job = apgas_job(main, places=2)
+    job.shrink(1)
+    job.run()
+    assert reasons(job) == [("done", "")]
+    acting, program_ = done_by
+    assert acting is program_
+
+
+def test_what_fails_at_a_safe_point_fails_in_the_method(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        apgas.define_malleable_handler(Handler("preGrow", at_safe_point(fail)))
+        while not apgas.resizes():
+            apgas.safe_point()
+
+    job = apgas_job(main)
+    job.grow(1)
+    job.run()
+    assert reasons(job) == [("aborted", "preGrow raised LookupError: no")]
+
+
+def stop() -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_at_a_safe_point_ends_the_program(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        apgas.define_malleable_handler(Handler("preGrow", at_safe_point(stop)))
+        while True:
+            apgas.safe_point()
+
+    job: Job[None] = apgas_job(main)
+    job.grow(1)
+    with pytest.raises(KeyboardInterrupt):
+        job.run()
+
+
+def cancelled(errors: list[str], order_ended: Callable[[], object]) -> Callable[[], None]:
+    """A method that waits for a safe point in vain."""
+
+    def method() -> None:
+        for _ in range(2):  # the second time it is known from the beginning
+            try:
+                apgas.at_safe_point(fail)
+            except apgas.CancelledError as error:
+                errors.append(str(error))
+        order_ended()
+
+    return method
+
+
+@pytest.mark.parametrize("method", ["preGrow", "postGrow"])
+@pytest.mark.parametrize("gives_up", [True, False])
+def test_nobody_waits_for_a_safe_point_after_the_last(apgas_job: MakeJob, method: str, gives_up: bool) -> None:
+    def main() -> None:
+        apgas.define_malleable_handler(handler)
+        wait_for(lambda: method in handler.calls)
+        if gives_up:
+            apgas.disable_malleable_handler()
+
+    errors: list[str] = []
+    over = threading.Event()
+    handler = Handler(method, cancelled(errors, over.set))
+    job = apgas_job(main)
+    job.grow(1)
+    job.run()
+    assert over.wait(SOON_S)
+    why = "the program gave its handler up" if gives_up else "the program has ended"
+    assert errors == [why] * 2
+
+
+def test_nobody_waits_for_a_safe_point_whose_order_is_withdrawn(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        apgas.define_malleable_handler(handler)
+        wait_for(lambda: handler.calls)
+        order.withdraw()
+        assert over.wait(SOON_S)
+        apgas.safe_point()
+        assert job.grow(1).wait().outcome == "done"
+
+    errors: list[str] = []
+    over = threading.Event()
+    handler = Handler("preGrow", cancelled(errors, over.set))
+    job: Job[None] = apgas_job(main)
+    order = job.grow(1)
+    job.run()
+    assert errors == ["its order was given up"] * 2
+    assert reasons(job) == [("aborted", "withdrawn"), ("done", "")]
+
+
+def test_only_methods_of_the_handler_wait_for_safe_points(apgas_job: MakeJob) -> None:
+    def main() -> None:
+        with pytest.raises(apgas.UsageError, match="in methods of the malleable handler only"):
+            apgas.at_safe_point(fail)
+
+    apgas_job(main).run()
 
 
 def test_a_pre_shrink_that_returns_too_late_is_undone(apgas_job: MakeJob) -> None:

@@ -31,6 +31,19 @@ WANTED_OPEN_FILES = 65_536
 ENV_PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 ENV_CALIBRATION = "APGAS_CALIBRATION"
 
+_OF_A_PROCESS = (
+    "PMI_",
+    "PMIX_",
+    "HYDRA_",
+    "HYDI_",
+    "MPI_LOCAL",
+    "OMPI_COMM_WORLD_",
+    "OMPI_UNIVERSE_",
+    "PRTE_",
+    "SLURM_",
+)
+"""How variables begin that launchers set for each process."""
+
 _INTERFACES = "/sys/class/net"
 _INTERFACE_UP = 1
 _LIBFABRIC = f"{sys.prefix}/lib/mpich/libfabric.so.1"
@@ -64,6 +77,44 @@ def launched_by(environ: Mapping[str, str]) -> Launch:
     return Launch("none")
 
 
+def changes(environ: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
+    """Returns what the program has changed in its environment, None where it has removed a variable.
+
+    Without what a launcher sets for each process, and what `prepare` sets in any.
+    """
+    changed: dict[str, str | None] = {name: value for name, value in environ.items() if before.get(name) != value}
+    changed |= dict.fromkeys(before.keys() - environ.keys())
+    return {
+        name: value
+        for name, value in changed.items()
+        if not name.startswith(_OF_A_PROCESS) and (name not in _prepared or _prepared[name] != value)
+    }
+
+
+def at_start() -> dict[str, str]:
+    """Returns the environment that this process was started with; the present one where the system does not tell."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+    except OSError:
+        return dict(os.environ)
+    found = dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in found.items()}
+
+
+def take_over(changed: Mapping[str, str | None]) -> None:
+    """(newcomer) Changes the environment as the program has changed that of place 0."""
+    for name, value in changed.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+_prepared: dict[str, str] = {}
+"""What `prepare` has set."""
+
+
 def prepare() -> Launch:
     """Sets up this process for MPI; call it before `from mpi4py import MPI`. Calling it again changes nothing.
 
@@ -77,6 +128,7 @@ def prepare() -> Launch:
     launch = launched_by(os.environ)
     if launch.kind == "openmpi" and _bundled(mpis.MPICH) and not _bundled(mpis.OPEN_MPI):
         raise _foreign_launcher(launch, "MPICH")
+    before = dict(os.environ)
     for mpi in mpis.KNOWN:  # which of them is loaded is mpi4py's choice
         for name, value in mpi.variables.items():
             os.environ.setdefault(name, value)
@@ -93,6 +145,7 @@ def prepare() -> Launch:
         os.environ.setdefault("MPIR_CVAR_ENABLE_SMP_COLLECTIVES", "0")
     if not _managed(launch):
         _prepare_singleton()
+    _prepared.update((name, value) for name, value in os.environ.items() if before.get(name) != value)
     raise_open_files_limit()
     return launch
 

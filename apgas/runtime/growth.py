@@ -42,10 +42,12 @@ class MpiSpawner:
     Args:
         driver: Place 0.
         token: The job's secret, which newcomers are told.
+        setup: What newcomers run before they join, if there is something.
     """
 
-    def __init__(self, driver: Driver, token: bytes) -> None:
+    def __init__(self, driver: Driver, token: bytes, setup: Callable[[], object] | None = None) -> None:
         self._token = token
+        self._setup = setup
         self._routes = Routes(driver)
 
     def spawn(
@@ -60,12 +62,12 @@ class MpiSpawner:
         nodes, towards = self._routes.prepare(nodes)
         plane = process.mpi_plane()
         if plane is None:
-            return spawning.spawn_places(nodes, self._token, towards, admit_reachably, note)
+            return spawning.spawn_places(nodes, self._token, towards, self._setup, admit_reachably, note)
         # others would wait for us, within MPI, while it spawns
         plane.communicators.settled(SETTLED_S)
         with plane.aside():
             bridge = plane.communicators.bridge
-            return spawning.spawn_places(nodes, self._token, towards, admit_reachably, note, bridge)
+            return spawning.spawn_places(nodes, self._token, towards, self._setup, admit_reachably, note, bridge)
 
 
 class Routes:

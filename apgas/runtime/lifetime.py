@@ -80,9 +80,6 @@ class Admission(msgspec.Struct, frozen=True):
     places: tuple[int, ...]
     members: tuple[PlaceInfo, ...]
     epoch: int
-    sys_path: tuple[str, ...]
-    cwd: str
-    main: main_module.MainModule
     logs: logs.Settings | None
     tagged: bool
 
@@ -173,9 +170,8 @@ def join_job(arrived: arrival.Arrival) -> Start | None:
         return None
     admission: Admission = pickle.loads(arrived.admission)
     beginning = _beginning(arrived.bridge) if arrived.bridge is not None else None
-    os.chdir(admission.cwd)
-    sys.path[:] = list(admission.sys_path)
-    main_module.stand_in(admission.main)
+    if arrived.belongings:
+        main_module.take_over(arrived.belongings)
     if admission.logs is not None:
         logs.apply(admission.logs)
     outputs.want(tagged=admission.tagged)

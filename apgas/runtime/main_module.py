@@ -1,4 +1,6 @@
-"""The program's main module on places that joined: loaded when something in it is first asked for by name.
+"""What places that joined take over of the program: where it runs, how it warns, its ``setup``, and its main module.
+
+The main module is loaded when something in it is first asked for by name.
 
 Functions and classes of the main module travel by value. Some objects do not: a function with a cache, for one, goes by
 its name in ``__main__``, which on a newcomer is another file. To load the program there at once would make every
@@ -8,9 +10,14 @@ under another name: what stands under ``if __name__ == "__main__"`` is not.
 
 from __future__ import annotations
 
+import os
+import pickle
 import sys
 import threading
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +39,69 @@ class MainModule(msgspec.Struct, frozen=True):
     name: str
     path: str
     argv: tuple[str, ...]
+
+
+class Belongings(msgspec.Struct, frozen=True):
+    """What a newcomer takes over from place 0.
+
+    Attributes:
+        cwd: The working folder.
+        sys_path: Where modules are looked for.
+        main: The main module.
+        warnings: The filters of warnings, pickled one by one.
+        setup: What ``apgas.run`` was given to run on every place, pickled; empty: nothing.
+    """
+
+    cwd: str
+    sys_path: tuple[str, ...]
+    main: MainModule
+    warnings: tuple[bytes, ...]
+    setup: tuple[bytes, ...]
+
+
+def belongings(setup: Callable[[], object] | None) -> bytes:
+    """Gather what newcomers take over from this process, pickled.
+
+    Raises:
+        TypeError: ``setup`` cannot be pickled.
+    """
+    from apgas.runtime import codec
+
+    packed = () if setup is None else tuple(map(bytes, codec.dumps(setup)))
+    cwd = str(Path.cwd())
+    return pickle.dumps(Belongings(cwd, tuple(sys.path), describe(), _filters(), packed))
+
+
+def take_over(pickled: bytes) -> None:
+    """(newcomer) Take over what ``belongings`` has gathered, and run ``setup``.
+
+    Raises:
+        BaseException: What ``setup`` raised.
+    """
+    ours: Belongings = pickle.loads(pickled)
+    os.chdir(ours.cwd)
+    sys.path[:] = list(ours.sys_path)
+    stand_in(ours.main)
+    filters = []
+    for one in ours.warnings:
+        with suppress(Exception):  # a category of a module that is not here
+            filters.append(pickle.loads(one))
+    warnings.filters[:] = filters  # type: ignore[index]  # a list, whatever its stub says
+    warnings._filters_mutated()  # type: ignore[attr-defined]  # noqa: SLF001 - what `catch_warnings` calls, too
+    if ours.setup:
+        from apgas.runtime import codec
+
+        codec.loads(list(ours.setup))()
+
+
+def _filters() -> tuple[bytes, ...]:
+    """The filters of warnings; those of the program's own categories would load its main module, and are left out."""
+    packed = []
+    for one in warnings.filters:
+        if one[2].__module__ != "__main__":
+            with suppress(Exception):  # a class that goes by no name
+                packed.append(pickle.dumps(one))
+    return tuple(packed)
 
 
 def describe() -> MainModule:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, overload
 
 from apgas.errors import UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
@@ -147,7 +147,15 @@ def known(this: Program) -> Iterator[None]:
         del _programs[this.driver]
 
 
-def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+@overload
+def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+@overload
+def run(main: Callable[..., T], *args: object, setup: Callable[[], object], **kwargs: object) -> T: ...
+
+
+def run(main: Callable[..., T], *args: Any, setup: Callable[[], object] | None = None, **kwargs: Any) -> T:
     """Run ``main`` on place 0, while the other places serve; returns its value when all it spawned has ended.
 
     Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
@@ -158,6 +166,12 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     Args:
         main: The program.
         *args: Its arguments.
+        setup: Called without arguments by every place before anything else of the program runs there: by the first ones
+            before MPI is loaded, by newcomers before they join. It does what the main script does at its top, which
+            newcomers do not run: warnings, logging, limits of libraries. It is no activity, and there is no ``here()``
+            in it. If it raises on one of the first places the job ends; on a newcomer, its order is aborted. Newcomers
+            also have the environment of place 0, as it stands when they are spawned, its filters of warnings, its
+            working folder, ``sys.path`` and ``sys.argv``.
         **kwargs: Its keyword arguments.
 
     Returns:
@@ -176,11 +190,13 @@ def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise UsageError("apgas.run can be called once per process")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
+    if setup is not None:
+        setup()
     start = lifetime.start_world()
     driver = process.build(start)
     if start.identity.place != 0:
         lifetime.leave(process.serve(driver))
-    this = _Job(driver, partial(_make_resizing, driver, start.token, time.monotonic()))
+    this = _Job(driver, partial(_make_resizing, driver, start.token, setup, time.monotonic()))
     _programs[driver] = this
     try:
         _prepare_resizing(this)
@@ -234,12 +250,12 @@ def _write_timeline(driver: Driver, resizing: Resizing) -> None:
         _say(f"apgas: the timeline {tracing.path} cannot be written: {error.strerror}\n")
 
 
-def _make_resizing(driver: Driver, token: bytes, began_s: float) -> Resizing:
+def _make_resizing(driver: Driver, token: bytes, setup: Callable[[], object] | None, began_s: float) -> Resizing:
     from apgas.runtime.growth import MpiSpawner
     from apgas.runtime.resizing import Resizing
 
     with driver.lock:
-        return Resizing(driver, MpiSpawner(driver, token), began_s=began_s)
+        return Resizing(driver, MpiSpawner(driver, token, setup), began_s=began_s)
 
 
 def _prepare_resizing(this: Program) -> None:

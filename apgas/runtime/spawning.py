@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import threading
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
@@ -21,7 +22,14 @@ _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
     "from apgas.runtime.newcomer import main; main()"
 )
-"""MPI does not hand on what the program has changed in its environment."""
+"""MPI does not hand on what the program has changed in its environment; what MPI reads itself comes with it, the rest
+before the newcomer reports."""
+
+_READ_BY_MPI: Final = ("MPIR_CVAR_", "MPICH_", "FI_", "UCX_", "OMPI_MCA_")
+"""How variables begin that are read when MPI is initialised."""
+
+_LASTING_BYTES: Final = 4096
+"""MPICH loses a last message of less than some 500 bytes if its sender disconnects, as we do, before it is received."""
 
 _lock = threading.Lock()
 _under_way = 0
@@ -49,6 +57,7 @@ def spawn_places(
     nodes: tuple[str, ...],
     token: bytes,
     towards: str,
+    setup: Callable[[], object] | None,
     admit: Callable[[list[PlaceInfo]], Identity],
     note: Callable[[str], None],
     bridge: Callable[[tuple[int, ...], Any], None] | None = None,
@@ -57,6 +66,7 @@ def spawn_places(
 
     One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned.
     ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.
+    ``setup`` is what they run before they report, if the program has it: if it fails, so does the spawn.
     ``note`` is told when the processes are up ("spawn") and when they know their job ("join"). ``bridge``, on the mpi
     plane, takes the communicator that this place shares with each spawned world, with its ids.
 
@@ -70,11 +80,13 @@ def spawn_places(
     if not library.kind().resizes:
         raise ApgasError(f"a job cannot grow under {library.kind().name}; MPICH and Open MPI can: malleable doctor")
     _refuse_unreachable(nodes)
+    changed = environment.changes(os.environ, environment.at_start())
+    outfit = arrival.Outfit(changed, main_module.belongings(setup), setup is not None)
     with _staying():
         worlds = _Worlds()
         try:
             for name in dict.fromkeys(nodes):
-                worlds.start(name, nodes.count(name), (token, towards))
+                worlds.start(name, nodes.count(name), (token, towards, outfit))
             note("spawn")
             identity = admit(list(all_listening(worlds.reports())))
             added = identity.members[-len(nodes) :]
@@ -96,7 +108,7 @@ class _Worlds:
         self._unheard: list[Any] = []
         self._heard: list[tuple[Any, list[arrival.Told | str]]] = []
 
-    def start(self, node: str, count: int, words: tuple[bytes, str]) -> None:
+    def start(self, node: str, count: int, words: tuple[bytes, str, arrival.Outfit]) -> None:
         """Start ``count`` processes on ``node``, and tell them what they need to report."""
         world = _spawn(node, count)
         _greet(world, node, words)
@@ -116,13 +128,12 @@ class _Worlds:
         bridge: Callable[[tuple[int, ...], Any], None] | None,
     ) -> None:
         """Tell all who they are: ``added``, in the order of their reports."""
-        cwd, main = str(Path.cwd()), main_module.describe()
         saying = logs.settings(), outputs.wanted()
         ids = iter([info.place for info in added])
         while self._heard:
             world, group = self._heard.pop(0)
             places = tuple(islice(ids, len(group)))
-            admission = Admission(places, identity.members, identity.epoch, tuple(sys.path), cwd, main, *saying)
+            admission = Admission(places, identity.members, identity.epoch, *saying)
             _answer(world, admission, partial(bridge, places) if bridge is not None else None)
 
     def send_home(self) -> None:
@@ -146,6 +157,8 @@ def _spawn(node: str, count: int) -> Any:
         environment.ENV_TRANSPORT: environment.transport(),
         resilience.ENV_RESILIENT: str(int(resilience.wanted())),
     }
+    early = environment.changes(os.environ, environment.at_start())
+    chosen |= {name: value for name, value in early.items() if value is not None and name.startswith(_READ_BY_MPI)}
     program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
     command, args = resilience.shielded(sys.executable, ["-c", program])
     try:
@@ -169,7 +182,7 @@ def _refuse_unreachable(nodes: tuple[str, ...]) -> None:
         raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
 
 
-def _greet(world: Any, node: str, words: tuple[bytes, str]) -> None:
+def _greet(world: Any, node: str, words: tuple[bytes, str, arrival.Outfit]) -> None:
     """Tell a spawned world what it needs to report; it ends if it cannot hear us.
 
     Raises:
@@ -186,7 +199,8 @@ def _greet(world: Any, node: str, words: tuple[bytes, str]) -> None:
 def _answer(world: Any, admission: Admission | None, bridge: Callable[[Any], None] | None = None) -> None:
     """Give a spawned world its admission, or send it home with None; but for ``bridge``, MPI has done its work."""
     body = b"" if admission is None else pickle.dumps(admission)
-    world.bcast(body, root=library.load().ROOT)  # which the newcomers read when they have loaded what it is made of
+    # the newcomers read the body when they have loaded what it is made of
+    world.bcast((body, bytes(_LASTING_BYTES)), root=library.load().ROOT)
     if bridge is not None:
         bridge(world.Merge(high=False))
     world.Disconnect()

@@ -11,7 +11,7 @@ from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import current, process
+from apgas.runtime import codec, current, process
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.runtime.validation import checked
@@ -26,12 +26,14 @@ class InProcessPlaces:
 
     Args:
         resilient: Whether they survive the death of others.
+        setup: What each runs before it is a place, if there is something.
 
     Attributes:
         drivers: Those that live, by id.
     """
 
-    def __init__(self, *, resilient: bool = False) -> None:
+    def __init__(self, *, resilient: bool = False, setup: Callable[[], object] | None = None) -> None:
+        self._setup = setup
         self.drivers: dict[int, Driver] = {}
         self._machine = checked(ResilientPlaceCore if resilient else PlaceCore)
         self._network = LocalNetwork()
@@ -45,13 +47,26 @@ class InProcessPlaces:
 
     def start(self, nodes: tuple[str, ...]) -> Driver:
         """Start the first places, one per name in ``nodes``; returns place 0."""
+        if self._setup is not None:
+            for _ in nodes:
+                self._setup()
         transports = [self._network.transport() for _ in nodes]
         members = tuple(map(_info, range(len(nodes)), nodes, transports))
         drivers = [self._build(Identity(place, members, 0), own) for place, own in enumerate(transports)]
         return drivers[0]
 
     def join(self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity]) -> tuple[PlaceInfo, ...]:
-        """Start newcomers, one per name in ``nodes``."""
+        """Start newcomers, one per name in ``nodes``.
+
+        Raises:
+            ApgasError: ``setup`` failed.
+        """
+        if self._setup is not None:
+            for node in nodes:
+                try:
+                    codec.loads(codec.dumps(self._setup))()
+                except BaseException as error:
+                    raise ApgasError(f"{node}: setup raised {type(error).__name__}: {error}") from error
         transports = [self._network.transport() for _ in nodes]
         identity = admit([_info(0, node, transport) for node, transport in zip(nodes, transports, strict=True)])
         added = identity.members[-len(nodes) :]

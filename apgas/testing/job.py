@@ -46,6 +46,7 @@ class Job(Generic[T]):
         places_per_node: How many places share a node; orders count nodes.
         deadline_s: The program has to end within so many seconds.
         resilient: Whether it goes on when places die, as with ``APGAS_RESILIENT=1``.
+        setup: What every place runs before anything else, as for ``apgas.run``.
 
     Attributes:
         resizes: How the orders ended, in the order of their ends; the same as ``apgas.resizes()`` in the program.
@@ -66,6 +67,7 @@ class Job(Generic[T]):
         places_per_node: int = 1,
         deadline_s: float = 30.0,
         resilient: bool = False,
+        setup: Callable[[], object] | None = None,
     ) -> None:
         if places_per_node < 1 or places < 1 or places % places_per_node:
             raise UsageError(f"a job cannot have {places} places with {places_per_node} on each node")
@@ -76,7 +78,7 @@ class Job(Generic[T]):
         self._places_per_node = places_per_node
         self._nodes = places // places_per_node
         self._resilient = resilient
-        self._places = InProcessPlaces(resilient=resilient)
+        self._places = InProcessPlaces(resilient=resilient, setup=setup)
         self._names = self._places.node_names(self._nodes)
         self._spawner = InProcessSpawner(self._places, places_per_node)
         self._scheduler = TestScheduler(self._places.node_names)

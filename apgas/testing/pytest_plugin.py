@@ -24,6 +24,7 @@ class MakeJob(Protocol):
         places_per_node: int = 1,
         deadline_s: float = 30.0,
         resilient: bool = False,
+        setup: Callable[[], object] | None = None,
     ) -> Job[T]:
         """Make a job; see ``apgas.testing.job.Job``."""
 

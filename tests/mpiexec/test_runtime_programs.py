@@ -139,6 +139,25 @@ def test_newcomers_know_the_main_program(start: list[str | Path], mpi: Mpi, left
     leftovers.check(job.mark)
 
 
+@on_every_plane
+@pytest.mark.parametrize("fails", ["nowhere", "on newcomers"])
+def test_newcomers_are_set_up_like_the_first_places(fails: str, mpi: Mpi, leftovers: Leftovers) -> None:
+    job = mpirun(1, [PROGRAMS / "set_up.py", fails], mpi=mpi, env={"REMOVED_BY_SCRIPT": "1"})
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    assert ("ValueError: cannot be set up" in job.err) == (fails == "on newcomers")
+    leftovers.check(job.mark)
+
+
+@pytest.mark.parametrize("places", [0, 3])
+def test_a_setup_that_fails_ends_the_job(places: int, leftovers: Leftovers) -> None:
+    words: list[str | Path] = [PROGRAMS / "set_up.py", "everywhere"]
+    job = mpirun(places, words) if places else python_run(words)
+    assert job.rc == 1
+    assert "ValueError: cannot be set up" in job.err
+    assert job.out.replace("fine", "") == job.out
+    leftovers.check(job.mark)
+
+
 def _resized(text: str) -> Any:
     result = json.loads(text.splitlines()[-1])
     assert result["sent"] == result["arrived"] > 0, result

@@ -178,6 +178,35 @@ def test_the_limit_of_open_files_rises_and_never_falls() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def test_newcomers_take_over_what_the_program_has_changed(alone: pytest.MonkeyPatch) -> None:
+    before = {"KEPT": "1", "CHANGED": "1", "REMOVED": "1", "PMI_RANK": "0", "SLURM_PROCID": "0"}
+    now = {"KEPT": "1", "CHANGED": "2", "ADDED": "3", "PMI_RANK": "7"}
+    changed = environment.changes(now, before)
+    assert changed == {"CHANGED": "2", "ADDED": "3", "REMOVED": None}
+    alone.setenv("REMOVED", "1")
+    alone.delenv("KEPT", raising=False)
+    environment.take_over(changed)
+    assert (os.environ["CHANGED"], os.environ["ADDED"]) == ("2", "3")
+    assert not {"REMOVED", "KEPT"} & os.environ.keys()
+
+
+def test_newcomers_do_not_take_over_what_every_place_prepares(alone: pytest.MonkeyPatch) -> None:
+    before = dict(os.environ)
+    environment.prepare()
+    assert os.environ != before
+    assert environment.changes(os.environ, before) == {}
+    alone.setenv("MPIR_CVAR_NO_COLLECTIVE_FINALIZE", "0")
+    assert environment.changes(os.environ, before) == {"MPIR_CVAR_NO_COLLECTIVE_FINALIZE": "0"}
+
+
+def test_the_environment_at_the_start_is_known_later() -> None:
+    code = "import os; os.environ['A'] = '2'; from apgas.runtime import environment as e; print(e.at_start()['A'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "A": "1"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1\n"
+
+
 def test_children_started_under_the_shield_do_not_hear_ctrl_c() -> None:
     with environment.shielded_from_interrupt():
         inside = _blocked_in_child()

@@ -290,3 +290,37 @@ def test_places_fill_their_nodes(apgas_job: MakeJob, count: int, per_node: int) 
 def test_an_order_changes_something(apgas_job: MakeJob) -> None:
     with pytest.raises(apgas.UsageError, match="by at least 1, not by 0"):
         apgas_job(here).shrink(0)
+
+
+set_up: list[str] = []
+broken: list[str] = []
+
+
+def setup() -> None:
+    set_up.append("once")
+    if broken:
+        raise LookupError(broken[0])
+
+
+@pytest.mark.parametrize("wrong", ["", "no such library"])
+def test_every_place_is_set_up_first(apgas_job: MakeJob, wrong: str) -> None:
+    def main() -> int:
+        assert len(set_up) == 2
+        broken.extend([wrong] if wrong else [])
+        apgas.define_malleable_handler(ReleaseNewest())
+        order = job.grow(2).wait()
+        assert order.outcome == ("aborted" if wrong else "done")
+        assert order.reason.endswith(f": setup raised LookupError: {wrong}" if wrong else "")
+        return len(places())
+
+    set_up.clear()
+    broken.clear()
+    job: Job[int] = apgas_job(main, places=2, setup=setup)
+    assert job.run() == (2 if wrong else 4)
+    assert len(set_up) == (3 if wrong else 4)
+
+
+def test_a_setup_that_fails_ends_the_job(apgas_job: MakeJob) -> None:
+    broken[:] = ["no such library"]
+    with pytest.raises(LookupError, match="no such library"):
+        apgas_job(int, setup=setup).run()

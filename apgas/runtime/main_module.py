@@ -17,7 +17,6 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -65,6 +64,8 @@ def belongings(setup: Callable[[], object] | None) -> bytes:
     Raises:
         TypeError: ``setup`` cannot be pickled.
     """
+    from pathlib import Path
+
     from apgas.runtime import codec
 
     packed = () if setup is None else tuple(map(bytes, codec.dumps(setup)))

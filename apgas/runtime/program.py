@@ -148,14 +148,14 @@ def known(this: Program) -> Iterator[None]:
 
 
 @overload
-def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
-
-
-@overload
 def run(main: Callable[..., T], *args: object, setup: Callable[[], object], **kwargs: object) -> T: ...
 
 
-def run(main: Callable[..., T], *args: Any, setup: Callable[[], object] | None = None, **kwargs: Any) -> T:
+@overload
+def run(main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Run ``main`` on place 0, while the other places serve; returns its value when all it spawned has ended.
 
     Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
@@ -190,6 +190,7 @@ def run(main: Callable[..., T], *args: Any, setup: Callable[[], object] | None =
         raise UsageError("apgas.run can be called once per process")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
+    setup: Callable[[], object] | None = kwargs.pop("setup", None)
     if setup is not None:
         setup()
     start = lifetime.start_world()

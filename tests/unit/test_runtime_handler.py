@@ -83,7 +83,7 @@ may_end = threading.Event()  # one for all places, for they share this process
 
 
 def linger() -> None:
-    assert may_end.wait(SOON_S)
+    assert may_end.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_nobody_waits_for_a_safe_point_after_the_last(apgas_job: MakeJob, method
     job = apgas_job(main)
     job.grow(1)
     job.run()
-    assert over.wait(SOON_S)
+    assert over.wait(PATIENCE_S)
     why = "the program gave its handler up" if gives_up else "the program has ended"
     assert errors == [why] * 2
 
@@ -224,7 +224,7 @@ def test_nobody_waits_for_a_safe_point_whose_order_is_withdrawn(apgas_job: MakeJ
         apgas.define_malleable_handler(handler)
         wait_for(lambda: handler.calls)
         order.withdraw()
-        assert over.wait(SOON_S)
+        assert over.wait(PATIENCE_S)
         apgas.safe_point()
         assert job.grow(1).wait().outcome == "done"
 

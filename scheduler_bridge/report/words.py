@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord
 
 NOTHING = "-"
+_MOST_SIZES = 16
 OUTSIDE = "outside the job"
 """The part of a resize that is none of the job's phases."""
 _UNITS = ((4 * 86_400.0, 86_400.0, "days"), (36_000.0, 3600.0, "hours"), (600.0, 60.0, "minutes"))
@@ -131,8 +132,11 @@ def notes(records: Sequence[RunRecord]) -> list[str]:
 
 
 def allotment(job: JobRecord) -> str:
-    """Word the job's nodes over time: ``2→4→2``."""
-    return "→".join(str(count) for _, count in nodes_over_time(job)) or NOTHING
+    """Word the job's nodes over time: ``2→4→2``; the first ones and the last one, if there are many."""
+    sizes = [str(count) for _, count in nodes_over_time(job)]
+    if len(sizes) > _MOST_SIZES:
+        return f"{'→'.join(sizes[: _MOST_SIZES // 2])}→...→{sizes[-1]} ({len(sizes)} sizes)"
+    return "→".join(sizes) or NOTHING
 
 
 def bounds(job: JobRecord) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler_bridge.cli import pictures
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
-from scheduler_bridge.report import overview
+from scheduler_bridge.report import overview, words
 from scheduler_bridge.report.course import Course, Life, Window, cut, lives_of
 from scheduler_bridge.report.page import render
 
@@ -269,6 +269,14 @@ def test_a_part_is_given_from_to() -> None:
 def test_the_title_is_the_finding(waits_s: list[float], finding: str) -> None:
     course = Course.of("easy", 1, [Life(0, wait, wait + 1, ((wait, wait + 1, 1),)) for wait in waits_s])
     assert overview.headline(course).endswith(finding)
+    hint = overview.five_numbers(course)[2].hint
+    assert ("at once" in hint) == (waits_s[-1] == 0)
+
+
+def test_many_sizes_are_told_by_the_first_and_the_last() -> None:
+    steps = [(float(at_s), at_s + 1.0, 0, 1 + at_s % 7) for at_s in range(100)]
+    assert words.allotment(job(1, *steps[:3], malleable=True)) == "1→2→3"
+    assert words.allotment(job(1, *steps, malleable=True)) == "1→2→3→4→5→6→7→1→...→2 (100 sizes)"
 
 
 def test_records_and_lives_agree() -> None:

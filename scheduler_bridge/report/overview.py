@@ -110,7 +110,7 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
         axes.set_xlim(0, course.makespan_s)
         _plain(axes)
         _tell_time(axes, 0.0, course.makespan_s)
-        axes.axvspan(window.from_s, window.to_s, color="#E69F00", alpha=0.35, linewidth=0, zorder=0.5)
+        axes.axvspan(window.from_s, window.to_s, color="#E69F00", alpha=0.35, linewidth=1.2, zorder=0.5)
         axes.tick_params(labelbottom=axes is strips[2])
     top_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in
     nodes = at(top_in, _NODES_IN)
@@ -179,7 +179,11 @@ def _step(course: Course) -> str:
 def _part(course: Course, window: Window) -> str:
     size_s, unit = words.unit(course.makespan_s)
     which = "the busiest part, " if window.is_busiest else ""
-    return f"{which}{unit} {window.from_s / size_s:.4g} to {window.to_s / size_s:.4g}"
+    digits = max(0, 3 - math.floor(math.log10((window.to_s - window.from_s) / size_s)))
+    begin, end = (f"{at_s / size_s:.{digits}f}" for at_s in (window.from_s, window.to_s))
+    if digits:
+        begin, end = (text.rstrip("0").rstrip(".") for text in (begin, end))
+    return f"{which}{unit} {begin} to {end}"
 
 
 def _plain(axes: Axes) -> None:

@@ -273,6 +273,16 @@ def test_the_title_is_the_finding(waits_s: list[float], finding: str) -> None:
     assert ("at once" in hint) == (waits_s[-1] == 0)
 
 
+def test_a_short_part_of_a_long_run_is_named_exactly() -> None:
+    course = Course.of("easy", 1, [Life(0, 0, 4423 * 24 * HOUR_S, ((0, 1, 1),))])
+    day_s = 24 * HOUR_S
+    assert "days 3143.25 to 3144.25" in overview.caption(course, Window(3143.25 * day_s, 3144.25 * day_s))
+    assert "the busiest part, days 9.3125 to 9.5625" in overview.caption(
+        course, Window(9.3125 * day_s, 9.5625 * day_s, True)
+    )
+    assert "days 100 to 3000" in overview.caption(course, Window(100 * day_s, 3000 * day_s))
+
+
 def test_many_sizes_are_told_by_the_first_and_the_last() -> None:
     steps = [(float(at_s), at_s + 1.0, 0, 1 + at_s % 7) for at_s in range(100)]
     assert words.allotment(job(1, *steps[:3], malleable=True)) == "1→2→3"

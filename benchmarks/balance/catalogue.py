@@ -13,6 +13,7 @@ PACED_RATE: Final = 2.5e7
 """Nodes per second and worker: less than a tenth of a core each."""
 PACED_DEPTH: Final = 14
 COARSE: Final = Goal("<=", 1.03)
+TWIN: Final = Goal(">=", 0.96)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,17 @@ def _naps(name: str, places: int, what: str, naps: Naps) -> Measure:
 MEASURES: Final = {
     measure.name: measure
     for measure in (
-        Measure("one", 1, 1, (1,), _rates("1 place, 1 worker", 0.97, "a bare kernel")),
+        Measure(
+            "one",
+            1,
+            1,
+            (1,),
+            {
+                **_rates("1 place, 1 worker", 0.97, "a bare kernel"),
+                "twin": Quantity("1 place, 1 worker: rate / that of the kernel in C", "ratio", TWIN),
+                "twin_cpu": Quantity("1 place, 1 worker: the same per CPU second", "ratio", TWIN),
+            },
+        ),
         Measure("workers", 1, 2, (2,), _rates("1 place, 2 workers", 0.95, "two bare kernels")),
         Measure("places", 2, 1, (1, 1), _rates("2 places", 0.95, "two bare kernels")),
         Measure(

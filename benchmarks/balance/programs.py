@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from multiprocessing import Pipe, get_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from ..harness.channel import Answer, Channel, Command
@@ -16,6 +18,7 @@ from ..uts.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from ctypes import CDLL
     from multiprocessing.connection import Connection
 
     import apgas
@@ -31,7 +34,7 @@ _ENDS_WITHIN_S: Final = 30.0
 def bare(channel: Channel) -> None:
     """Serve as the kernel without any balancer."""
     warm_up()
-    channel.serve({"kernels": _kernels})
+    channel.serve({"kernels": _kernels, "twin": _twin_in_c})
 
 
 def _kernels(command: Command) -> Answer:
@@ -63,6 +66,36 @@ def _kernel(depth: int) -> tuple[int, float, float]:
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     nodes = run_kernel(Tree(depth))
     return nodes, time.perf_counter() - began_s, time.process_time() - began_cpu_s
+
+
+def _twin_in_c(command: Command) -> Answer:
+    """Run the kernel as a C program, in as many lanes as are faster here; return what ``_kernels`` does, or why not."""
+    from ..kernels.contender import Absent
+
+    try:
+        return min((_in_c(lanes, command["depth"]) for lanes in (16, 32)), key=lambda found: found["cpu_s"])
+    except Absent as reason:
+        return {"absent": str(reason)}
+
+
+def _in_c(lanes: int, depth: int) -> dict[str, float]:
+    from ..kernels.uts import expand
+    from ..uts.bag import UtsBag
+
+    library, tree = _library(lanes), Tree(depth)
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    bag = UtsBag.of_tree(tree)
+    nodes, _ = expand(library, lanes, bag, tree)
+    seconds, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
+    return {"tasks": bag.count + nodes, "rate": (bag.count + nodes) / seconds, "cpu_s": cpu_s}
+
+
+@cache
+def _library(lanes: int) -> CDLL:
+    from ..kernels import compiler
+
+    with tempfile.TemporaryDirectory() as folder:
+        return compiler.load("uts", Path(folder), f"-DLANES={lanes}")
 
 
 def balanced(channel: Channel) -> None:

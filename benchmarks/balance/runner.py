@@ -6,7 +6,7 @@ import itertools
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -97,9 +97,15 @@ class Runner:
             return balancer.ask(command, measure.limit_s)
         bare = self._bare(measure)
         ours = self._ours(measure, balancer, self._depth)
+        found = {}
+        if "twin" in measure.quantities:
+            twin = self._kernels[0].ask({"measure": "twin", "depth": self._depth}, measure.limit_s)
+            if "absent" not in twin:
+                found = {"twin": ours["rate"] / twin["rate"], "twin_cpu": _per_cpu_s(ours) / _per_cpu_s(twin)}
         return {
+            **found,
             "rate": ours["rate"] / bare["rate"],
-            "cpu": ours["tasks"] / ours["cpu_s"] / (bare["tasks"] / bare["cpu_s"]),
+            "cpu": _per_cpu_s(ours) / _per_cpu_s(bare),
             **{key: ours[key] for key in ("tail_s", "starving")},
         }
 
@@ -117,3 +123,7 @@ class Runner:
         before_s = procfs.cpu_s(processes)
         answer = balancer.ask({"measure": "compute", "workers": measure.workers, "depth": depth}, measure.limit_s)
         return {**answer, "cpu_s": procfs.cpu_s(processes) - before_s}
+
+
+def _per_cpu_s(found: Mapping[str, float]) -> float:
+    return found["tasks"] / found["cpu_s"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from support import Leftovers, python_run
@@ -21,6 +22,8 @@ def test_every_measure_answers(tmp_path: Path, leftovers: Leftovers) -> None:
     assert content["failures"] == {}
     assert {line["measure"] for line in content["lines"]} == set(MEASURES)
     for line in content["lines"]:
+        if line["key"].startswith("twin") and shutil.which("gcc") is None:
+            continue
         assert len(line["runs"]) == 1
         assert line["runs"][0] > 0
     for measure in MEASURES.values():

@@ -121,7 +121,7 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
         figure.text(left, 1 - 0.36 / height_in, finding, fontsize=15, fontweight="bold", parse_math=False)
         figure.text(left, 1 - 0.60 / height_in, below, fontsize=9, color=_GREY, parse_math=False)
     rows = "a job's rows lie together: how many nodes it has, not which" if is_gathered else "a row is a node"
-    lines = [f"An area is a job, and {rows}; colours repeat. Grey: held, but not in use. White: idle.", *notes]
+    lines = [f"An area is a job, and {rows}; colours repeat. Grey: held without use, or down. White: idle.", *notes]
     for line, text in enumerate(reversed(lines)):
         figure.text(left, (0.12 + 0.17 * line) / height_in, text, fontsize=8, color=_GREY, parse_math=False)
     return figure

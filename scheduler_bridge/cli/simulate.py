@@ -345,4 +345,5 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
         "details": measures,
         "quartiles": spreads(done.result.records.values(), measures.window),
         "batches": done.result.batches,
+        "dependencies": {"honoured": done.links.honoured, "left_out": dict(done.links.dropped)},
     }

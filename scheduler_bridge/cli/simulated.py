@@ -146,6 +146,9 @@ def _lines(measures: Measures, done: Replay) -> Iterator[str]:
         ratio = measures.malleable_to_rigid
         beside = "" if ratio is None else f"; malleable to rigid {ratio:.2f}"
         yield f"fairness of bounded slowdowns (Jain) {measures.fairness:.3f}{beside}"
+    if done.links.honoured or done.links.dropped:
+        left_out = ", ".join(f"{count:,} {why}" for why, count in done.links.dropped.items())
+        yield f"dependencies: {done.links.honoured:,} honoured" + (f"; left out: {left_out}" if left_out else "")
     yield from fault_lines(measures)
     if measures.refused or measures.unfinished:
         yield f"{measures.refused} jobs were refused, {measures.unfinished} never ended"

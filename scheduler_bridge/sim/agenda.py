@@ -7,9 +7,9 @@ import math
 from typing import Final, TypeAlias
 
 from scheduler_bridge.core.events import Event, JobEnded
-from scheduler_bridge.sim.running import Change, Run, Wish
+from scheduler_bridge.sim.running import Change, Release, Run, Wish
 
-What: TypeAlias = Event | Change | Wish
+What: TypeAlias = Event | Change | Wish | Release
 
 _FEW: Final = 1000
 """Below so many entries nobody cares how many of them are outdated."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, assert_never
 
+from msgspec import structs
+
 from scheduler_bridge.core import Explanation, Remembered, SchedulerCore, Settings
 from scheduler_bridge.core.effects import (
     Effect,
@@ -21,6 +23,7 @@ from scheduler_bridge.core.effects import (
     WakeAt,
 )
 from scheduler_bridge.core.events import (
+    CancelJob,
     Event,
     EvolvingRequest,
     GrowCompleted,
@@ -41,9 +44,10 @@ from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.agenda import Agenda
 from scheduler_bridge.sim.answering import answers
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, as_it_is
+from scheduler_bridge.sim.gate import Gate
 from scheduler_bridge.sim.models import JobRecord, SimJob
 from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
-from scheduler_bridge.sim.running import ALL, Change, Run, SharingModel, Wish, share, without
+from scheduler_bridge.sim.running import ALL, Change, Release, Run, SharingModel, Wish, share, without
 
 _PROGRESS_BATCHES: Final = 500
 _GIVES_UP: Final = FaultTolerance(requeue=False)
@@ -111,6 +115,7 @@ class Engine:
         self._progress = progress
         self._over = 0
         self._failures = 0
+        self._gate: Gate | None = None
         self._killed: list[Run] = []  # those whose ends the core has yet to judge
         self._again: dict[int, float] = {}  # what is left of jobs that wait to be run again
         self._here_s, self._here = math.nan, 0  # the instant, and its batches after the first
@@ -119,7 +124,9 @@ class Engine:
         self._batches = self._events = 0
         self._submissions: deque[SimJob] = deque()
         self._agenda = Agenda()
-        self._at_once: list[tuple[Event | Change | Wish, Run | None, int]] = []  # of this instant, for its next batch
+        self._at_once: list[
+            tuple[Event | Change | Wish | Release, Run | None, int]
+        ] = []  # of this instant, for its next batch
         self._sims: dict[int, SimJob] = {}  # of the jobs that wait
         self._runs: dict[int, Run] = {}
         self._records: dict[int, JobRecord] = {}
@@ -135,7 +142,11 @@ class Engine:
         self._submissions.extend(sorted(jobs, key=lambda sim: (sim.spec.submit_s, sim.spec.job_id)))
         del jobs  # what a job is like is forgotten when it is over
         _check_ids(sim.spec.job_id for sim in self._submissions)
-        self._prompt = not any(sim.start_delay_s for sim in self._submissions)
+        if any(sim.after is not None for sim in self._submissions):
+            self._gate = Gate(self._submissions)
+            self._submissions = self._gate.free
+        kept = () if self._gate is None else self._gate.kept()
+        self._prompt = not any(sim.start_delay_s for sims in (self._submissions, kept) for sim in sims)
         # with a tick, passes are made later than they are due
         self._core = self._make_core(prompt_starts=self._prompt, skip_idle_passes=not self._tick_s)
         for time_s, event in disturbances:
@@ -143,6 +154,8 @@ class Engine:
         while self._at_once or self._submissions or self._wake_s < math.inf or len(self._agenda) > 0:
             self._step()
         self._note_ends(self._core.endings())
+        if self._gate is not None:  # some wait for jobs that never ended
+            self._records.update({sim.spec.job_id: JobRecord(sim.spec) for sim in self._gate.kept()})
         return SimResult(self._records, self._now, self._batches, self._events, self._explanations(), self._failures)
 
     @property
@@ -160,7 +173,7 @@ class Engine:
             return
         self._agenda.push(time_s, event, run)
 
-    def _step(self) -> None:
+    def _step(self) -> None:  # noqa: C901 - calls would cost each batch time
         """Hand everything that happens at the next instant to the core, and do what it wants."""
         events = self._next_events()
         if not events:
@@ -186,6 +199,8 @@ class Engine:
                 self._start(effect)
             else:
                 self._do(effect)
+        if self._gate is not None:
+            self._open(self._gate, events, effects)
         if self._forgets and (over := self._core.forget()):
             self._note_ends(over)
         if self._started:
@@ -222,10 +237,7 @@ class Engine:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
         while submissions and submissions[0].spec.submit_s <= now:
             sim = submissions.popleft()
-            if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # nobody would take it
-                self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
-            else:
-                events.append(self._submit(sim))
+            self._take(sim, sim.spec.submit_s, events)
         while (found := agenda.pop(now)) is not None:
             self._now, event, run = found
             self._add(event, run, run.version if run is not None else 0, events)
@@ -235,12 +247,46 @@ class Engine:
             events.append(WakeUp())
         return events
 
+    def _take(self, sim: SimJob, now: float, events: list[Event]) -> None:
+        if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # nobody would take it
+            self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
+            if self._gate is not None:
+                self._pass_on(self._gate, sim.spec.job_id, completed=False, now=now)
+        else:
+            events.append(self._submit(sim))
+
+    def _release(self, release: Release, events: list[Event]) -> None:
+        """A job that came after others is submitted. [D] It waits from now on."""
+        sim = release.sim
+        if self._now > sim.spec.submit_s:
+            sim = structs.replace(sim, spec=structs.replace(sim.spec, submit_s=self._now))
+        self._take(sim, self._now, events)
+        if release.reason and not self._records[sim.spec.job_id].refused:
+            events.append(CancelJob(sim.spec.job_id, release.reason))
+
+    def _open(self, gate: Gate, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+        """Let jobs in that come after those that ended in a batch."""
+        for event in events:
+            if not isinstance(event, JobEnded | CancelJob) or event.job_id in self._again:
+                continue
+            if event.job_id in self._records and (ended := self._core.ended(event.job_id)) is not None:
+                if isinstance(event, CancelJob) and self._observer is not None and event.job_id in self._sims:
+                    self._observer(self._now, [JobEnded(event.job_id, *ended)], ())
+                self._pass_on(gate, event.job_id, completed=ended[0] == "completed", now=self._now)
+        for effect in effects:
+            if isinstance(effect, Refuse) and effect.job_id not in self._runs:
+                self._pass_on(gate, effect.job_id, completed=False, now=self._now)
+
+    def _pass_on(self, gate: Gate, job_id: int, *, completed: bool, now: float) -> None:
+        for time_s, sim, reason in gate.ended(job_id, completed=completed, now=now):
+            self._agenda.push(time_s, Release(sim, reason), None)
+
     def _submit(self, sim: SimJob) -> Event:
         spec = sim.spec
         self._sims[spec.job_id], self._records[spec.job_id] = sim, JobRecord(spec)
         return JobSubmitted(spec)
 
-    def _add(self, event: Event | Change | Wish, run: Run | None, version: int, events: list[Event]) -> None:
+    def _add(self, event: Event | Change | Wish | Release, run: Run | None, version: int, events: list[Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""
         if run is not None and isinstance(event, JobEnded):  # by far the most frequent
             if version == run.version and not run.over:
@@ -252,11 +298,7 @@ class Engine:
             if run is None:
                 return
         if run is None:
-            assert not isinstance(event, Change | Wish)
-            if isinstance(event, NodeDown):
-                self._fail(event, events)
-            else:
-                events.append(event)
+            self._comes(event, events)
         elif isinstance(event, Change):
             if not run.over:
                 self._go_on(run, event.nodes if event.nodes != ALL else len(run.nodes))
@@ -266,7 +308,18 @@ class Engine:
                 run.wishes += 1
                 self._foresee_wish(run)
         elif not run.over:
+            assert not isinstance(event, Release)
             events.append(self._happens(event, run))
+
+    def _comes(self, event: Event | Change | Wish | Release, events: list[Event]) -> None:
+        """Let an event happen that no running job brings about."""
+        if isinstance(event, NodeDown):
+            self._fail(event, events)
+        elif isinstance(event, Release):
+            self._release(event, events)
+        else:
+            assert not isinstance(event, Change | Wish)
+            events.append(event)
 
     def _happens(self, event: Event, run: Run) -> Event:
         """Let the job live through ``event``; return what the scheduler sees of it."""

@@ -14,6 +14,7 @@ from scheduler_bridge.sim.failures import FaultTolerance
 from scheduler_bridge.sim.models import SimJob
 from scheduler_bridge.sim.speedup import Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload
+from scheduler_bridge.workloads.dependencies import Dependencies, dependencies
 
 _RUN_AGAIN: Final = FaultTolerance()
 
@@ -40,13 +41,15 @@ class Behaviour:
     tolerance: FaultTolerance = _RUN_AGAIN
 
 
-def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[SimJob]:
+def sim_jobs(workload: Workload, behaviour: Behaviour | None = None, links: Dependencies | None = None) -> list[SimJob]:
     """Make simulated jobs of the workload's.
 
     [D] A job that ran longer than its walltime where it comes from is given the runtime as walltime: that machine let
     it. [D] Where a malleable job's speedup is no power law, the scheduler believes in the one that has the same gain
     from the size asked for to the largest one. [D] Walltimes are longer by what checkpoints and a restart take: who has
     them asks for more time.
+
+    ``links``: who comes after whom, where that is known already.
 
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
@@ -59,6 +62,8 @@ def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[Sim
         if (speedup := models.get(job.speedup)) is None:
             speedup = models[job.speedup] = parse_speedup(job.speedup)
         found.append(_sim_job(job, speedup, behaviour, behaviour.tolerance if job.is_malleable else rigid))
+    if after := (links if links is not None else dependencies(workload.jobs)).after:
+        found = [structs.replace(sim, after=after.get(sim.spec.job_id)) for sim in found]
     return found
 
 

@@ -12,6 +12,7 @@ from scheduler_bridge.sim.costs import Cost
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, clipped, node_s
 from scheduler_bridge.sim.sizes import Sizes
 from scheduler_bridge.sim.speedup import Speedup, linear_speedup
+from scheduler_bridge.workloads.dependencies import After
 
 
 class SimJob(msgspec.Struct, frozen=True):
@@ -38,6 +39,7 @@ class SimJob(msgspec.Struct, frozen=True):
         wishes: Nodes that the job asks for (negative: offers) once it has done so much of its work: (share from 0 to
             1, nodes), by rising share: an evolving job.
         tolerance: What becomes of it when it loses a node; None: it ends for good, and writes no checkpoints.
+        after: Which jobs end before it is submitted; None: it is submitted at ``spec.submit_s``.
 
     Raises:
         ValueError: The runtime is not positive, a duration is negative, or a share is out of range.
@@ -60,6 +62,7 @@ class SimJob(msgspec.Struct, frozen=True):
     wishes: tuple[tuple[float, int], ...] = ()
     startup: Callable[[int], float] | None = None
     tolerance: FaultTolerance | None = None
+    after: After | None = None
 
     def __post_init__(self) -> None:
         if self.runtime_s <= 0:

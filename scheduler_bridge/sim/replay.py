@@ -16,6 +16,7 @@ from scheduler_bridge.sim.measures import Measures, Power, measure
 from scheduler_bridge.sim.result import Observer, Progress, SimResult
 from scheduler_bridge.sim.running import SharingModel
 from scheduler_bridge.workloads import Workload
+from scheduler_bridge.workloads.dependencies import Dependencies, dependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,13 @@ class Replay:
         result: The records, and why what happened to jobs whose histories are kept.
         measures: The figures.
         seconds: How long the simulation took.
+        links: Which jobs came after which.
     """
 
     result: SimResult
     measures: Measures
     seconds: float
+    links: Dependencies = field(default_factory=Dependencies)
 
 
 def replay(
@@ -75,6 +78,7 @@ def replay(
     """
     options = options or ReplayOptions()
     size = nodes or workload.nodes
+    links = dependencies(workload.jobs)
     engine = Engine(
         size,
         policy,
@@ -86,7 +90,7 @@ def replay(
         sharing=options.sharing,
         forgets=not options.remember,
     )
-    jobs = iter(sim_jobs(workload, options.behaviour))  # who takes them may let go of them
+    jobs = iter(sim_jobs(workload, options.behaviour, links))  # who takes them may let go of them
     began = time.perf_counter()
     with rare_searches():
         result = engine.run(jobs, disturbances)
@@ -98,4 +102,4 @@ def replay(
             power=options.power,
             node_failures=result.failures,
         )
-    return Replay(result, measures, seconds)
+    return Replay(result, measures, seconds, links)

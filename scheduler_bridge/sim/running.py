@@ -91,6 +91,14 @@ class Wish:
     job_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The jobs that a job comes after have ended: it is submitted, and cancelled at once if there is a ``reason``."""
+
+    sim: SimJob
+    reason: str
+
+
 def without(nodes: tuple[str, ...], released: tuple[str, ...]) -> tuple[str, ...]:
     """The nodes that are left, in their order; mostly the last ones are released."""
     if nodes[-len(released) :] == released:

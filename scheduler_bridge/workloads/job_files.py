@@ -14,14 +14,18 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import structs
+
 from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.model.job_file import KEYS
+from scheduler_bridge.workloads.dependencies import dependencies
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
 from scheduler_bridge.workloads.source import Source
 from scheduler_bridge.workloads.statistics import unknown_nodes
 
-_SIMULATED: Final = ("submit_s", "runtime_s", "speedup", "steps", "wishes", "overhead", "count", "every_s")
+_AFTER: Final = ("after_ok", "after_any", "think_s")
+_SIMULATED: Final = ("think_s", "submit_s", "runtime_s", "speedup", "steps", "wishes", "overhead", "count", "every_s")
 _OF_THE_FILE: Final = ("nodes", "name", "job")
 _HINT: Final = "see the reference of workloads for the keys of a job file"
 _MAX_COUNT: Final = 1_000_000
@@ -57,6 +61,8 @@ def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Wor
             jobs += _jobs(entry, first_id=len(jobs), default_name=path.stem)
         except (OverflowError, TypeError, ValueError, InvalidJobError) as error:
             raise TraceError(f"{path}: job {index}: {error}", "a job needs sensible numbers", _HINT) from None
+    if "job" in content:
+        jobs = _linked(jobs, entries, path)
     largest = max(job.max_nodes for job in jobs)
     machine = nodes or (content.get("nodes") if "job" in content else largest)
     if machine is None and len(jobs) > 1:
@@ -105,7 +111,45 @@ def _jobs(entry: dict[str, Any], first_id: int, default_name: str) -> Iterator[T
             steps=int(entry.get("steps", 0)),
             wishes=tuple((float(share), int(nodes)) for share, nodes in entry.get("wishes", ())),
             overhead=_overhead(entry),
+            think_s=float(entry.get("think_s", 0)),
         )
+
+
+def _linked(jobs: list[TraceJob], entries: list[dict[str, Any]], path: object) -> list[TraceJob]:
+    """The jobs with those that they come after, by their numbers in the file, from 0, or by their names.
+
+    Raises:
+        TraceError: A job comes after one that there is not, after itself, or in a circle.
+    """
+    if not any(key in entry for entry in entries for key in _AFTER):
+        return jobs
+    named: dict[str, list[int]] = {}
+    for job in jobs:
+        named.setdefault(job.name, []).append(job.job_id)
+    linked: list[TraceJob] = []
+    for index, entry in enumerate(entries, start=1):
+        found: dict[str, tuple[int, ...]] = {}
+        for key in ("after_ok", "after_any"):
+            ids: list[int] = []
+            for other in entry.get(key, ()):
+                if isinstance(other, str) and other in named:
+                    ids += named[other]
+                elif isinstance(other, int) and 0 <= other < len(jobs):
+                    ids.append(other)
+                else:
+                    raise TraceError(
+                        f"{path}: job {index}: {key}: there is no job {other!r}",
+                        f"jobs are named, or numbered from 0 to {len(jobs) - 1}",
+                        _HINT,
+                    )
+            found[key] = tuple(ids)
+        for job in jobs[len(linked) : len(linked) + int(entry.get("count", 1))]:
+            if job.job_id in (*found["after_ok"], *found["after_any"]):
+                raise TraceError(f"{path}: job {index} comes after itself", "it would never start", _HINT)
+            linked.append(structs.replace(job, **found))
+    if dependencies(linked).dropped:
+        raise TraceError(f"{path}: jobs come after each other in a circle", "none of them would ever start", _HINT)
+    return linked
 
 
 def _overhead(entry: dict[str, Any]) -> tuple[float, float] | None:

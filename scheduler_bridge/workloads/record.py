@@ -52,6 +52,8 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
         overhead: alpha and beta of what a resize costs it [MEBF, equation 1]; None: not known.
         preceding_job: The job whose end its user waited for before submitting it; -1: none, or not known.
         think_s: How long after that end it was submitted.
+        after_ok: Jobs that are to complete before; if one does not, this one is cancelled.
+        after_any: Jobs that are to end before, however they do.
 
     Raises:
         InvalidJobError: A field is out of range or contradicts another one.
@@ -81,6 +83,8 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
     overhead: tuple[float, float] | None = None
     preceding_job: int = -1
     think_s: float = 0.0
+    after_ok: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.min_nodes:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling.model import command
+from benchmarks.scaling.model import command, figure
 from benchmarks.scaling.model.engine import Model, ModelError
 from benchmarks.scaling.model.machine import Job, Machine
 from benchmarks.scaling.model.outcome import spread
-from benchmarks.scaling.model.sweep import parse_places, sweep
+from benchmarks.scaling.model.sweep import Point, parse_places, sweep
 from benchmarks.scaling.model.tree import Nodes, TreeBag, children
 from glb import LedgerError
 from glb.testing import check_bag
@@ -124,15 +124,32 @@ def test_reports_are_left_out_where_they_are_too_many() -> None:
     assert [(job.places, job.finish) for job in sizes] == [(16, "none"), (64, "none"), (16, "tree"), (16, "home")]
 
 
+def test_the_title_says_what_the_first_panel_shows() -> None:
+    drawing = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    made = sweep((16, 64), Job(places=2, work_s=0.2), 16, most_reports=16)
+    points = {
+        job: Point(job, 0.5, 0.75 if job.finish == "home" else 0.875, 1.0, 2.0, 3, 0.001, 0.5, 1.0)
+        for job in made.sizes
+    }
+    axes = drawing.Figure().subplots()
+    figure._efficiency(axes, made, points)
+    ends = {line.get_ydata()[-1] for line in axes.lines}
+    assert ends == {87.5, 75.0}
+    said = figure.finding(made, points)
+    assert "loses 12.5 % of the compute on 64 places" in said
+    assert "with reports to place 0, 25 % are lost on 16" in said
+    assert {text.get_text() for text in axes.texts} == set(figure._NAMES.values())
+
+
 def test_the_command_shows_draws_and_does_not_repeat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, figure = tmp_path / "model.json", tmp_path / "model.png"
+    path, drawn = tmp_path / "model.json", tmp_path / "model.png"
     arguments = ["--quick", "--quiet", "--json", str(path)]
-    assert command.main([*arguments, "--figure", str(figure)]) == 0
+    assert command.main([*arguments, "--figure", str(drawn)]) == 0
     first = capsys.readouterr().out
     assert "SIMULATED" in first
-    assert figure.read_bytes()[:4] == b"\x89PNG"
+    assert drawn.read_bytes()[:4] == b"\x89PNG"
     content = json.loads(path.read_text())
     assert content["simulated"] is True
     assert {run["job"]["places"] for run in content["runs"]} == {16, 64}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Final
 
 from ...harness import pictures
@@ -26,7 +27,9 @@ def draw(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job,
     _times(panels[0][1], sweep, points)
     _messages(panels[1][0], sweep, points)
     _choices(panels[1][1], sweep, points)
-    figure.suptitle(f"SIMULATED: {finding(sweep, points)}", x=0.01, ha="left", fontsize=11, weight="bold")
+    figure.suptitle(
+        textwrap.fill(f"SIMULATED: {finding(sweep, points)}", 90), x=0.01, ha="left", fontsize=11, weight="bold"
+    )
     figure.supxlabel(
         f"discrete-event simulation, no measurement: {conditions(machine, base)};\n"
         f"w = {base.random_steals}, {graph_name(base)} unless said",
@@ -76,8 +79,10 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
             alpha=0.4 if finish == "none" else 1.0,
         )
         if series:
-            down = {"none": 8, "tree": -14, "home": -2}[finish]
-            _name(axes, name, (series[-1].job.places, 100 * series[-1].balance), (-6, down), index)
+            # the first two nearly coincide; the third one leaves them at the right
+            end, beside, side = {"none": (0, 9, "left"), "tree": (0, -11, "left"), "home": (-1, -12, "right")}[finish]
+            point = series[end]
+            _name(axes, name, (point.job.places, 100 * point.balance), (0, beside), index, side)
     _by_places(axes, sweep)
     axes.set_ylim(0, 112)
     pictures.dress(axes, "Compute, of the time up to the last task", "places", "%")
@@ -87,7 +92,7 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     alone = _series(sweep, points, "none")
     reached = [point for point in alone if point.spread_s is not None]
     spread = [1e3 * (point.spread_s or 0.0) for point in reached]
-    _line(axes, 0, [point.job.places for point in reached], spread, "until 99 % have had work", (-4, -16))
+    _line(axes, 0, [point.job.places for point in reached], spread, "until 99 % have had work", (-4, -28))
     ends = [1e3 * point.end_s for point in alone]
     _line(axes, 1, [point.job.places for point in alone], ends, "last task to result", (-10, 0))
     _by_places(axes, sweep)
@@ -95,9 +100,7 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     title = "Times to spread and to end (stealing alone)"
     if alone and ends[-1] > 0:
-        title = (
-            f"The end takes {_seconds(ends[-1] / 1e3)} on {alone[-1].job.places:,}: place 0 asks each for its result"
-        )
+        title = f"The end takes {_seconds(ends[-1] / 1e3)} on {alone[-1].job.places:,} places"
     pictures.dress(axes, title, "places", "ms")
 
 
@@ -123,12 +126,12 @@ def _line(
         _name(axes, name, (across[-1], upwards[-1]), beside, index)
 
 
-def _name(axes: Axes, name: str, end: tuple[float, float], beside: tuple[float, float], index: int) -> None:
-    """Write the name of a line beside its right end."""
-    axes.annotate(
-        name, end, beside, textcoords="offset points", ha="right", va="center", fontsize=8.5,
-        color=pictures.COLOURS[index],
-    )  # fmt: skip
+def _name(
+    axes: Axes, name: str, end: tuple[float, float], beside: tuple[float, float], index: int, side: str = "right"
+) -> None:
+    """Write the name of a line beside one of its ends."""
+    color = pictures.COLOURS[index]
+    axes.annotate(name, end, beside, textcoords="offset points", ha=side, va="center", fontsize=8.5, color=color)
 
 
 def _seconds(value_s: float) -> str:
@@ -148,7 +151,7 @@ def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1.6 * max(lost))
     places = sweep.steals[0].places
-    title = f"Lost on {places:,} places, by w and by graph: least with {_least(rows)}"
+    title = f"Compute lost on {places:,} places: least with {_least(rows)}"
     pictures.dress(axes, title, "% of the time up to the last task")
     axes.grid(visible=False)
 

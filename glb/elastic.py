@@ -60,7 +60,8 @@ class Elastic(apgas.MalleableHandler):
         with self._running(known) as computation:
             if computation is None:
                 return []
-        chosen = list(self.user.preShrink(nb_places)) if self.user is not None else []
+        named = self.user.preShrink(nb_places) if self.user is not None else ()
+        chosen = [place if isinstance(place, apgas.Place) else apgas.place(place) for place in named]
         with self._running(known) as computation:
             if computation is None:
                 return []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import msgspec
 
 
@@ -37,6 +39,20 @@ class Place(msgspec.Struct, frozen=True, eq=False):
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    @staticmethod
+    def number(place: object) -> int:
+        """The id of a place that was given as such, or by its id.
+
+        Raises:
+            TypeError: It is neither.
+        """
+        if isinstance(place, Place):
+            return place.id
+        if isinstance(place, bool) or not hasattr(place, "__index__"):
+            kind = type(place).__name__
+            raise TypeError(f"a place is needed, or its id as an int, not {place!r:.100} ({kind})")
+        return operator.index(place)
 
     def __str__(self) -> str:
         return f"place({self.id})"

@@ -38,8 +38,18 @@ class Membership:
         if place not in self.members:
             if place in self.dead:
                 raise DeadPlaceError(place, *self.dead[place])
-            why = "has left" if 0 <= place < self.next_place else "does not exist"
+            why = "has left" if 0 <= place < self.next_place else f"does not exist; there are {self._spoken()}"
             raise PlaceGoneError(place, self.epoch, why)
+
+    def _spoken(self) -> str:
+        """The ids of the members for people, with those in a row as ``0 to 3``."""
+        rows: list[list[int]] = []
+        for place in sorted(self.members):
+            if rows and place == rows[-1][-1] + 1:
+                rows[-1][1:] = [place]
+            else:
+                rows.append([place])
+        return ", ".join(" to ".join(map(str, row)) for row in rows)
 
     def new_ids(self, count: int) -> range:
         """(place 0) Give ids to ``count`` newcomers, for good: who comes too late to join had one, too."""

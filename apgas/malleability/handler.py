@@ -24,14 +24,14 @@ class MalleableHandler(ABC):
     """
 
     @abstractmethod
-    def preShrink(self, nb_places: int) -> Sequence[Place]:
+    def preShrink(self, nb_places: int) -> Sequence[Place | int]:
         """Choose ``nb_places`` places to release, never the node of place 0, and move tasks and data off them.
 
         Args:
             nb_places: How many are to leave.
 
         Returns:
-            The places to release.
+            The places to release, or their ids.
         """
 
     @abstractmethod

@@ -35,19 +35,20 @@ def place(number: int) -> Place:
     """Look a place up by its id.
 
     Args:
-        number: The id.
+        number: The id, an int.
 
     Returns:
         The place, whether it is a member, has left, or never was; only its use fails then.
 
     Raises:
+        TypeError: The id is no int.
         UsageError: Called outside of ``apgas.run``.
 
     Example:
         >>> apgas.place(0) == apgas.places()[0]
         True
     """
-    return current.required().place(number)
+    return current.required().place(Place.number(number))
 
 
 def places() -> list[Place]:
@@ -92,13 +93,13 @@ def async_(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     return driver.spawn(current_scope(), driver.here, (fn, args, kwargs), to_caller=False)
 
 
-def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+def async_at(where: Place | int, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Run ``fn`` as an activity on place ``where``; the enclosing ``finish`` waits for it and gets its error.
 
     How many run at a time on a place is limited as for ``async_``.
 
     Args:
-        where: The place.
+        where: The place, or its id.
         fn: What to run there. A function of the main program travels with the present values of the global variables
             that it uses; what it assigns to them there is not kept. Use a ``PlaceLocal`` for what a place is to keep.
         *args: Its arguments, of which the other place gets copies.
@@ -110,7 +111,7 @@ def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
         SlowPeerError: The place has taken nothing for a minute, and too much is queued for it.
-        TypeError: The function or an argument cannot be pickled.
+        TypeError: The function or an argument cannot be pickled, or ``where`` is no place.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
 
     Example:
@@ -119,14 +120,15 @@ def async_at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         >>> sum(future.result() for future in futures) == 2 ** len(futures) - 1
         True
     """
-    return current.required().spawn(current_scope(), where, (fn, args, kwargs), to_caller=False)
+    driver = current.required()
+    return driver.spawn(current_scope(), driver.located(where), (fn, args, kwargs), to_caller=False)
 
 
-def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def at(where: Place | int, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``fn`` on place ``where`` and wait for its value.
 
     Args:
-        where: The place, which may be this one.
+        where: The place, or its id; it may be this one.
         fn: What to run there, as with ``async_at``.
         *args: Its arguments; another place gets copies.
         **kwargs: Its keyword arguments, likewise.
@@ -137,7 +139,7 @@ def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
         SlowPeerError: The place has taken nothing for a minute, and too much is queued for it.
-        TypeError: The function, an argument or the value cannot be pickled.
+        TypeError: The function, an argument or the value cannot be pickled, or ``where`` is no place.
         UsageError: There is no finish around the caller, or the arguments are larger than 16 GiB.
         BaseException: What ``fn`` raised, with the place and its traceback as a note.
 
@@ -146,24 +148,25 @@ def at(where: Place, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
         >>> apgas.at(last, apgas.here) == last
         True
     """
-    result: T = current.required().call(current_scope(), where, (fn, args, kwargs))
+    driver = current.required()
+    result: T = driver.call(current_scope(), driver.located(where), (fn, args, kwargs))
     return result
 
 
-def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+def immediate(where: Place | int, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
     """Run ``fn`` at once on the thread that receives messages at ``where``: for libraries that balance or coordinate.
 
     No finish counts it; it must not block; those from one place to another run in order; it is dropped if the place
     is leaving or gone. An error in it ends the job.
 
     Args:
-        where: The place, which may be this one.
+        where: The place, or its id; it may be this one.
         fn: What to run there.
         *args: Its arguments, of which it gets copies.
         **kwargs: Its keyword arguments, likewise.
 
     Raises:
-        TypeError: The function or an argument cannot be pickled.
+        TypeError: The function or an argument cannot be pickled, or ``where`` is no place.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
 
     Example:
@@ -176,10 +179,11 @@ def immediate(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
         >>> heard.wait(10)
         True
     """
-    current.required().immediate(where, (fn, args, kwargs))
+    driver = current.required()
+    driver.immediate(driver.located(where), (fn, args, kwargs))
 
 
-def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+def uncounted(where: Place | int, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
     """Run ``fn`` as an activity on place ``where`` that no finish counts: nobody waits for it or hears of its end.
 
     An error in it is logged where it ran, at level ``ERROR`` of the logger ``apgas.uncounted``, and the job goes on. It
@@ -188,7 +192,7 @@ def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
     still run when the program ends are not waited for.
 
     Args:
-        where: The place, which may be this one.
+        where: The place, or its id; it may be this one.
         fn: What to run there, as with ``async_at``.
         *args: Its arguments; another place gets copies.
         **kwargs: Its keyword arguments, likewise.
@@ -196,7 +200,7 @@ def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
     Raises:
         PlaceGoneError: The place is leaving or has left, or never was.
         SlowPeerError: The place has taken nothing for a minute, and too much is queued for it.
-        TypeError: The function or an argument cannot be pickled.
+        TypeError: The function or an argument cannot be pickled, or ``where`` is no place.
         UsageError: Called outside of ``apgas.run``, or the arguments are larger than 16 GiB.
 
     Example:
@@ -205,7 +209,8 @@ def uncounted(where: Place, fn: Callable[P, object], *args: P.args, **kwargs: P.
         ...         apgas.at(apgas.place(0), len, text)
         >>> apgas.uncounted(apgas.places()[-1], log, "nobody waits for this")
     """
-    current.required().uncounted(where, (fn, args, kwargs))
+    driver = current.required()
+    driver.uncounted(driver.located(where), (fn, args, kwargs))
 
 
 def capture() -> Scope:

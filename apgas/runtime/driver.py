@@ -97,6 +97,14 @@ class Driver:
         """The place with this id, whether it is still a member or not."""
         return self._members.place(place)
 
+    def located(self, where: Place | int) -> Place:
+        """The place that a program has named, itself or by its id.
+
+        Raises:
+            TypeError: It has named none.
+        """
+        return where if type(where) is Place else self.place(Place.number(where))
+
     def places(self) -> list[Place]:
         """The current members that are not about to leave."""
         with self.lock:

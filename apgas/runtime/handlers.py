@@ -29,9 +29,13 @@ def call_handler(
     match method:
         case "preShrink":
             chosen: object = handler.preShrink(call.count)
-            if not isinstance(chosen, Sequence) or not all(isinstance(place, Place) for place in chosen):
-                raise TypeError(f"preShrink must return a list of places, not {chosen!r:.200}")
-            return [place.id for place in chosen]
+            try:
+                if not isinstance(chosen, Sequence):
+                    raise TypeError
+                return [Place.number(place) for place in chosen]
+            except TypeError:
+                text = f"preShrink must return a list of places, or of their ids, not {chosen!r:.200}"
+                raise TypeError(text) from None
         case "postShrink":
             handler.postShrink(call.count, first)
         case "preGrow":

@@ -345,9 +345,26 @@ def test_orders_do_not_wait_behind_the_program(apgas_job: MakeJob) -> None:
         (lambda: [place(1), place(1)], "preShrink named a place twice: [1, 1]", True),
         (lambda: [place(1), place(2)], "preShrink named 2 places instead of 1", True),
         (list, "preShrink named 0 places instead of 1", False),
-        (lambda: None, "preShrink raised TypeError: preShrink must return a list of places, not None", False),
-        (lambda: [1], "preShrink raised TypeError: preShrink must return a list of places, not [1]", False),
-        (lambda: 3, "preShrink raised TypeError: preShrink must return a list of places, not 3", False),
+        (
+            lambda: None,
+            "preShrink raised TypeError: preShrink must return a list of places, or of their ids, not None",
+            False,
+        ),
+        (
+            lambda: ["1"],
+            "preShrink raised TypeError: preShrink must return a list of places, or of their ids, not ['1']",
+            False,
+        ),
+        (
+            lambda: {1},
+            "preShrink raised TypeError: preShrink must return a list of places, or of their ids, not {1}",
+            False,
+        ),
+        (
+            lambda: 3,
+            "preShrink raised TypeError: preShrink must return a list of places, or of their ids, not 3",
+            False,
+        ),
     ],
 )
 def test_a_wrong_list(apgas_job: MakeJob, chosen: Callable[[], object], reason: str, undone: bool) -> None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import cloudpickle
 
+from apgas.runtime import exceptions
 from apgas.runtime.handles import Carrier, Handle
 
 
-class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
-    """Pickles functions and classes that cannot be named, too; ``handles`` are those of what it pickled."""
+class _Plain(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """Pickles functions and classes that cannot be named, too."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Have errors travel as what they are."""
+        if isinstance(obj, BaseException) and (reduced := exceptions.reduced(obj)) is not NotImplemented:
+            return reduced
+        return super().reducer_override(obj)
+
+
+class Pickler(_Plain):
+    """Notes the references in what it pickles, too: ``handles`` are theirs."""
 
     handles: tuple[Handle, ...] = ()
 
@@ -24,5 +36,6 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
 
 def dumps(value: object) -> bytes:
     """Pickle something of a program without handles: a function, an error."""
-    body: bytes = cloudpickle.dumps(value, protocol=5)
-    return body
+    file = io.BytesIO()
+    _Plain(file, 5).dump(value)
+    return file.getvalue()

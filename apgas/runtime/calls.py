@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import BuiltinFunctionType
 from typing import Any, Final, TypeAlias
 
 from apgas.errors import ProtocolError
@@ -30,6 +31,8 @@ _KNOWN: Final = 1
 _DEFINES: Final = 2
 _HEAD: Final = struct.Struct("!Bi")
 _FULL_HEAD: Final = _HEAD.pack(_FULL, -1)
+_LARGE_BYTES: Final = 2**20
+"""Smaller calls are not looked into, unless they have buffers beside them."""
 
 
 class Calls:
@@ -52,9 +55,13 @@ class Calls:
         except Exception:  # noqa: BLE001 - what cannot be pickled is told below, with all of the call
             definition = None
         if definition is None:
-            made = codec.dumps(call)
+            made = codec.dumps(call, of_call=True)
+            notice(fn, made, {dst})
             return like(made, [_FULL_HEAD + made[0], *made[1:]]), None
-        made = codec.dumps((args, kwargs))
+        try:
+            made = codec.dumps((args, kwargs))
+        except TypeError:
+            made = codec.dumps(call, of_call=True)  # raises what says more
         if dst in definition.sent_to:
             return like(made, [_HEAD.pack(_KNOWN, definition.number) + made[0], *made[1:]]), None
         packed = [_HEAD.pack(_DEFINES, definition.number) + made[0], definition.body, *made[1:]]
@@ -95,6 +102,14 @@ class Calls:
         self._sent.forget(place)
         for key in [key for key in list(self._received) if key[0] == place]:
             del self._received[key]
+
+
+def notice(fn: Callable[..., Any], made: Sequence[Buffer], places: set[int]) -> None:
+    """Where a call is large, look at what its function takes along to these places."""
+    if (len(made) > 1 or len(made[0]) >= _LARGE_BYTES) and not isinstance(fn, BuiltinFunctionType | type):
+        from apgas.runtime import captures
+
+        captures.notice(fn, places)
 
 
 def _load_holding(_: tuple[Handle, ...], load: Callable[[], Call]) -> Call:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import io
 import pickle
-import reprlib
 import sys
-import traceback
 from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from apgas.errors import ApgasError, UsageError
+from apgas.errors import UsageError
 from apgas.runtime.handles import Carrier, Carrying, Handle
 from apgas.transport.wire import DEFAULT_LIMITS
 
@@ -41,10 +39,6 @@ _SHALLOW: Final = 3
 _NONE: Final = pickle.dumps(None, protocol=5)
 
 
-class RemoteError(ApgasError):
-    """Stands for an error of another place that could not travel itself; the text names it."""
-
-
 class _TravelsByValueError(Exception):
     """Something is of the main program: the standard library's pickle would send its name only."""
 
@@ -63,6 +57,10 @@ class _ByName(pickle.Pickler):
             obj.__module__ == "__main__" or obj.__module__ in modules_by_value()
         ):
             raise _TravelsByValueError
+        if isinstance(obj, BaseException):
+            from apgas.runtime import exceptions
+
+            return exceptions.reduced(obj)
         return NotImplemented
 
 
@@ -72,11 +70,13 @@ def modules_by_value() -> Collection[str]:
     return () if loaded is None else loaded.list_registry_pickle_by_value()
 
 
-def dumps(value: object) -> list[Buffer]:
+def dumps(value: object, *, of_call: bool = False) -> list[Buffer]:
     """Pickle ``value``: the pickle first, then the large buffers in it, uncopied; ``Carrying`` if it has references.
 
+    ``of_call``: it is a function with its arguments, whose variables an error names.
+
     Raises:
-        TypeError: The value cannot be pickled; the text says which.
+        TypeError: The value cannot be pickled; the text says what in it.
         UsageError: It is larger than what may be sent at once.
     """
     if value is None:
@@ -101,7 +101,7 @@ def dumps(value: object) -> list[Buffer]:
     except Exception:  # noqa: BLE001 - whatever it is, cloudpickle does it or says why not
         beside.clear()
         file = io.BytesIO()
-        pickler = _dumped_by_value(value, file, keep_within)
+        pickler = _dumped_by_value(value, file, keep_within, of_call=of_call)
     body = file.getvalue()
     check_size(len(body) + sum(raw.nbytes for raw in beside))
     return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
@@ -127,15 +127,18 @@ def check_size(size_bytes: int) -> None:
 
 
 def _dumped_by_value(
-    value: object, file: io.BytesIO, keep_within: Callable[[pickle.PickleBuffer], bool]
+    value: Any, file: io.BytesIO, keep_within: Callable[[pickle.PickleBuffer], bool], *, of_call: bool
 ) -> by_value.Pickler:
     from apgas.runtime import by_value
 
     pickler = by_value.Pickler(file, 5, buffer_callback=keep_within)
     try:
         pickler.dump(value)
-    except Exception as error:
-        raise TypeError(f"cannot send {reprlib.repr(value)}: {error}") from error
+    except Exception as error:  # noqa: BLE001 - whatever it is, the program is told what cannot travel
+        from apgas.runtime import captures
+
+        text = captures.why_not(value, error) if of_call else captures.why_not_value(value, error)
+        raise TypeError(text) from None
     return pickler
 
 
@@ -165,27 +168,17 @@ def summary(error: BaseException) -> str:
 
 
 def dump_error(error: BaseException, place: int, node: str) -> bytes:
-    """Pickle an error with the place and the traceback it comes from, as a note on the error."""
-    text = "".join(traceback.format_exception(error)).rstrip()
-    note = f"raised on place {place} ({node}):\n{text}"
-    try:
-        error.add_note(note)
-        body = dumps_by_value(error)
-        pickle.loads(body)
-    except Exception:  # noqa: BLE001 - an error that cannot travel is replaced by one that can
-        substitute = RemoteError(summary(error))
-        substitute.add_note(note)
-        body = pickle.dumps(substitute, protocol=5)
-    return body
+    """Pickle an error with the place and the traceback it comes from, as a note that it will have."""
+    from apgas.runtime import exceptions, tracebacks
+
+    return exceptions.dump(error, f"raised on place {place} ({node}):\n{tracebacks.text(error)}")
 
 
 def load_error(body: Buffer) -> BaseException:
     """The error that ``dump_error`` pickled; one that only says so if it cannot be read here."""
-    try:
-        error = pickle.loads(body)
-    except BaseException as unreadable:  # noqa: BLE001 - unpickling runs code of the program, which may raise anything
-        return RemoteError(f"an error of another place cannot be read here: {summary(unreadable)}")
-    return error if isinstance(error, BaseException) else RemoteError(reprlib.repr(error))
+    from apgas.runtime import exceptions
+
+    return exceptions.load(body)
 
 
 def name_of(fn: object) -> str:

@@ -17,7 +17,7 @@ from apgas.core.messages import RefId
 from apgas.errors import CancelledError
 from apgas.runtime import codec, current, process
 from apgas.runtime.api import at
-from apgas.runtime.calls import Call
+from apgas.runtime.calls import Call, notice
 from apgas.runtime.context import Future, Scope, current_scope
 from apgas.runtime.handles import Carrier, Carrying, Handle
 from apgas.runtime.mpi_comm import among
@@ -163,11 +163,13 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
     places = driver.places()
     for place in places:
         driver.transport.throttle(place.id)
-    packed = _Packed(codec.name_of(call[0]), codec.dumps(call) if len(places) > 1 else [])
+    packed = _Packed(codec.name_of(call[0]), codec.dumps(call, of_call=True) if len(places) > 1 else [])
+    if packed.payload:
+        notice(call[0], packed.payload, {place.id for place in places if place != driver.here})
     with driver.lock:
         places = driver.places()
         if len(places) > 1 and not packed.payload:  # somebody has joined meanwhile
-            packed.payload = codec.dumps(call)
+            packed.payload = codec.dumps(call, of_call=True)
         together = tuple(place.id for place in places) if process.mpi_plane() is not None else None
         here = _with(together, call)
         return {

@@ -54,7 +54,7 @@ class SentFunctions:
 
     def definition(self, function: object) -> Definition | None:
         """Return the definition by which ``function`` may travel; None: it has to travel in full, or by its name."""
-        if type(function) is not FunctionType or not _by_value(function) or modules_by_value():
+        if type(function) is not FunctionType or not travels_by_value(function) or modules_by_value():
             return None
         known = self._definitions.get(id(function))
         refers = _refers(function)
@@ -106,8 +106,15 @@ class ReceivedFunction:
         return self._function
 
 
-def _by_value(function: FunctionType) -> bool:
+def travels_by_value(function: FunctionType) -> bool:
+    """Whether another place does not know it by its name."""
     return function.__module__ == "__main__" or "<locals>" in function.__qualname__
+
+
+def global_names(code: CodeType) -> tuple[str, ...]:
+    """The names of global variables that ``code`` and the code inside of it may use."""
+    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in global_names(constant)]
+    return tuple(dict.fromkeys((*code.co_names, *inner)))
 
 
 def _refers(function: FunctionType) -> tuple[object, ...] | None:
@@ -127,7 +134,7 @@ def _refers(function: FunctionType) -> tuple[object, ...] | None:
         for value in _values(current, names):
             found.append(value)
             if type(value) is FunctionType:
-                if _by_value(value):
+                if travels_by_value(value):
                     waiting.append(value)
             elif not _is_fixed(value):
                 return None

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,6 +23,8 @@ from apgas.runtime.driver import Driver
 from apgas.runtime.interrupts import SIGNALS, Interrupts
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from apgas.malleability.communicator import Communicator
     from apgas.runtime.resizing import Resizing
 
@@ -107,6 +110,13 @@ class _Job(Program):
         lifetime.abort(128 + by)
 
 
+def _fold(error: BaseException) -> None:
+    """Take the runtime's frames out of an error that leaves ``main``; where errors are shown otherwise, they stay."""
+    from apgas.runtime import tracebacks
+
+    tracebacks.folded(error)
+
+
 def _came_of_an_interrupt(error: BaseException | None) -> bool:
     """Whether ``error`` is a KeyboardInterrupt, or was raised because of one."""
     if isinstance(error, SystemExit):
@@ -119,6 +129,25 @@ def _came_of_an_interrupt(error: BaseException | None) -> bool:
 def _say(text: str) -> None:
     with suppress(Exception):  # nobody may be there to hear it
         sys.stderr.write(text)
+
+
+_unstarted: list[UsageError] = []
+"""Why no program could begin here: told without a traceback, for where ``apgas.run`` stands explains nothing."""
+
+
+def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackType | None], object]) -> None:
+    """Have errors that end the process shown without the frames of the runtime, by whatever shows them."""
+
+    def show_folded(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        from apgas.runtime import tracebacks
+
+        if any(error is one for one in _unstarted) and not tracebacks.full():
+            _say("".join(traceback.format_exception_only(error)))
+            return
+        error.__traceback__ = trace
+        show(kind, tracebacks.folded(error), error.__traceback__)
+
+    sys.excepthook = show_folded
 
 
 _programs: dict[Driver | None, Program] = {}
@@ -190,10 +219,16 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         raise UsageError("apgas.run can be called once per process")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
+    if sys.excepthook.__module__ != __name__:
+        _show_folded(sys.excepthook)
     setup: Callable[[], object] | None = kwargs.pop("setup", None)
     if setup is not None:
         setup()
-    start = lifetime.start_world()
+    try:
+        start = lifetime.start_world()
+    except UsageError as error:
+        _unstarted.append(error)
+        raise
     driver = process.build(start)
     if start.identity.place != 0:
         lifetime.leave(process.serve(driver))
@@ -208,6 +243,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         by = this.interrupts.signalled
         if by is not None and _came_of_an_interrupt(error):
             this.stop(by, error)
+        if isinstance(error, Exception):
+            _fold(error)
         raise
     finally:
         _part(this, sys.exc_info()[1])

@@ -156,6 +156,9 @@ class Running:
                 name = codec.name_of(fn)
                 with trace.span(name, "activity", sent_by=src):
                     fn(*args, **kwargs)
-        except BaseException:  # noqa: BLE001 - an activity's error, whatever it is
+        except BaseException as error:  # noqa: BLE001 - an activity's error, whatever it is
+            from apgas.runtime import tracebacks
+
+            tracebacks.folded(error)
             _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", core.here, name, src)
         driver.change(core.uncounted_ended)

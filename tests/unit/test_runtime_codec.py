@@ -11,12 +11,13 @@ import pytest
 from apgas import PlaceGoneError, UsageError
 from apgas.core import messages as m
 from apgas.runtime import codec
+from apgas.runtime.exceptions import RemoteError
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.wire import DEFAULT_LIMITS, encode
 
 
 class Awkward(Exception):
-    """Can neither be pickled nor be printed."""
+    """Can not be printed."""
 
     def __init__(self) -> None:
         super().__init__(threading.Lock())
@@ -80,14 +81,25 @@ def test_a_value_that_no_frame_can_hold_is_refused(monkeypatch: pytest.MonkeyPat
 
 def test_an_error_without_a_text_travels() -> None:
     error = codec.load_error(codec.dump_error(Awkward(), 3, "node"))
-    assert isinstance(error, codec.RemoteError)
-    assert "Awkward" in str(error)
+    assert isinstance(error, Awkward)
+    assert "raised on place 3 (node)" in error.__notes__[-1]
+
+
+def test_an_error_without_a_text_whose_class_cannot_travel_is_replaced() -> None:
+    lock = threading.Lock()
+
+    class Local(Awkward):
+        held = lock
+
+    error = codec.load_error(codec.dump_error(Local(), 3, "node"))
+    assert isinstance(error, RemoteError)
+    assert "Local" in str(error)
     assert "raised on place 3 (node)" in error.__notes__[0]
 
 
 def test_an_error_that_cannot_be_read_is_replaced() -> None:
     error = codec.load_error(pickle.dumps(OnlyHere()))
-    assert isinstance(error, codec.RemoteError)
+    assert isinstance(error, RemoteError)
     assert "SystemExit" in str(error)
 
 

@@ -1,0 +1,226 @@
+"""What a call takes along: which part of it cannot travel, and which large part travels again and again.
+
+Looked at when something failed, or when a large function is sent; a call that is neither costs nothing here.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import reprlib
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Final, NamedTuple
+
+from apgas.runtime import tracebacks
+from apgas.runtime.calls import Call
+from apgas.runtime.codec import name_of
+from apgas.runtime.functions import global_names, travels_by_value
+
+LARGE_BYTES: Final = 2**20
+"""What a function takes along is worth a word from this size on."""
+_DEEPEST: Final = 20
+_MOST_PARTS: Final = 1000
+"""Of one thing that are looked at."""
+_MOST_FUNCTIONS: Final = 256
+"""Functions whose large captures are remembered."""
+
+
+class Part(NamedTuple):
+    """Something that travels.
+
+    Attributes:
+        path: How the program would write it.
+        role: How it comes to travel, in words that follow the path; may be empty.
+        value: It itself.
+    """
+
+    path: str
+    role: str
+    value: object
+
+
+def why_not(call: Call, error: Exception) -> str:
+    """Say what of a call cannot be sent, and what to do."""
+    fn, args, kwargs = call
+    parts = [Part(name_of(fn), "", fn)]
+    parts += [Part(f"args[{number}]", "", value) for number, value in enumerate(args)]
+    parts += [Part(f"kwargs[{name!r}]", "", value) for name, value in kwargs.items()]
+    return _told(f"cannot send a call of {name_of(fn)}", parts, fn, error)
+
+
+def why_not_value(value: object, error: Exception) -> str:
+    """Say what of a value cannot be sent, and what to do."""
+    return _told(f"cannot send {reprlib.repr(value)}", [Part("value", "", value)], value, error)
+
+
+def _told(what: str, parts: list[Part], whole: object, error: Exception) -> str:
+    part = next((found for part in parts if (found := _culprit(part)) is not None), None)
+    if part is None or part.value is whole:
+        return f"{what}: {error}"
+    kind = f"{type(part.value).__module__}.{type(part.value).__qualname__}".removeprefix("builtins.")
+    return (
+        f"{what}: {part.path}{part.role} is a {kind}, which cannot be pickled ({_error_of(part.value) or error}). "
+        "Make it where it is used, by an apgas.PlaceLocal for example, or send an apgas.GlobalRef to it"
+    )
+
+
+def _error_of(value: object) -> Exception | None:
+    """Why ``value`` cannot be pickled; None if it can."""
+    from apgas.runtime import by_value
+
+    try:
+        by_value.Pickler(io.BytesIO(), 5, buffer_callback=lambda _: False).dump(value)
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return error
+    return None
+
+
+def _culprit(part: Part) -> Part | None:
+    """The innermost part of ``part`` that cannot be pickled; None if it can."""
+    return None if _error_of(part.value) is None else _innermost(part, set()) or part
+
+
+def _innermost(part: Part, around: set[int]) -> Part | None:
+    """The innermost part of one that cannot be pickled; None if that is only for what is ``around`` it."""
+    around.add(id(part.value))
+    failing = [each for each in _parts(part) if _error_of(each.value) is not None]
+    if not failing or len(around) > _DEEPEST:
+        return part
+    inner = (_innermost(each, around) for each in failing if id(each.value) not in around)
+    return next((found for found in inner if found is not None), None)
+
+
+def _parts(part: Part) -> Iterator[Part]:
+    """What ``part`` is made of when it is pickled."""
+    path, role, value = part
+    match value:
+        case FunctionType():
+            if travels_by_value(value):
+                yield from _captured(value)
+        case MethodType():
+            yield Part("self", f" (of {name_of(value)})", value.__self__)
+            yield Part(path, role, value.__func__)
+        case functools.partial():
+            yield Part(f"{path}.func", role, value.func)
+            yield from (Part(f"{path}.args[{at}]", role, each) for at, each in enumerate(value.args))
+            yield from (Part(f"{path}.keywords[{name!r}]", role, each) for name, each in value.keywords.items())
+        case dict():
+            yield from (Part(f"{path}[{reprlib.repr(key)}]", role, each) for key, each in _some(value.items()))
+            yield from (Part(f"a key of {path}", role, key) for key in _some(value))
+        case list() | tuple():
+            yield from (Part(f"{path}[{at}]", role, each) for at, each in _some(enumerate(value)))
+        case set() | frozenset():
+            yield from (Part(f"an element of {path}", role, each) for each in _some(value))
+        case type():
+            if value.__module__ == "__main__" or "<locals>" in value.__qualname__:
+                yield from (Part(f"{name_of(value)}.{name}", "", each) for name, each in _some(vars(value).items()))
+        case staticmethod() | classmethod():
+            yield Part(path, role, value.__func__)
+        case _:
+            yield from (Part(f"{path}.{name}", role, each) for name, each in _some(_state(value).items()))
+            yield Part(f"type({path})", role, type(value))
+
+
+def _some(all_: Any) -> Iterator[Any]:
+    return (each for each, _ in zip(all_, range(_MOST_PARTS), strict=False))
+
+
+def _state(value: object) -> Mapping[str, object]:
+    """The attributes that an object is pickled with."""
+    slots = {
+        name: getattr(value, name) for kind in type(value).__mro__ for name in _slots(kind) if hasattr(value, name)
+    }
+    return {**slots, **getattr(value, "__dict__", {})}
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _captured(function: FunctionType) -> Iterator[Part]:
+    """The variables that a function takes along which travels by value."""
+    name = name_of(function)
+    for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield Part(variable, f" (captured by {name})", cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    for variable in global_names(function.__code__):
+        if variable in function.__globals__:
+            yield Part(variable, f" (a global variable that {name} uses)", function.__globals__[variable])
+    count = function.__code__.co_argcount
+    defaults = function.__defaults__ or ()
+    names = function.__code__.co_varnames[count - len(defaults) : count]
+    for variable, default in (*zip(names, defaults, strict=True), *(function.__kwdefaults__ or {}).items()):
+        yield Part(variable, f" (a default of {name})", default)
+    yield from (Part(f"{name}.{key}", "", each) for key, each in function.__dict__.items())
+
+
+# what is large -------------------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_sent: dict[CodeType, dict[str, tuple[weakref.ref[Any], set[int]]]] = {}
+"""By function: its large captures, and the places that they were sent to."""
+_warned: set[CodeType] = set()
+
+
+def notice(fn: Callable[..., Any], places: set[int]) -> None:
+    """Take note that a function has been sent that may hold much; warn once if it takes the same array along again."""
+    code = _code(fn)
+    if code is None or code in _warned:
+        return
+    for part in _large(Part(name_of(fn), "", fn)):
+        try:
+            reference = weakref.ref(part.value)
+        except TypeError:  # nothing tells whether it is the same one next time
+            continue
+        with _lock:
+            if len(_sent) >= _MOST_FUNCTIONS:
+                _sent.clear()
+            before, sent_to = _sent.setdefault(code, {}).setdefault(part.path, (reference, set()))
+            if before() is not part.value:
+                _sent[code][part.path] = reference, set(places)
+                continue
+            again = bool(sent_to & places)
+            sent_to |= places
+            if again:
+                _warned.add(code)
+        if again:
+            _warn(name_of(fn), part)
+            return
+
+
+def _warn(name: str, part: Part) -> None:
+    warnings.warn(
+        f"{name} takes {part.path}{part.role}, {_bytes_of(part.value) / 2**20:.0f} MiB, along each time it is sent: "
+        f"send it once, copies = apgas.broadcast({part.path}), and use copies.get() in the function",
+        stacklevel=tracebacks.level_of_program(),
+    )
+
+
+def _code(fn: object) -> CodeType | None:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return getattr(fn, "__code__", None)
+
+
+def _large(part: Part, deep: int = 0) -> Iterator[Part]:
+    """The arrays within ``part`` that are large."""
+    if _bytes_of(part.value) >= LARGE_BYTES:
+        yield part
+    elif deep < 4 and not isinstance(part.value, type):
+        for each in _parts(part):
+            yield from _large(each, deep + 1)
+
+
+def _bytes_of(value: object) -> int:
+    try:
+        size = getattr(value, "nbytes", 0)
+    except Exception:  # noqa: BLE001 - code of the program
+        return 0
+    return size if isinstance(size, int) else 0

@@ -172,7 +172,8 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
             packed.payload = codec.dumps(call, of_call=True)
         together = tuple(place.id for place in places) if process.mpi_plane() is not None else None
         here = _with(together, call)
-        return {
+        # this place comes last: an activity of its own may wait for the others without letting go of the interpreter
+        futures = {
             place: driver.spawn(
                 scope,
                 place,
@@ -180,8 +181,9 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
                 to_caller=True,
                 throttled=False,
             )
-            for place in places
+            for place in sorted(places, key=lambda place: place == driver.here)
         }
+    return {place: futures[place] for place in places}
 
 
 def _with(together: tuple[int, ...] | None, call: Call) -> Call:

@@ -32,7 +32,7 @@ class _Thread(threading.local):
     scope: Scope | None = None
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     until_s: float | None = None
-    at_end: Callable[[], None] = _nothing
+    at_end: Callable[[], None] = staticmethod(_nothing)
 
 
 _thread = _Thread()
@@ -96,8 +96,11 @@ def call_within(
         thread.scope, thread.waiting, thread.until_s, thread.at_end = before
 
 
-def at_end(callback: Callable[[], None]) -> None:
-    """Have ``callback`` called when this thread's activity ends, or when this is called again within it."""
+def at_end(callback: Callable[[], None] = _nothing) -> None:
+    """Have ``callback`` called when this thread's activity ends, or when this is called again within it.
+
+    For the program itself this is called at its end.
+    """
     _thread.at_end()
     _thread.at_end = callback
 

@@ -7,10 +7,12 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 from apgas.runtime import process
 from apgas.runtime.driver import Driver
+from apgas.runtime.watchdog import Alarm
 
 ECHO_S: Final = 1.0
 """Within so many seconds after a signal another one is taken for the same."""
@@ -27,24 +29,33 @@ class Interrupts:
 
     Args:
         driver: Place 0.
+        unheard: Ends the job, on another thread, if the main thread is within MPI and does not come back.
 
     Attributes:
         signalled: The last signal.
-        hear_no_more: Leaves signals to those who took them before.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, unheard: Callable[[signal.Signals], None]) -> None:
         self.signalled: signal.Signals | None = None
         self._driver = driver
         self._signalled_s = -math.inf
         self._put_off = False
-        self.hear_no_more = process.handle_signals(self._interrupt)
+        self._let_go = process.handle_signals(self._interrupt)
+        self._alarm = Alarm(unheard) if process.mpi_plane() is not None else None
+
+    def hear_no_more(self) -> None:
+        """Leave signals to those who took them before."""
+        self._let_go()
+        if self._alarm is not None:
+            self._alarm.silence()
 
     def _interrupt(self, number: int, _: object) -> None:
         """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say).
 
         One Ctrl-C may arrive twice, because mpiexec passes it on: the second must not interrupt what the first began.
         """
+        if self._alarm is not None:
+            self._alarm.heard()
         if time.monotonic() - self._signalled_s < ECHO_S or self._put_off:
             return
         locked: bool = self._driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells

@@ -30,6 +30,10 @@ def load() -> Any:
     import mpi4py
 
     mpi4py.rc.finalize = False
+    if environment.transport() == "mpi":
+        # The fast ones begin, on each communicator, with an MPI_Comm_dup that keeps the interpreter's lock. Others join
+        # that only when they have what this process still has to send, and nothing can send it.
+        mpi4py.rc.fast_reduce = False
     with environment.tidied(launch), at_once():
         try:
             from mpi4py import MPI

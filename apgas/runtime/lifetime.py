@@ -36,6 +36,7 @@ from apgas.runtime import (
     reach,
     resilience,
     segments,
+    watchdog,
 )
 from apgas.runtime.outputs import TaggedOutput
 from apgas.transport.auth import new_token
@@ -183,8 +184,11 @@ def finalize() -> None:
     """Leave MPI; the process exits soon after."""
     from mpi4py import MPI
 
-    if MPI.Is_initialized() and not MPI.Is_finalized():
-        MPI.Finalize()
+    try:
+        if MPI.Is_initialized() and not MPI.Is_finalized():
+            MPI.Finalize()
+    finally:
+        watchdog.part()
 
 
 def leave(code: int = 0) -> NoReturn:
@@ -222,6 +226,7 @@ def abort(code: int) -> NoReturn:
     # MPI would add a line about its own abort, which tells the user nothing
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     wards.kill()
+    watchdog.part()
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)
 

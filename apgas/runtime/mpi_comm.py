@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 COMM_S: Final = 30.0
 """How long ``comm`` waits for a communicator, not counting the drain of leavers."""
 _LOOK_S: Final = 0.25
+DRAIN_S: Final = 5.0
+"""How long ``comm`` waits until others have what was sent to them: they may need it to come to MPI."""
 
 
 class _Together(threading.local):
@@ -55,6 +57,10 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
     operations: begin them all with ``gather``, which calls the places of one moment, and call this in what it runs.
     Rank i is the i-th of the places by their ids. Right after a resize this waits until the communicator is made.
 
+    Operations on buffers (``Allreduce``) and on objects (``allreduce``) are safe, for they let other threads run while
+    they wait. ``Reduce_scatter`` without ``recvcounts``, ``mpi4py.util.pkl5`` and libraries that call MPI without letting
+    go of the interpreter are safe within ``gather`` only: place 0 could not ask the others to take part.
+
     Args:
         members: The places, all members of one epoch. By default those that the ``gather`` around the caller has
             called; else those of now, as this place knows them: another one may hear of a resize earlier or later.
@@ -83,6 +89,9 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
         wanted = _together.places or tuple(place.id for place in driver.places())
     with wait_context():
         found = _await(driver, plane.communicators, wanted)
+        # The caller may now wait for them within MPI, in code that keeps the interpreter from sending anything. One
+        # that takes nothing for long may be in there already, and wait for us.
+        plane.drain(wanted, DRAIN_S)
     at_end(partial(_leave, plane, plane.within(wanted)))
     return found
 

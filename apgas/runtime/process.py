@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import current, environment, lifetime, logs, outputs, reach, resilience
+from apgas.runtime import current, environment, lifetime, logs, outputs, reach, resilience, watchdog
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity, Start
@@ -48,6 +48,12 @@ def build(start: Start) -> Driver:
     outputs.install(identity.place)
     logs.install()
     before_waits(_transport.flush)
+    if not resilience.wanted():
+        watchdog.stand_by(f"place {identity.place} ({environment.node_name()}, pid {os.getpid()})")
+    if identity.place:
+        # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
+        # start would inherit SIG_IGN, and could not be terminated.
+        handle_signals(lambda *_: None)
     driver.start()
     return driver
 
@@ -95,9 +101,6 @@ def listen_towards(host: str) -> Address:
 
 def serve(place: Driver) -> int:
     """Work for the others until this place is released or the program ends; returns the exit code."""
-    # Ctrl-C and TERM reach every process of the job; place 0 alone decides what they mean. Programs that activities
-    # start would inherit SIG_IGN, and could not be terminated.
-    handle_signals(lambda *_: None)
     place.on_end = lambda reason: end_hard_soon() if reason else None
     place.over.wait()
     close(place)
@@ -167,4 +170,5 @@ def end_hard_soon() -> None:
 def leave_failed(code: int = 1) -> None:
     """End this process at once, without MPI's consent: mpiexec then ends what is left of the job."""
     lifetime.flush()
+    watchdog.part()
     os._exit(code)

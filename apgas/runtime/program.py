@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, over
 
 from apgas.errors import UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
-from apgas.runtime import codec, current, environment, lifetime, naming, process, resilience
-from apgas.runtime.context import Scope, entered
+from apgas.runtime import codec, current, environment, lifetime, naming, process, resilience, watchdog
+from apgas.runtime.context import Scope, at_end, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.interrupts import SIGNALS, Interrupts
 
@@ -84,7 +84,7 @@ class _Job(Program):
     def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
         super().__init__(driver, make)
         driver.on_place_lost = self._lost
-        self.interrupts = Interrupts(driver)
+        self.interrupts = Interrupts(driver, self._end_by)
 
     def _lost(self, place: int, reason: str) -> None:
         """A place died: say so and end the job, at once (no lock), before mpiexec does it without a word."""
@@ -96,6 +96,9 @@ class _Job(Program):
             return
         known = self.driver.core.membership.members.get(place) if place else None
         who = f"place {place} ({known.node}, pid {known.pid}) died: {reason}" if known else reason
+        if known and watchdog.standing_by():
+            # it says how the place ended, and ends the job; unless it has died, too, as on a node that fails
+            time.sleep(watchdog.SPOKEN_S)
         _say(f"apgas: {who}; the job ends\n")
         lifetime.abort(1)
 
@@ -104,7 +107,9 @@ class _Job(Program):
 
         Whether what came of it is a defect of the program's clean-up, or of a lock that was taken, nobody knows.
         """
-        became = "" if isinstance(error, KeyboardInterrupt) else f" ({codec.summary(error)})"
+        self._end_by(by, "" if isinstance(error, KeyboardInterrupt) else f" ({codec.summary(error)})")
+
+    def _end_by(self, by: signal.Signals, became: str = "") -> NoReturn:
         _say(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
         self.hang_up()
         lifetime.abort(128 + by)
@@ -189,8 +194,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
     Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
     this call does not return: their process ends with the program. If a place dies, the whole job ends at once with a
-    message and exit code 1, unless it was started with ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143:
-    both raise ``KeyboardInterrupt`` in ``main``. A program that catches that goes on, or ends with a code of its own.
+    message and an exit code other than 0 (1, or the signal's number if mpiexec was quicker), unless it was started with
+    ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143: both raise ``KeyboardInterrupt`` in ``main``. A program that catches that goes on, or ends with a code of its own.
 
     Args:
         main: The program.
@@ -264,6 +269,7 @@ def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwa
     finish = this.driver.open_finish()
     with entered(Scope(finish)):
         value = main(*args, **kwargs)
+    at_end()
     errors = this.driver.close_finish(finish)
     if this.resizes is not None:
         this.resizes.end()

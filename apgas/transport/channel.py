@@ -139,6 +139,13 @@ class Channel:
             with self._lock:
                 self._wait_for_room()
 
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until all is written, for at most ``timeout_s`` seconds; not on the io thread, which writes it."""
+        if self._queue and not self._loop.in_thread():
+            with self._lock:
+                return self._shrunk.wait_for(lambda: not self._queue, timeout_s)
+        return not self._queue
+
     def attach(self, sock: socket.socket) -> None:
         """Take over a connected, authenticated, non-blocking socket, and write what is queued. Io thread."""
         with self._lock:

@@ -109,6 +109,10 @@ class MpiTransport(Overlay):
         """Let MPI finish what the program has done with its communicator."""
         self._engine.linger()
 
+    def drain(self, places: Iterable[int], timeout_s: float) -> bool:
+        """Wait until MPI alone brings ``places`` what was sent to them; False if that takes too long."""
+        return self._line.drain(places, timeout_s)
+
     def within(self, members: Sequence[int]) -> Callable[[], None]:
         """Keep MPI going at ``members`` until what is returned is called: the program may be in an operation with them.
 

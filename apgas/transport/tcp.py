@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -164,6 +165,12 @@ class TcpTransport(OnLoop):
         outgoing = self._outgoing.get(dst)
         if outgoing is not None:
             outgoing.channel.throttle()
+
+    def drain(self, places: Iterable[int], timeout_s: float) -> bool:
+        """Wait until all that was sent to ``places`` has left this process; False if that takes too long."""
+        until_s = time.monotonic() + timeout_s
+        found = [outgoing.channel for place in places if (outgoing := self._outgoing.get(place)) is not None]
+        return all(channel.drain(max(0.0, until_s - time.monotonic())) for channel in found)
 
     def crowded(self, dst: int) -> bool:
         """Tell whether ``throttle`` would wait; see ``Transport``."""

@@ -27,10 +27,14 @@ class Storm:
     place_0: int
 
     def by_role(self) -> dict[str, list[int]]:
-        """Returns the living processes: mpiexec, proxy, place 0, place (of the first world), newcomer."""
+        """Returns the living processes: mpiexec, proxy, place 0, place (of the first world), newcomer.
+
+        Without what only looks after places: the job goes on without it.
+        """
         found: dict[str, list[int]] = defaultdict(list)
         for pid, line in self.job.processes().items():
-            found[self._role(pid, line)].append(pid)
+            if not any(word in line for word in ("cmd=abort", "watchdog.py")):
+                found[self._role(pid, line)].append(pid)
         return dict(found)
 
     def _role(self, pid: int, line: str) -> str:

@@ -39,6 +39,11 @@ def fail() -> None:
     raise LookupError("elsewhere, on purpose")
 
 
+def quit_well() -> None:
+    """An activity that takes its place along, with a code that says that all is well."""
+    os._exit(0)
+
+
 def main() -> None:
     """Runs on place 0."""
     handler = Grown()
@@ -52,6 +57,9 @@ def main() -> None:
     if "busy" in sys.argv:
         apgas.async_at(apgas.places()[-1], hold_on)
         time.sleep(0.2)
+    if "quit" in sys.argv:
+        apgas.async_at(apgas.places()[int(sys.argv[-1])], quit_well)
+        wait_for_ever()
     if "raise" in sys.argv:
         raise RuntimeError("on purpose")
     if "exit" in sys.argv:

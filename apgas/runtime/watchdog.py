@@ -1,0 +1,208 @@
+"""Small processes beside a place, which say what it cannot say any more, and end the job with a code.
+
+Hydra, the process manager of MPICH, learns of the end of a process by the end of its PMI connection and of its output.
+It then kills all others, at once: before another place could say which one died, and with a code that is 0 if the
+process ended by ``_exit(0)``. So each place has a *second* (``stand_by``), a shell that holds the same connection and
+the same output. When the place ends without a word, its second says so and aborts the job by PMI, with a code.
+
+A second is in the process group of its place. Hydra kills such groups as a whole, so that nothing is said of places
+that die because the job is ended.
+
+Where a thread of place 0 waits within MPI and keeps the interpreter's lock, no handler of a signal written in Python
+runs. On the mpi plane, where programs call MPI, place 0 therefore has a watchdog (``Alarm``). It hears of a signal from
+C, and ends the job if Python does not.
+
+Standard library only: the watchdog runs this file alone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+ENV_PMI: Final = "PMI_FD"
+
+SPOKEN_S: Final = 0.8
+"""After so long the second of a dead place has ended the job, or has died with it."""
+HEED_S: Final = 3.0
+"""After so long without the main thread, which may be within MPI, another thread carries out what a signal asks for."""
+FORCE_S: Final = 2.0
+"""After so much longer no thread has the interpreter, and the watchdog ends the job."""
+_HUSHED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""What reaches the whole process group, and is meant for the place."""
+_PMI: Final = 3
+"""The number that the PMI connection has in processes beside the place: shells redirect to one digit only."""
+_BYE: Final = b"bye\n"
+_HEARD: Final = 0
+_SIGNALS: Final = {int(signal.SIGINT): "interrupted", int(signal.SIGTERM): "terminated"}
+
+_SECOND: Final = """\
+read -r word
+[ "$word" ] && exit
+how=
+for _ in $(seq 25); do
+    read -r stat </proc/"$2"/stat || break
+    case ${stat##*) } in
+        Z*)
+            status=${stat##* }
+            how=": exit code $((status >> 8))"
+            [ $((status & 127)) -gt 0 ] && how=": signal $((status & 127))"
+            break
+    esac
+    sleep 0.01
+done 2>/dev/null
+echo "apgas: $1 died$how; the job ends" >&2
+sleep 0.3  # an abort drops what hydra has not read
+echo "cmd=abort exitcode=1" >&3
+"""
+"""Its arguments: who the place is, and its pid, whose last state the kernel keeps until hydra has asked for it."""
+
+_link = -1
+
+
+def stand_by(who: str) -> None:
+    """Start the second of this place, if hydra started this process; without one the job ends as hydra has it.
+
+    It ends with this process, quietly after ``part``.
+    """
+    global _link  # noqa: PLW0603 - one place a process
+    pmi = os.environ.get(ENV_PMI, "")
+    if not pmi.isdecimal() or _link >= 0:
+        return
+    reading, writing = os.pipe()
+    words = ["sh", "-c", _SECOND, "sh", who, str(os.getpid())]
+    with suppress(OSError):  # no shell, or no more processes
+        _start("/bin/sh", words, reading, int(pmi))
+        _link = writing
+        os.register_at_fork(after_in_child=_forget)
+    os.close(reading)
+
+
+def part() -> None:
+    """From now on the end of this process is meant; or place 0 has said what there is to say. Any number of times."""
+    if _link >= 0:
+        with suppress(OSError):  # the second was killed
+            os.write(_link, _BYE)
+
+
+def standing_by() -> bool:
+    """Whether this place has a second; then the others have one, too."""
+    return _link >= 0
+
+
+def _forget() -> None:
+    """In a forked child: its end is not that of the place."""
+    global _link  # noqa: PLW0603 - as above
+    with suppress(OSError):  # closed by what the child is for
+        os.close(_link)
+    _link = -1
+
+
+def _start(program: str, words: list[str], stdin: int, pmi: int, stdout: int = -1) -> None:
+    """Start a process that holds ``pmi``, and that no signal to the place reaches, but for SIGKILL to its group."""
+    moved = [(stdin, 0), (stdout, 1), (pmi, _PMI)]
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in moved if fd >= 0]
+    os.posix_spawn(program, words, os.environ, file_actions=actions, setsigmask=_HUSHED)
+
+
+class Alarm:
+    """The watchdog of place 0: a signal that Python does not take ends the job all the same.
+
+    Args:
+        unheard: Carries out what a signal asks for, on a thread of its own, for the main thread does not.
+
+    Raises:
+        ValueError: The caller is not the main thread.
+    """
+
+    def __init__(self, unheard: Callable[[signal.Signals], None]) -> None:
+        self._unheard = unheard
+        told, self._to = os.pipe()
+        echo, answers = os.pipe()
+        os.set_blocking(self._to, False)
+        pmi = os.environ.get(ENV_PMI, "")
+        words = [sys.executable, "-I", "-S", __file__, str(os.getpid())]
+        _start(sys.executable, words, told, int(pmi) if pmi.isdecimal() else -1, answers)
+        for fd in (told, answers):
+            os.close(fd)
+        threading.Thread(target=self._listen, args=(echo,), name="apgas-alarm", daemon=True).start()
+        before = signal.set_wakeup_fd(self._to, warn_on_full_buffer=False)
+        if before >= 0:
+            signal.set_wakeup_fd(before)  # somebody else wants to hear of signals from C
+        os.register_at_fork(after_in_child=self._forget)
+
+    def heard(self) -> None:
+        """Python has taken a signal."""
+        with suppress(OSError):  # the watchdog was killed
+            os.write(self._to, bytes([_HEARD]))
+
+    def silence(self) -> None:
+        """(main thread) End the watchdog: signals are not ours any more. Idempotent."""
+        if self._to >= 0:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        ours, self._to = self._to, -1
+        now = signal.set_wakeup_fd(-1)
+        if now not in (-1, ours):
+            signal.set_wakeup_fd(now)
+        with suppress(OSError):  # closed by the program
+            os.close(ours)
+
+    def _forget(self) -> None:
+        """In a forked child: a signal to it is none to the place."""
+        if self._to >= 0:
+            with suppress(ValueError):  # not in the main thread of the child
+                self._disconnect()
+
+    def _listen(self, echo: int) -> None:
+        while number := os.read(echo, 1):
+            self._unheard(signal.Signals(number[0]))
+        os.close(echo)
+
+
+def _watch(place: int) -> None:
+    """(the watchdog) Hear of signals on standard input until it ends."""
+    patience = select.poll()
+    patience.register(0, select.POLLIN)
+    number, until_s, echoed = 0, 0.0, False
+    while True:
+        left_ms = max(0.0, until_s - time.monotonic()) * 1000 if number else None
+        if patience.poll(left_ms):
+            words = os.read(0, 4096)
+            if not words:
+                return
+            for word in words:
+                if word == _HEARD:
+                    number = 0
+                elif word in _SIGNALS and not number:
+                    number, until_s, echoed = word, time.monotonic() + HEED_S, False
+        elif not echoed:
+            os.write(1, bytes([number]))
+            until_s, echoed = time.monotonic() + FORCE_S, True
+        else:
+            _end(place, number)
+            return
+
+
+def _end(place: int, number: int) -> None:
+    line = f"apgas: {_SIGNALS[number]}; the job ends by force: place 0 waits in foreign code and hears nothing\n"
+    with suppress(OSError):  # nobody may be there to hear it
+        os.write(2, line.encode())
+    if ENV_PMI in os.environ:
+        with suppress(OSError):  # the job has just ended
+            os.write(_PMI, f"cmd=abort exitcode={128 + number}\n".encode())
+            time.sleep(FORCE_S)
+    with suppress(ProcessLookupError):
+        os.kill(place, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _watch(int(sys.argv[1]))

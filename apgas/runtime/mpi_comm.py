@@ -58,8 +58,9 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
     Rank i is the i-th of the places by their ids. Right after a resize this waits until the communicator is made.
 
     Operations on buffers (``Allreduce``) and on objects (``allreduce``) are safe, for they let other threads run while
-    they wait. ``Reduce_scatter`` without ``recvcounts``, ``mpi4py.util.pkl5`` and libraries that call MPI without letting
-    go of the interpreter are safe within ``gather`` only: place 0 could not ask the others to take part.
+    they wait. ``Reduce_scatter`` without ``recvcounts``, ``mpi4py.util.pkl5`` and libraries that call MPI without
+    letting go of the interpreter are safe within ``gather`` only: elsewhere they can wait for places that nobody can
+    ask any more to take part.
 
     Args:
         members: The places, all members of one epoch. By default those that the ``gather`` around the caller has

@@ -195,7 +195,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     Started by ``mpiexec -n K python prog.py`` there are K places, by plain ``python prog.py`` one. On the other places
     this call does not return: their process ends with the program. If a place dies, the whole job ends at once with a
     message and an exit code other than 0 (1, or the signal's number if mpiexec was quicker), unless it was started with
-    ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143: both raise ``KeyboardInterrupt`` in ``main``. A program that catches that goes on, or ends with a code of its own.
+    ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143: both raise ``KeyboardInterrupt`` in
+    ``main``. A program that catches that goes on, or ends with a code of its own.
 
     Args:
         main: The program.

@@ -28,7 +28,7 @@ from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/7"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/8"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
@@ -179,6 +179,10 @@ class Ledger:
             return
         self._follow(event)
         self.recorder.observe(at_s, event, effects)
+        if isinstance(event, ev.JobSubmitted) and (job := self.jobs.get(event.job.job_id)) is not None:
+            request = job.request
+            if request.after_ok or request.after_any:
+                self.recorder.note_after(event.job.job_id, request.after_ok, request.after_any, event.job.submit_s)
         if isinstance(event, ev.CancelJob) and event.job_id in self.jobs:
             judged = self._judged(event.job_id)
             if judged is not None:  # A waiting job ends at once; no other event says so.

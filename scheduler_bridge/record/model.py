@@ -65,7 +65,8 @@ class JobRecord(msgspec.Struct):
     """One job from its submission to its end; ``result`` is the JSON document that the job itself wrote.
 
     ``ready_s``: since when it takes orders; None: it never did. ``rho``: how far its speedup stays behind its nodes, as
-    the scheduler believed (see ``JobSpec``).
+    the scheduler believed (see ``JobSpec``). ``after_ok``, ``after_any``: the jobs that it was to come after, asked for
+    at ``requested_s``; ``submit_s`` is when they had ended.
     """
 
     job_id: int
@@ -88,6 +89,9 @@ class JobRecord(msgspec.Struct):
     verified: bool | None = None
     ready_s: float | None = None
     rho: float = 0.0
+    after_ok: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
+    requested_s: float | None = None
 
     @property
     def malleable(self) -> bool:

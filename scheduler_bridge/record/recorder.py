@@ -137,6 +137,15 @@ class Recorder:
             verified = result.get("verified")
             watched.record.verified = verified if isinstance(verified, bool) else None
 
+    def note_after(
+        self, job_id: int, after_ok: tuple[int, ...], after_any: tuple[int, ...], requested_s: float
+    ) -> None:
+        """Say which jobs a job was to come after, and when (on the clock of ``now``) it was asked for."""
+        watched = self._jobs.get(job_id)
+        if watched is not None:
+            watched.record.after_ok, watched.record.after_any = after_ok, after_any
+            watched.record.requested_s = requested_s - self._origin_s
+
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run (emulation, synthetic data, time scaling)."""
         if text not in self._record.notes:

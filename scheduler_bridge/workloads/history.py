@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from scheduler_bridge.record import JobRecord, RunRecord
+from scheduler_bridge.record import JobRecord, RunRecord, Segment
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
 
@@ -75,7 +75,7 @@ def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[Tr
             continue
         yield TraceJob(
             job_id=job.job_id,
-            submit_s=job.submit_s - min(0.0, first_s),
+            submit_s=max(0.0, _requested_s(job) - min(0.0, first_s)),
             runtime_s=runtime_s,
             walltime_s=job.walltime_s,
             nodes=job.nodes,
@@ -88,14 +88,26 @@ def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[Tr
             status=_STATUS.get(job.state, "failed"),
             rho=job.rho,
             speedup=assumed.text,
-            allotments=tuple((part.from_s - job.start_s, len(part.nodes)) for part in job.segments),
+            allotments=tuple((part.from_s - job.start_s, len(part.nodes)) for part in _last_run(job)),
+            after_ok=job.after_ok,
+            after_any=job.after_any,
         )
 
 
 def _runtime(job: JobRecord, speedup: Callable[[int], float]) -> float:
     """Seconds that the job would have taken on the nodes that it asked for."""
-    work = sum((part.to_s - part.from_s) * part.share * speedup(len(part.nodes)) for part in job.segments)
+    work = sum((part.to_s - part.from_s) * part.share * speedup(len(part.nodes)) for part in _last_run(job))
     return work / speedup(job.nodes)
+
+
+def _last_run(job: JobRecord) -> list[Segment]:
+    """The segments since it was started last: what it did before it was lost and run again was lost, too."""
+    return [part for part in job.segments if job.start_s is None or part.from_s >= job.start_s]
+
+
+def _requested_s(job: JobRecord) -> float:
+    """When it was asked for; one that came after others was submitted later."""
+    return job.submit_s if job.requested_s is None else job.requested_s
 
 
 def _unix(started_at: str) -> float | None:

@@ -47,7 +47,7 @@ _FIELDS: Final = (
 _COUNT: Final = len(_FIELDS)
 _NAMED: Final = ("User", "Group", "Queue", "Partition", "Name")
 """Comments that give a number its name."""
-_OURS: Final = ("Malleable", "Overhead", "Evolving", "Allotments")
+_OURS: Final = ("Malleable", "Overhead", "Evolving", "Allotments", "AfterOk", "AfterAny")
 """Comments of ``swf_writer`` about a job."""
 _LIMIT: Final = 2.0**53
 """Beyond, not every whole number is a float; no time and no size is as large."""
@@ -473,6 +473,8 @@ def _with_comments(job: TraceJob, file: _File, machine: _Machine) -> TraceJob:
         job,
         allotments=_pairs(file.comments["Allotments"].get(job.job_id, "")),
         wishes=_pairs(file.comments["Evolving"].get(job.job_id, "")),
+        after_ok=tuple(map(int, file.comments["AfterOk"].get(job.job_id, "").split())),
+        after_any=tuple(map(int, file.comments["AfterAny"].get(job.job_id, "").split())),
     )
 
 

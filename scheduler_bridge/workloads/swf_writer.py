@@ -59,12 +59,19 @@ def swf_lines(workload: Workload) -> Iterator[str]:
             )
         if job.overhead is not None:
             yield f"; Overhead: {job.job_id} " + " ".join(_plain(value) for value in job.overhead)
-        for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allotments)):
-            if pairs:
-                yield f"; {label}: {job.job_id} " + " ".join(f"{_plain(at)}={nodes}" for at, nodes in pairs)
+        yield from _lists(job)
         if job.name:
             yield f"; Name: {job.job_id} {_one_line(job.name)}"
         yield _record(job, numbers)
+
+
+def _lists(job: TraceJob) -> Iterator[str]:
+    for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allotments)):
+        if pairs:
+            yield f"; {label}: {job.job_id} " + " ".join(f"{_plain(at)}={nodes}" for at, nodes in pairs)
+    for label, others in (("AfterOk", job.after_ok), ("AfterAny", job.after_any)):
+        if others:
+            yield f"; {label}: {job.job_id} " + " ".join(map(str, others))
 
 
 def _record(job: TraceJob, numbers: dict[str, dict[str, int]]) -> str:
@@ -73,7 +80,7 @@ def _record(job: TraceJob, numbers: dict[str, dict[str, int]]) -> str:
     return (
         f"{job.job_id} {_plain(job.submit_s)} {wait} {_plain(job.runtime_s)} {job.nodes} -1 -1 {job.nodes} "
         f"{_plain(job.walltime_s)} -1 {_STATUS[job.status]} {user} {group} -1 {queue} {partition} "
-        f"{job.preceding_job} {_plain(job.think_s) if job.preceding_job >= 0 else -1}"
+        f"{job.preceding_job} {_plain(job.think_s) if job.preceding_job >= 0 or job.think_s else -1}"
     )
 
 

@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.events import CancelJob, Event, NodeDown, NodeUp
+from scheduler_bridge.core.events import CancelJob, Event, JobSubmitted, NodeDown, NodeUp
+from scheduler_bridge.live.entries import Entry, Requested
+from scheduler_bridge.live.ledger import Ledger
+from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
+from scheduler_bridge.record import JobRecord as RecordedJob
+from scheduler_bridge.record import RunRecord, Segment, decode_record, encode_record
 from scheduler_bridge.sim import Auditor, Engine, FaultTolerance, JobRecord, SimJob, node_names, replay, simulate
-from scheduler_bridge.workloads import TraceJob, Workload, read_swf
+from scheduler_bridge.workloads import TraceJob, Workload, read_swf, workload_of, write_swf
 from scheduler_bridge.workloads.dependencies import After, dependencies
 from scheduler_bridge.workloads.findings import TraceError
 from scheduler_bridge.workloads.job_files import read_job_file
@@ -138,3 +144,41 @@ def test_mistakes_in_job_files_are_refused(lines: str, story: str, tmp_path: Pat
     path.write_text("nodes = 4\n" + lines)
     with pytest.raises(TraceError, match=story):
         read_job_file(path)
+
+
+def test_a_history_of_the_live_scheduler_is_replayed_with_its_dependencies(tmp_path: Path) -> None:
+    # job 1 took 10 s, once lost after 4 s and run again; job 2, asked for at 1 s, came after it
+    def record(job_id: int, submit_s: float, start_s: float, end_s: float) -> RecordedJob:
+        parts = [Segment(start_s, end_s, ("a",))]
+        return RecordedJob(
+            job_id, "j", "u", "rigid", 1, 1, 1, 100.0, submit_s, (), start_s, end_s, "completed", segments=parts
+        )
+
+    first, second = record(1, 0.0, 5.0, 15.0), record(2, 15.0, 15.0, 18.0)
+    first.segments.insert(0, Segment(0.0, 4.0, ("a",)))
+    second.after_ok, second.requested_s = (1,), 1.0
+    run = decode_record(encode_record(RunRecord("fcfs", ["a", "b"], jobs=[first, second])))
+    workload = workload_of(run)
+    assert [(job.runtime_s, job.submit_s) for job in workload.jobs] == [(10.0, 0.0), (3.0, 1.0)]
+    path = tmp_path / "w.swf"
+    write_swf(workload, path)
+    assert read_swf(path).jobs[1].after_ok == (1,)
+    for jobs in (workload, read_swf(path)):
+        assert replay(jobs, policies.get("easy")).result.records[2].start_s == 10.0
+
+
+def test_the_ledger_records_what_a_job_comes_after() -> None:
+    era = Era(
+        nodes=("a",), policy="fcfs", parameters={}, cores_per_node=1, first_job=1, started_at="", wall_s=0.0, boot="",
+        monotonic_s=0.0,
+    )  # fmt: skip
+    ledger = Ledger(era)
+    afters: dict[int, tuple[int, ...]] = {1: (), 2: (1,)}
+    for job_id, after in afters.items():
+        request = JobRequest(name="j", command=("x",), after_ok=after)
+        ledger.take(Entry(float(job_id), (), (Requested(job_id, request),)))
+    for job_id in (1, 2):
+        ledger.take(Entry(10.0, (JobSubmitted(ledger.jobs[job_id].spec),)))
+    found = {job.job_id: job for job in ledger.recorder.record().jobs}
+    assert (found[1].after_ok, found[1].requested_s) == ((), None)
+    assert (found[2].after_ok, found[2].submit_s, found[2].requested_s) == ((1,), 10.0, 2.0)

@@ -73,9 +73,9 @@ class Fired(msgspec.Struct, frozen=True):
 class FinishTable:
     """All finishes that one place takes part in."""
 
-    def __init__(self, here: int) -> None:
+    def __init__(self, here: int, first: int = 0) -> None:
         self.here = here
-        self._next = 0
+        self._next = first
         self._shares: dict[FinishId, Share] = {}
         self._homed: dict[FinishId, Balance] = {}
         self.live = 0

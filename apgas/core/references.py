@@ -39,11 +39,11 @@ ReferenceEffect: TypeAlias = Send | Unreferenced
 
 
 class References:
-    """The references that one place has made, or holds."""
+    """The references that one place has made, or holds; it numbers its own from ``first`` on."""
 
-    def __init__(self, here: int) -> None:
+    def __init__(self, here: int, first: int = 0) -> None:
         self.here = here
-        self._table = FinishTable(here)
+        self._table = FinishTable(here, first)
         self._held: Counter[RefId] = Counter()
         self._left = False
 

@@ -46,7 +46,7 @@ def current_scope() -> Scope | None:
 _flush: Callable[[], None] | None = None
 
 
-def before_waits(flush: Callable[[], None]) -> None:
+def before_waits(flush: Callable[[], None] | None) -> None:
     """Have ``flush`` called before a thread waits: what it waits for may depend on frames that are still kept."""
     global _flush  # noqa: PLW0603 - one place a process
     _flush = flush

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import queue
 import threading
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 LINGER_S: Final = 0.02
 """For so long a handle that nobody has is held on."""
 
+_MOST_REFERENCES: Final = 1 << 40
+_runs = itertools.count()
+"""References of a program that is over must not be taken for those of another one in the same process."""
+
 _log = logging.getLogger("apgas")
 
 
@@ -41,7 +46,7 @@ class Counting:
     def __init__(self, driver: Driver) -> None:
         self.carried: dict[int, tuple[Handle, ...]] = {}
         self._driver = driver
-        self._references = References(driver.core.here)
+        self._references = References(driver.core.here, next(_runs) * _MOST_REFERENCES)
         self._handles: dict[RefId, Watch] = {}
         self._kept: set[Handle] = set()
         self._todo: queue.SimpleQueue[RefId | Callable[[], object] | None] = queue.SimpleQueue()

@@ -43,6 +43,11 @@ def be(driver: Driver | None) -> None:
     _Thread.driver = driver
 
 
+def stay(driver: Driver) -> None:
+    """Let this thread work for ``driver`` for ever: it may outlive its program, and must not meddle with the next."""
+    _thread.driver = driver
+
+
 @contextmanager
 def working_for(driver: Driver | None) -> Iterator[None]:
     """Let this thread work for ``driver`` within the block: simulated places share a process."""

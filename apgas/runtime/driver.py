@@ -22,7 +22,7 @@ from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, UsageError
-from apgas.runtime import codec
+from apgas.runtime import codec, current
 from apgas.runtime.calls import Call, Calls
 from apgas.runtime.context import Future, Scope, call_within
 from apgas.runtime.counting import Counting
@@ -53,9 +53,10 @@ class Driver:
         self.core = core
         self.transport = transport
         self.lock = threading.RLock()
-        self.executor = Executor(f"apgas-{core.here}", self._broken)
+        begin = partial(current.stay, self)
+        self.executor = Executor(f"apgas-{core.here}", self._broken, begin=begin)
         # the runtime's own calls do not wait behind the program's activities, of which there may be many
-        self.chores = Executor(f"apgas-{core.here}-own", self._broken)
+        self.chores = Executor(f"apgas-{core.here}-own", self._broken, begin=begin)
         self.objects = Objects()
         self.counting = Counting(self)
         self.over = threading.Event()

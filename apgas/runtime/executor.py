@@ -21,9 +21,17 @@ class Executor:
         name: Of the threads.
         on_error: Told what a call raised; a call should not.
         limit: Most calls at a time.
+        begin: Called by each thread at its start.
     """
 
-    def __init__(self, name: str, on_error: Callable[[BaseException], None], limit: int = MAX_RUNNING) -> None:
+    def __init__(
+        self,
+        name: str,
+        on_error: Callable[[BaseException], None],
+        limit: int = MAX_RUNNING,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._begin = begin
         self._name = name
         self._on_error = on_error
         self._limit = limit
@@ -88,6 +96,7 @@ class Executor:
         self._running += 1
 
     def _work(self) -> None:
+        self._begin()
         while True:
             with self._ready:
                 while not self._queue or self._running > self._limit:

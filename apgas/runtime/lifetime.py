@@ -99,6 +99,11 @@ def start_world() -> Start:
             "import it in the functions that use it"
         )
     mpi = library.load()
+    if mpi.Is_finalized():
+        raise UsageError(
+            "a program that mpiexec has started can call apgas.run once: the other places have ended with it; "
+            "started by plain python it can be called again and again"
+        )
     world = mpi.COMM_WORLD
     token = world.bcast(new_token() if world.rank == 0 else None, root=0)
     spot = reach.Spot(reach.machine(), environment.node_name())
@@ -189,6 +194,18 @@ def finalize() -> None:
             MPI.Finalize()
     finally:
         watchdog.part()
+
+
+def finalize_at_exit() -> None:
+    """Leave MPI when this process ends: until then it may run further programs."""
+    atexit.unregister(_finalize_unless_forked)
+    atexit.register(_finalize_unless_forked, os.getpid())
+
+
+def _finalize_unless_forked(pid: int) -> None:
+    if os.getpid() == pid:
+        with suppress(Exception):  # the process ends, whatever MPI has to say
+            finalize()
 
 
 def leave(code: int = 0) -> NoReturn:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from apgas.core.place import PlaceCore
 from apgas.runtime import current, environment, lifetime, logs, outputs, reach, resilience, watchdog
@@ -30,15 +30,22 @@ FAILURE_GRACE_S: Final = 1.0
 SWITCH_S: Final = 0.0005
 """How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
 
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
+
+_taken: Final[list[_Handler]] = []
+"""What takes Ctrl-C and TERM in this process."""
+
+_switch_before_s = 0.0
 _transport: TcpTransport | None = None
 _mpi_plane: MpiTransport | None = None
 
 
 def build(start: Start) -> Driver:
     """Make this process a place and connect it."""
-    global _transport  # noqa: PLW0603 - one place a process
+    global _transport, _switch_before_s  # noqa: PLW0603 - one place a process
     identity = start.identity
     _transport = TcpTransport(start.token, start.listening)
+    _switch_before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     core = checked(_machine())(identity.place, identity.members, identity.epoch)
     driver = Driver(core, _plane(identity, _transport))
@@ -56,6 +63,15 @@ def build(start: Start) -> Driver:
         handle_signals(lambda *_: None)
     driver.start()
     return driver
+
+
+def forget() -> None:
+    """Let this process be no place any more: the program is over, and another one may be run."""
+    global _transport, _mpi_plane  # noqa: PLW0603 - one place a process
+    current.be(None)
+    before_waits(None)
+    _transport = _mpi_plane = None
+    sys.setswitchinterval(_switch_before_s)
 
 
 def _machine() -> type[PlaceCore]:
@@ -108,25 +124,32 @@ def serve(place: Driver) -> int:
     return int(place.core.abandoned)
 
 
-def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Callable[[], None]:
+def _hear_again() -> None:
+    """(forked child) Leave signals to the system, which are the place's to take."""
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) in (*_taken, _end_with_code):
+            signal.signal(number, default)
+
+
+os.register_at_fork(after_in_child=_hear_again)
+
+
+def handle_signals(handler: _Handler) -> Callable[[], None]:
     """Let ``handler`` take Ctrl-C and TERM in this process, but not in processes that are forked from it.
 
     Returns:
         What lets those take them who did before, unless somebody else does by then.
     """
 
-    def hear_again() -> None:
-        for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-            if signal.getsignal(number) in (handler, _end_with_code):
-                signal.signal(number, default)
-
     def hear_no_more() -> None:
         for number, former in before.items():
             if signal.getsignal(number) == handler:
                 signal.signal(number, _default(number) if former in (None, signal.SIG_DFL) else former)
+        if handler in _taken:
+            _taken.remove(handler)
 
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    os.register_at_fork(after_in_child=hear_again)
+    _taken.append(handler)
     return hear_no_more
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, overload
 
-from apgas.errors import UsageError
+from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
 from apgas.runtime import codec, current, environment, lifetime, naming, process, resilience, watchdog
 from apgas.runtime.context import Scope, at_end, entered
@@ -159,6 +159,13 @@ _programs: dict[Driver | None, Program] = {}
 """By their place 0: one, or several where a process simulates places."""
 
 
+_parting: tuple[_Job, list[int]] | None = None
+"""The last program, if not all of it could be ended with it, and its other places."""
+
+_ending: Final[list[int]] = []
+"""The other processes of the last program on this machine, which may not have ended yet."""
+
+
 def program() -> Program:
     """The program, on place 0.
 
@@ -198,6 +205,10 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143: both raise ``KeyboardInterrupt`` in
     ``main``. A program that catches that goes on, or ends with a code of its own.
 
+    Without mpiexec it can be called again when it has returned, or raised: in a notebook, say. Places that joined end
+    with each program, ids and epochs begin anew, and references of an earlier program lead to nothing. In a notebook,
+    and wherever somebody types into the interpreter, Ctrl-C ends the program only, and raises ``KeyboardInterrupt``.
+
     Args:
         main: The program.
         *args: Its arguments.
@@ -213,18 +224,22 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         What ``main`` returned, on place 0.
 
     Raises:
-        UsageError: A program runs already in this process, the caller is not its main thread, or mpiexec belongs to
-            another MPI.
+        UsageError: A program runs already in this process, or something of the last one lives on; or mpiexec has
+            started this process, and it has run one before; or the caller is not its main thread, or mpiexec belongs
+            to another MPI.
         ExceptionGroup: Activities that no other finish covers raised errors.
         BaseException: What ``main`` raised.
 
     Example:
         >>> apgas.run(print, "hello from place 0")  # doctest: +SKIP
     """
-    if current.driver() is not None:
-        raise UsageError("apgas.run can be called once per process")
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
+    if _parting is not None:
+        _part_at_last()
+    if current.driver() is not None:
+        raise UsageError("a program runs already in this process: apgas.run cannot be called within it")
+    _await_processes()
     if sys.excepthook.__module__ != __name__:
         _show_folded(sys.excepthook)
     setup: Callable[[], object] | None = kwargs.pop("setup", None)
@@ -247,7 +262,7 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
             this.resizes.calibration.store(this.resizes.records)
     except BaseException as error:
         by = this.interrupts.signalled
-        if by is not None and _came_of_an_interrupt(error):
+        if by is not None and _came_of_an_interrupt(error) and not _goes_on(by):
             this.stop(by, error)
         if isinstance(error, Exception):
             _fold(error)
@@ -334,30 +349,86 @@ def _part(this: _Job, error: BaseException | None) -> None:
     try:
         _end(this, error)
     except KeyboardInterrupt as interrupt:
-        if this.interrupts.signalled is None:
+        if this.interrupts.signalled is None or _goes_on(this.interrupts.signalled):
             raise
         this.stop(this.interrupts.signalled, interrupt)
     finally:
         this.interrupts.hear_no_more()
 
 
+def _goes_on(by: signal.Signals = signal.SIGINT) -> bool:
+    """Whether this process goes on after ``by``: a notebook, or another interpreter that somebody types into."""
+    alone = environment.launched_by(os.environ).kind == "none"
+    return alone and by is signal.SIGINT and (hasattr(sys, "ps1") or bool(sys.flags.interactive))
+
+
 def _end(this: _Job, error: BaseException | None) -> None:
     """End every place, in good order where possible."""
+    global _parting  # noqa: PLW0603 - of the process
     driver = this.driver
+    if _goes_on():
+        error = None  # it ended the program, and not the process
     reason = "" if error is None or isinstance(error, SystemExit) else "the program failed"
+    _ending.extend(
+        info.pid for info in driver.core.membership.members.values() if info.place and info.node == driver.here.node
+    )
     others = end_places(this, reason)
     if not all_gone(driver, others, PARTING_S if error is None else PARTING_FAILED_S):
         if error is not None:
             _end_by_force(this, error)
         # what the program does with its result comes first; then mpiexec would wait for them, for ever perhaps
+        _parting = this, others
         atexit.register(_wait_for_the_last, this, others)
         return
     if this.resizes is not None and _spawning():
         # a host has ceased to answer, say; an order that waited for it has been given up long ago
         if error is not None:
             _end_by_force(this, error)
+        _parting = this, others
         atexit.register(lifetime.abort, 0)
         return
+    _close(this)
+
+
+def _await_processes() -> None:
+    """Wait for the last program's processes of this machine, whose connections have ended before.
+
+    MPI may take one that is about to end, while it starts others, for one that has failed, and kill the job.
+
+    Raises:
+        UsageError: One does not end.
+    """
+    until = time.monotonic() + LINGER_S
+    while any(map(_runs, _ending)):
+        if time.monotonic() > until:
+            raise UsageError(f"the last program has not ended: of its processes {_ending} one still runs")
+        time.sleep(0.001)
+    _ending.clear()
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process has not ended yet; a zombie has, though its parent has not asked for it."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - pathlib loads long
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _part_at_last() -> None:
+    """Finish what the end of the last program has left to the end of the process.
+
+    Raises:
+        UsageError: Something of it lives on.
+    """
+    global _parting  # noqa: PLW0603 - of the process
+    assert _parting is not None
+    this, others = _parting
+    if not all_gone(this.driver, others, LINGER_S) or (this.resizes is not None and _spawning()):
+        raise UsageError(f"the last program has not ended: of its places {others} one still runs, or is being started")
+    atexit.unregister(_wait_for_the_last)
+    atexit.unregister(lifetime.abort)
+    _parting = None
     _close(this)
 
 
@@ -383,6 +454,13 @@ def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
 def _close(this: _Job) -> None:
     this.hang_up()
     process.close(this.driver)
+    # whoever waits for the program on a thread of its own waits no more
+    this.driver.give_up(ApgasError("the program is over"))
+    process.forget()
+    _programs.pop(this.driver, None)
+    if environment.launched_by(os.environ).kind == "none":
+        lifetime.finalize_at_exit()  # until then another program may be run
+        return
     with suppress(Exception):  # the job is over, whatever MPI has to say
         lifetime.finalize()
 

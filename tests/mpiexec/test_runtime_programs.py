@@ -158,6 +158,22 @@ def test_a_setup_that_fails_ends_the_job(places: int, leftovers: Leftovers) -> N
     leftovers.check(job.mark)
 
 
+@on_both_of_mpich
+@pytest.mark.parametrize("loop", ["plain", "asyncio"])
+def test_one_interpreter_runs_program_after_program(loop: str, mpi: Mpi, leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "again.py", loop], mpi=mpi)
+    assert (job.rc, job.out) == (0, "fine\n"), job.err
+    leftovers.check(job.mark)
+
+
+def test_under_mpiexec_a_second_program_is_refused(leftovers: Leftovers) -> None:
+    code = "import apgas; print(apgas.run(int), flush=True); apgas.run(int)"
+    job = mpirun(2, ["-c", code])
+    assert (job.rc, job.out) == (1, "0\n")
+    assert "UsageError: a program that mpiexec has started can call apgas.run once" in job.err
+    leftovers.check(job.mark)
+
+
 def _resized(text: str) -> Any:
     result = json.loads(text.splitlines()[-1])
     assert result["sent"] == result["arrived"] > 0, result

@@ -92,6 +92,12 @@ def start_world() -> Start:
         UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, or the transport
             that was chosen cannot be used.
     """
+    loaded = sys.modules.get("mpi4py.MPI")
+    if loaded is not None and loaded.Is_finalized():
+        raise UsageError(
+            "a program that mpiexec has started, or on the mpi transport, can call apgas.run once: MPI has ended with "
+            "it; started by plain python, on the tcp transport, it can be called again and again"
+        )
     resilience.prepare_first_world()
     if environment.transport() == "mpi" and "mpi4py.MPI" in sys.modules:
         raise UsageError(
@@ -99,11 +105,6 @@ def start_world() -> Start:
             "import it in the functions that use it"
         )
     mpi = library.load()
-    if mpi.Is_finalized():
-        raise UsageError(
-            "a program that mpiexec has started can call apgas.run once: the other places have ended with it; "
-            "started by plain python it can be called again and again"
-        )
     world = mpi.COMM_WORLD
     token = world.bcast(new_token() if world.rank == 0 else None, root=0)
     spot = reach.Spot(reach.machine(), environment.node_name())

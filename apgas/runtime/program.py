@@ -205,9 +205,10 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     ``APGAS_RESILIENT=1``; Ctrl-C ends it with 130, TERM with 143: both raise ``KeyboardInterrupt`` in
     ``main``. A program that catches that goes on, or ends with a code of its own.
 
-    Without mpiexec it can be called again when it has returned, or raised: in a notebook, say. Places that joined end
-    with each program, ids and epochs begin anew, and references of an earlier program lead to nothing. In a notebook,
-    and wherever somebody types into the interpreter, Ctrl-C ends the program only, and raises ``KeyboardInterrupt``.
+    Without mpiexec, and on the tcp transport, it can be called again when it has returned, or raised: in a notebook,
+    say. Places that joined end with each program, ids and epochs begin anew, and references of an earlier program lead
+    to nothing. In a notebook, and wherever somebody types into the interpreter, Ctrl-C ends the program only, and raises
+    ``KeyboardInterrupt``.
 
     Args:
         main: The program.
@@ -224,9 +225,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         What ``main`` returned, on place 0.
 
     Raises:
-        UsageError: A program runs already in this process, or something of the last one lives on; or mpiexec has
-            started this process, and it has run one before; or the caller is not its main thread, or mpiexec belongs
-            to another MPI.
+        UsageError: A program runs already in this process, or something of the last one lives on, or no other can be
+            run here; or the caller is not its main thread, or mpiexec belongs to another MPI.
         ExceptionGroup: Activities that no other finish covers raised errors.
         BaseException: What ``main`` raised.
 
@@ -456,9 +456,10 @@ def _close(this: _Job) -> None:
     process.close(this.driver)
     # whoever waits for the program on a thread of its own waits no more
     this.driver.give_up(ApgasError("the program is over"))
+    alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane() is None
     process.forget()
     _programs.pop(this.driver, None)
-    if environment.launched_by(os.environ).kind == "none":
+    if alone:
         lifetime.finalize_at_exit()  # until then another program may be run
         return
     with suppress(Exception):  # the job is over, whatever MPI has to say

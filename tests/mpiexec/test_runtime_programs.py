@@ -158,19 +158,20 @@ def test_a_setup_that_fails_ends_the_job(places: int, leftovers: Leftovers) -> N
     leftovers.check(job.mark)
 
 
-@on_both_of_mpich
 @pytest.mark.parametrize("loop", ["plain", "asyncio"])
-def test_one_interpreter_runs_program_after_program(loop: str, mpi: Mpi, leftovers: Leftovers) -> None:
-    job = python_run([PROGRAMS / "again.py", loop], mpi=mpi)
+def test_one_interpreter_runs_program_after_program(loop: str, leftovers: Leftovers) -> None:
+    job = python_run([PROGRAMS / "again.py", loop])
     assert (job.rc, job.out) == (0, "fine\n"), job.err
     leftovers.check(job.mark)
 
 
-def test_under_mpiexec_a_second_program_is_refused(leftovers: Leftovers) -> None:
-    code = "import apgas; print(apgas.run(int), flush=True); apgas.run(int)"
-    job = mpirun(2, ["-c", code])
+@pytest.mark.parametrize(("places", "transport"), [(2, "tcp"), (2, "mpi"), (0, "mpi")])
+def test_elsewhere_a_second_program_is_refused(places: int, transport: str, leftovers: Leftovers) -> None:
+    words = ["-c", "import apgas; print(apgas.run(int), flush=True); apgas.run(int)"]
+    env = {"APGAS_TRANSPORT": transport}
+    job = mpirun(places, words, env=env) if places else python_run(words, env=env)
     assert (job.rc, job.out) == (1, "0\n")
-    assert "UsageError: a program that mpiexec has started can call apgas.run once" in job.err
+    assert "can call apgas.run once: MPI has ended with" in job.err
     leftovers.check(job.mark)
 
 

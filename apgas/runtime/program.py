@@ -207,8 +207,8 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
     Without mpiexec, and on the tcp transport, it can be called again when it has returned, or raised: in a notebook,
     say. Places that joined end with each program, ids and epochs begin anew, and references of an earlier program lead
-    to nothing. In a notebook, and wherever somebody types into the interpreter, Ctrl-C ends the program only, and raises
-    ``KeyboardInterrupt``.
+    to nothing. In a notebook, and wherever somebody types into the interpreter, Ctrl-C ends the program only, and
+    raises ``KeyboardInterrupt``.
 
     Args:
         main: The program.

@@ -25,7 +25,7 @@ from scheduler_bridge.demo.leftovers import ENV_RUN, wait_gone
 from scheduler_bridge.demo.mix import MAIN, QUICK
 from scheduler_bridge.demo.pace import calibrate
 from scheduler_bridge.demo.run import Setting, run_batch
-from scheduler_bridge.demo.verdict import problems
+from scheduler_bridge.demo.verdict import problems, too_few_resizes
 from scheduler_bridge.demo.watch import Watcher
 from scheduler_bridge.live import DaemonError
 from scheduler_bridge.live.config import numbered_nodes
@@ -161,8 +161,11 @@ def _conclude(plan: Plan, records: list[RunRecord], left: list[int], console: Co
     found = problems(records, least_resizes=plan.least_resizes, left=left)
     for line in found:
         console.print(Text(line, style="bold red"))
+    few = too_few_resizes(records[-1], plan.least_resizes)
     if not found:
-        resized = ", two grows and two shrinks at least" if plan.least_resizes >= 2 else ""
+        for line in few:
+            console.print(Text(f"{line}; the cores were too busy for the schedule that was foreseen", style="yellow"))
+        resized = ", two grows and two shrinks at least" if plan.least_resizes >= 2 and not few else ""
         console.print(Text(f"every result is verified{resized}, nothing is left running", style="green"))
     return 1 if found else 0
 

@@ -12,14 +12,12 @@ from typing import Any
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.mix import SHARE
 from scheduler_bridge.demo.pace import Pace
+from scheduler_bridge.demo.verdict import LAG_LIMIT_S, lagged, worst_lags
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.live.driving import drive
 from scheduler_bridge.live.trial import children_cpu_s
 from scheduler_bridge.record import RunRecord, makespan_s
 from scheduler_bridge.report import words
-
-LAG_LIMIT_S = 0.25
-"""A node that lags more than this was not equal to the others: the cores were the bottleneck."""
 
 HANG_S = 1800.0
 """A job is ended this long after its walltime, and an order is withdrawn after as long. The walltimes are a user's
@@ -126,21 +124,11 @@ def cost_note(record: RunRecord, setting: Setting, cpu_s: float) -> str:
     used = cpu_s / (setting.cores * makespan_s(record)) if makespan_s(record) > 0 else 0.0
     lags = worst_lags(record)
     said = ", ".join(f"{name} {lag_s:.2f} s" for name, lag_s in lags.items()) or "not reported"
-    bottleneck = any(lag_s > LAG_LIMIT_S for lag_s in lags.values())
-    verdict = f" A lag above {LAG_LIMIT_S} s means that the cores were the bottleneck." if bottleneck else ""
+    verdict = f" A lag above {LAG_LIMIT_S} s means that the cores were the bottleneck." if lagged(record) else ""
     return (
         f"CPU used: {words.percent(used)} of {words.plural(setting.cores, 'core')}. "
         f"Worst lag behind the rate: {said}.{verdict}"
     )
-
-
-def worst_lags(record: RunRecord) -> dict[str, float]:
-    """By node, the longest time in seconds that a place on it was behind its rate."""
-    worst: dict[str, float] = {}
-    for job in record.jobs:
-        for place in (job.result or {}).get("places", []):
-            worst[place["node"]] = max(worst.get(place["node"], 0.0), place["worst_lag_s"])
-    return {node: worst[node] for node in record.nodes if node in worst}
 
 
 def _provenance(results: Sequence[Mapping[str, Any]] | Any, setting: Setting) -> dict[str, Any]:

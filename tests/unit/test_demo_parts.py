@@ -14,15 +14,17 @@ from scheduler_bridge.demo import leftovers
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.mix import CALIBRATION, NODE_RATES
 from scheduler_bridge.demo.pace import Pace, calibrate, pace_of
-from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, request, worst_lags
-from scheduler_bridge.demo.verdict import problems
+from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, request
+from scheduler_bridge.demo.verdict import problems, too_few_resizes, worst_lags
 from scheduler_bridge.demo.watch import Watcher, changes, view
 from scheduler_bridge.live import JobStatus, NodeStatus, Snapshot
 from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 
 
-def record(state: str = "completed", verified: bool | None = True, *, grows: int = 0, shrinks: int = 0) -> RunRecord:
+def record(
+    state: str = "completed", verified: bool | None = True, *, grows: int = 0, shrinks: int = 0, lag_s: float = 0.2
+) -> RunRecord:
     job = JobRecord(
         job_id=1,
         name="uts-1",
@@ -38,7 +40,7 @@ def record(state: str = "completed", verified: bool | None = True, *, grows: int
         state=state,  # type: ignore[arg-type]  # of the parameters
         segments=[Segment(0, 5, ("a",)), Segment(5, 10, ("a", "b"))],
         verified=verified,
-        result={"places": [{"node": "a", "worst_lag_s": 0.1}, {"node": "b", "worst_lag_s": 0.3}]},
+        result={"places": [{"node": "a", "worst_lag_s": 0.1}, {"node": "b", "worst_lag_s": lag_s}]},
     )
     job.resizes = [
         ResizeRecord(order=index, kind="grow" if index < grows else "shrink", count=1, ordered_s=1, outcome="done")
@@ -77,6 +79,12 @@ def test_each_failing_is_named(bad: RunRecord, word: str) -> None:
     found = problems([record(), bad], least_resizes=2, left=[])
     assert len(found) == 1
     assert word in found[0]
+
+
+def test_too_few_resizes_are_no_failing_where_the_machine_was_busy() -> None:
+    late = record(grows=0, shrinks=2, lag_s=0.3)
+    assert problems([record(), late], least_resizes=2, left=[]) == []
+    assert too_few_resizes(late, 2) == ["malleable: 0 grows were carried out, at least 2 are due"]
 
 
 def test_a_wrong_result_under_the_first_policy_counts_too() -> None:
@@ -170,11 +178,11 @@ def test_jobs_verify_themselves_or_are_compared(tmp_path: Path) -> None:
 
 
 def test_emulation_and_its_cost_are_told(tmp_path: Path) -> None:
-    assert worst_lags(record()) == {"a": 0.1, "b": 0.3}
+    assert worst_lags(record(lag_s=0.3)) == {"a": 0.1, "b": 0.3}
     assert emulation_note(setting(tmp_path)) == (
         "3 nodes emulated on 2 cores: each is held to one work rate, at most 40 % of a core (uts 143 M nodes/s (14 %))."
     )
-    told = cost_note(record(), setting(tmp_path), 5.0)
+    told = cost_note(record(lag_s=0.3), setting(tmp_path), 5.0)
     assert "CPU used: 25 % of 2 cores" in told
     assert "a 0.10 s, b 0.30 s" in told
     assert "bottleneck" in told

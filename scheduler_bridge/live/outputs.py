@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,9 +35,15 @@ def output_files(request: JobRequest, job_id: int, folder: StateFolder) -> tuple
 
 
 def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
-    """Read what an attempt has found out, as far as the record takes it; None: it wrote nothing that can be read."""
+    """Read what an attempt has found out, as far as the record takes it; None: it wrote nothing that can be read.
+
+    What a job has put there may be anything: a pipe must not hold the scheduler up, a link must not lead elsewhere.
+    """
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        with folder.result(key).open("rb") as file:
+        descriptor = os.open(folder.result(key), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
             document = msgspec.json.decode(file.read(_MOST_BYTES))
         if isinstance(document, dict):
             found = {name: document[name] for name in _TAKEN if name in document}
@@ -44,6 +51,12 @@ def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
                 return found
             return {name: found[name] for name in ("verified",) if isinstance(found.get(name), bool)}
     return None
+
+
+def drop_result(key: str, folder: StateFolder) -> None:
+    """Remove the file of an attempt that is in the log; what is no file stays."""
+    with contextlib.suppress(OSError):
+        folder.result(key).unlink(missing_ok=True)
 
 
 def check_outputs(request: JobRequest) -> None:

@@ -87,14 +87,15 @@ def main():
 
 @pytest.fixture
 def stand_ins(tmp_path: Path) -> Path:
-    package = tmp_path / "stand-ins" / "benchmarks"
+    package = tmp_path / "stand-ins" / "apgas" / "benchmarks"
     for name in ("uts", "nqueens", "bc", "pi"):
         (package / name).mkdir(parents=True)
         (package / name / "__init__.py").touch()
-        (package / name / "__main__.py").write_text("from benchmarks.stand_in import main\nmain()\n")
+        (package / name / "__main__.py").write_text("from apgas.benchmarks.stand_in import main\nmain()\n")
     (package / "__init__.py").touch()
+    (package.parent / "__init__.py").touch()
     (package / "stand_in.py").write_text(STAND_IN)
-    return package.parent
+    return package.parent.parent
 
 
 def job(name: str, submit_s: float, least: int, most: int, work: float, benchmark: str = "uts") -> BatchJob:

@@ -248,7 +248,7 @@ class PlaceRunner(Generic[R]):
         for effect in effects:
             match effect:
                 case Give():
-                    # what is given back to a worker before a long call would be in nobody's reach
+                    # what is given back to a worker before a long call would be out of all others' reach
                     size_bytes = self._sender.give(effect, None if own is None or own.away else bag)
                     if own is not None:
                         own.bytes_sent += size_bytes

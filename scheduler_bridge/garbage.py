@@ -14,7 +14,7 @@ from typing import Final
 
 _NEW_OBJECTS: Final = 50_000
 """Python looks after 700 (from 3.13 on after 2,000); each time it looks at all that is new, and now and then at
-everything. So many may be rubbish meanwhile, some 10 MB."""
+everything. As many may be garbage meanwhile, some 10 MB."""
 
 _lock = threading.Lock()
 _before: list[tuple[int, int, int]] = []

@@ -134,7 +134,7 @@ def _dumped_by_value(
     pickler = by_value.Pickler(file, 5, buffer_callback=keep_within)
     try:
         pickler.dump(value)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the program is told what cannot travel
+    except Exception as error:  # noqa: BLE001 - whatever it is, the error names what cannot travel
         from apgas.runtime import captures
 
         text = captures.why_not(value, error) if of_call else captures.why_not_value(value, error)

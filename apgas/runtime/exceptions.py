@@ -25,7 +25,7 @@ _HEAP_TYPE: Final = 1 << 9
 """The flag of classes that were defined at run time: neither built in nor of a library's static data."""
 _OWN_WAY: Final = ("__getnewargs__", "__getnewargs_ex__", "__getstate__", "__reduce__", "__reduce_ex__", "__setstate__")
 _DEEPEST: Final = 8
-"""Of errors that cannot travel as they are, those deeper within others are told by their text."""
+"""Of errors that cannot travel as they are, those deeper within others travel as their text."""
 
 Reduced: TypeAlias = tuple[Any, ...]
 State: TypeAlias = tuple[tuple[Any, ...], dict[str, Any], "tuple[BaseException | None, BaseException | None, bool]"]
@@ -175,7 +175,7 @@ def _sendable(error: BaseException, deep: int) -> object:
             return _sendable(value, deep + 1)
         if _travels(value):
             return value
-        left.append(f"an argument is told by its text ({_kind(value)})")
+        left.append(f"an argument travels as its text ({_kind(value)})")
         return reprlib.repr(value)
 
     attributes: dict[str, Any] = {}

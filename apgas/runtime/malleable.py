@@ -91,7 +91,7 @@ def at_safe_point(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """(method of the handler) Have the program call ``fn`` at its next ``safe_point``, and wait for that.
 
     So data are moved between two steps of the program, while no step needs them where they are. The wait ends by
-    itself when there will be no such point, or nobody needs it any more.
+    itself when there will be no such point, or it is not needed any more.
 
     Args:
         fn: What to call, on the thread of the program.

@@ -137,7 +137,7 @@ def _say(text: str) -> None:
 
 
 _unstarted: list[UsageError] = []
-"""Why no program could begin here: told without a traceback, for where ``apgas.run`` stands explains nothing."""
+"""Why no program could begin here: reported without a traceback, for where ``apgas.run`` stands explains nothing."""
 
 
 def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackType | None], object]) -> None:

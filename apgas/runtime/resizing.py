@@ -218,7 +218,7 @@ class Resizing:
             future.set_result(value)
 
     def _is_vain(self, call: r.CallHandler | None) -> bool:
-        """Whether nobody waits for ``call`` any more."""
+        """Whether ``call`` is awaited no more."""
         return call is not None and call.token != r.NO_TOKEN and not self._reshape.expects(call.token)
 
     def _forget_wish(self, condition: Callable[[r.CallHandler | None], bool]) -> None:

@@ -194,7 +194,7 @@ def _watch(place: int) -> None:
 
 def _end(place: int, number: int) -> None:
     line = f"apgas: {_SIGNALS[number]}; the job ends by force: place 0 waits in foreign code and hears nothing\n"
-    with suppress(OSError):  # nobody may be there to hear it
+    with suppress(OSError):  # its reader may be gone
         os.write(2, line.encode())
     if ENV_PMI in os.environ:
         with suppress(OSError):  # the job has just ended

@@ -19,7 +19,7 @@ from scheduler_bridge.workloads.generate.catalogue import generate
 PROCESS: Final = "process"
 MILLION: Final = "million"
 MOST_TIMES: Final = 5.0
-"""The goal: so many times the bare loop's time."""
+"""The goal: at most this multiple of the bare loop's time."""
 MOST_MB: Final = 600.0
 """The goal for a million jobs."""
 _BARE: Final = Path(__file__).with_name("bare.py")

@@ -3,10 +3,11 @@
 Its phase (``core.phase``) is not kept: it follows from the parts, which are ``slots`` (workers), ``pool`` (the shared
 bags), ``thief`` (looking for work), ``victim`` (giving work), ``evacuation`` (leaving) and ``view`` (whom it knows).
 
-Long calls. A worker cannot look while it is in a call of ``process``, and nobody else may touch its bag. Before a call
-that may be long, ``look`` therefore sets everything out that the call does not process: it goes to the pool, in halves
-of halves, and the worker is *away*. Meanwhile the attendant, another activity of the finish, serves thieves, free slots
-and an evacuation from the pool. It waits for events (``calls``) and lives until the pool is empty or no worker is away.
+Long calls. A worker cannot look while it is in a call of ``process``, and no other thread may touch its bag. Before a
+call that may be long, ``look`` therefore sets everything out that the call does not process: it goes to the pool, in
+halves of halves, and the worker is *away*. Meanwhile the attendant, another activity of the finish, serves thieves,
+free slots and an evacuation from the pool. It waits for events (``calls``) and lives until the pool is empty or no
+worker is away.
 A worker that comes back takes the newest piece; when its calls become short, it takes back everything that is left.
 Where all workers are away and the pool is empty, the place cannot serve its thieves soon: it refuses the random ones at
 once, and looks for work for the others and for its free slots (``_nothing_left``). So their need reaches a place that
@@ -158,7 +159,7 @@ class PlaceCore(Generic[R]):
 
     @property
     def shared(self) -> tuple[Bag[R], ...]:
-        """The bags that nobody works on."""
+        """The bags that no worker holds."""
         return self._pool.bags
 
     @property

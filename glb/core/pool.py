@@ -1,4 +1,4 @@
-"""The bags that the workers of a place share, and that other places may have: nobody works on them.
+"""The bags that the workers of a place share, and that other places may have: no worker holds them.
 
 | state | meaning                                                | left by                                 |
 |-------|--------------------------------------------------------|-----------------------------------------|

@@ -118,7 +118,7 @@ class Checks:
         set_out = [place for place, core in places.items() if core.shared]
         for place, core in places.items():
             if core.shared and not core.attended:
-                raise job.wrong(f"nobody attends to what is set out at place {place}")
+                raise job.wrong(f"no attendant serves what is set out at place {place}")
             if core.alive < core.workers and set_out and core.phase is not Phase.JOINING and place not in job.cold:
                 raise job.wrong(f"place {place} has idle slots while work is set out at places {set_out}")
 

@@ -85,7 +85,7 @@ class Worker:
         todo: Effects.
         fresh: Whether it has still to look for the first time.
         call: How many tasks it processes in the long call that it is in; 0: it is in none.
-        held: What its bag held when that call began, which nobody else may touch.
+        held: What its bag held when that call began, which no other thread may touch.
         back: Whether it has come from a long call.
     """
 

@@ -1,6 +1,6 @@
 """Charts that are read without their caption: names stand beside what they name, and the papers' values have a word.
 
-All of it can be read in grey: what is ours is filled, what a paper prints is hollow. Nothing is told apart by a legend.
+All of it can be read in grey: what is ours is filled, what a paper prints is hollow. There are no legends.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _PRINTED_IN: Final = 0.85
 def say(figure: Figure, finding: str, note: str) -> None:
     """Put the finding above, and below what the marks are and where they come from."""
     wide = figure.get_figwidth()
+    finding = finding.replace(" %", "\N{NO-BREAK SPACE}%")
     figure.suptitle(textwrap.fill(finding, int(8.7 * wide)), x=0.012, ha="left", fontsize=13, fontweight="bold")
     figure.supxlabel(textwrap.fill(note, int(15 * wide)), x=0.012, ha="left", fontsize=8.5, color=FAINT)
 

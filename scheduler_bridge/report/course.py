@@ -24,7 +24,7 @@ MOST_JOBS, MOST_NODES = 1000, 256
 """Larger runs cannot be read where each job has a bar."""
 _MOST_STEPS: Final = 300
 _WINDOW_JOBS: Final = 150
-"""So many jobs are submitted in a window of the usual length: as many bars as can be told apart."""
+"""As many jobs are submitted in a window of the usual length as there can be distinct bars."""
 _MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86_400.0
 _LENGTHS_S: Final = (
     *(1.0, 2.0, 5.0, 10.0, 20.0, 30.0),
@@ -184,7 +184,7 @@ class Course:
     def busiest(self) -> Window:
         """The part, with some hundred submissions, in which jobs held most nodes; where that is even, most waited.
 
-        Use is compared in steps of a tenth, and parts begin at quarters of their length. Where nobody waited, it is the
+        Use is compared in steps of a tenth, and parts begin at quarters of their length. Where no job waited, it is the
         one in which most jobs began.
         """
         usual_s = self.makespan_s * _WINDOW_JOBS / self.jobs

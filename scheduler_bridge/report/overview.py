@@ -318,7 +318,7 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
 
 
 class _Stay(NamedTuple):
-    """Rows from when to when; ``job`` None: nobody uses them.
+    """Rows from when to when; ``job`` None: they are not in use.
 
     ``named``: the job's name may be there; ``painted``: they are not painted by others of the same job.
     """
@@ -338,7 +338,7 @@ class _Rows:
         self._free = [(0, count - 1)] if count else []
 
     def take(self, count: int, beside: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Take so many rows, or as many as there are: next to those that one has, else of the run that fits best."""
+        """Take ``count`` rows, or as many as there are: next to those that one has, else of the run that fits best."""
         taken: list[tuple[int, int]] = []
         ends = {last + 1 for _, last in beside}
         begins = {first - 1 for first, _ in beside}
@@ -387,7 +387,7 @@ _Change: TypeAlias = tuple[float, bool, int, int, int]
 
 
 def _changes(part: RunRecord) -> tuple[list[JobRecord | None], list[_Change]]:
-    """Who holds nodes, None being what is held for nobody's use, and how that changes, by time."""
+    """Who holds nodes, None being what is held without use, and how that changes, by time."""
     reserved = Counter((taken.from_s, taken.to_s, taken.job_id) for taken in part.reserved)
     sizes = [[(from_s, to_s, count)] for (from_s, to_s, _), count in reserved.items()]
     sizes += [
@@ -426,7 +426,7 @@ def _gathered(part: RunRecord) -> Iterable[_Stay]:
 def _stacked(part: RunRecord, from_s: float, to_s: float) -> Iterable[_Stay]:
     """Rows for all, one below the other by start, at each of some moments: for parts in which much is resized.
 
-    Nobody keeps rows, but those of a job always lie together, and what is idle lies below all.
+    No job keeps its rows, but they always lie together, and what is idle lies below all.
     """
     holders, changes = _changes(part)
     step_s = (to_s - from_s) / _COLUMNS
@@ -462,7 +462,7 @@ def _rooms(places: Sequence[tuple[float, int, int]], step_s: float, job: JobReco
 
 
 def _split(runs: list[tuple[int, int]], count: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The first rows, so many, and the others."""
+    """The first ``count`` rows, and the others."""
     kept: list[tuple[int, int]] = []
     given: list[tuple[int, int]] = []
     for first, last in runs:
@@ -536,7 +536,7 @@ class _Canvas:
                     self._largest[job.job_id] = size, (from_s, to_s, first, last)
 
     def _stays(self) -> Iterable[_Stay]:
-        """Who is on which rows, by time: on those of its nodes, or gathered where these could not be told apart."""
+        """Who is on which rows, by time: on those of its nodes, or gathered where these could not be distinguished."""
         if self.is_gathered:
             resizes = sum(max(0, len(job.segments) - 1) for job in self._part.jobs)
             if resizes <= len(self._part.jobs):

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 _LONG: Final = 300
 """Characters of a fact beyond which it is folded away."""
 _MANY, _NAMES = 256, 16
-"""So many nodes of a run, and of a resize, are named; of the others their number is given."""
+"""At most this number of nodes of a run, and of a resize, are named; the others are counted."""
 _CAPTION: Final = (
     "Top strip: share of the nodes that jobs held, with its mean. Middle: one row per node; a bar is a job, with its "
     "name or number in it where it fits. Bottom strip: jobs that waited; ticks are submissions."
@@ -110,7 +110,7 @@ def _jobs(records: Sequence[RunRecord], origins_s: Sequence[float]) -> str:
     ]
     caption = (
         "Seconds, submitted: since the first submission; accepts: nodes that the job can run on; resizes: grows + "
-        "shrinks; verified: the job, or who runs it, has checked its result (-: it told none)."
+        "shrinks; verified: the job, or who runs it, has checked its result (-: it reported none)."
     )
     return table("job-table", caption, heads, rows, sortable=True)
 

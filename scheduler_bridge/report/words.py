@@ -164,7 +164,7 @@ def resize_times(resize: ResizeRecord) -> tuple[float | None, dict[str, float]]:
     program's own method at the end (``post``) included, and the rest: the order waits its turn, messages are under way.
 
     Returns:
-        Seconds, None while it is under way; and the seconds of each part that took any, none if the job told none.
+        Seconds, None while it is under way; and the seconds of each part that took any, none if the job reported none.
     """
     if resize.done_s is None:
         return None, {}

@@ -25,7 +25,7 @@ FORMS: Final = (
     "or bzip2"
 )
 _LEAST_NUMBERS: Final = 10
-"""So many in a line without commas are a record of SWF, if a bad one."""
+"""A line of this number of words without commas is a record of SWF, if a bad one."""
 _TOML: Final = re.compile(r"""\s*(\[\[?[\w.\s"'-]+\]|[\w."'-]+\s*=)""")
 
 
@@ -33,8 +33,8 @@ def load(path: Source | Path | str, *, nodes: int | None = None, swf: SwfOptions
     """Read a workload.
 
     Args:
-        path: A file; ``-``: standard input. Packed or not, and of which form, is told by what is in it; by the ending
-            of its name only where that says nothing.
+        path: A file; ``-``: standard input. Packed or not, and of which form, is recognized by what is in it; by the
+            ending of its name only where that says nothing.
         nodes: The machine's nodes; None: as the file says.
         swf: How to read a file of the Standard Workload Format; it may name the nodes, too.
 

@@ -73,7 +73,7 @@ class Source:
         return next((ending for ending in _FORMS[:-1] if name.endswith(ending)), "")
 
     def open(self) -> IO[bytes]:
-        """Its bytes, unpacked; how they are packed is told by the first of them.
+        """Its bytes, unpacked; how they are packed is recognized by the first of them.
 
         Raises:
             TraceError: This Python cannot unpack it.

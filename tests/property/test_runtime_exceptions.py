@@ -210,7 +210,7 @@ def test_what_cannot_travel_stays_behind_alone() -> None:
     assert error.__notes__[0] == "not all of it could travel: lock is left out (a _thread.lock)"
     with_argument = returned(ValueError("seen", lock))
     assert with_argument.args == ("seen", reprlib.repr(lock))
-    assert "an argument is told by its text (a _thread.lock)" in with_argument.__notes__[0]
+    assert "an argument travels as its text (a _thread.lock)" in with_argument.__notes__[0]
 
 
 def test_what_cannot_travel_is_replaced_alone() -> None:

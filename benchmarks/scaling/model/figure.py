@@ -27,9 +27,8 @@ def draw(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job,
     _times(panels[0][1], sweep, points)
     _messages(panels[1][0], sweep, points)
     _choices(panels[1][1], sweep, points)
-    figure.suptitle(
-        textwrap.fill(f"SIMULATED: {finding(sweep, points)}", 90), x=0.01, ha="left", fontsize=11, weight="bold"
-    )
+    title = f"SIMULATED: {finding(sweep, points)}".replace(" %", "\N{NO-BREAK SPACE}%")
+    figure.suptitle(textwrap.fill(title, 90), x=0.01, ha="left", fontsize=11, weight="bold")
     figure.supxlabel(
         f"discrete-event simulation, no measurement: {conditions(machine, base)};\n"
         f"w = {base.random_steals}, {graph_name(base)} unless said",

@@ -111,7 +111,7 @@ function advance(reservations) {
   list.replaceChildren(...lines.map(([line, title]) => Object.assign(part("li", "", line), { title })));
 }
 
-// The time of day, for tooltips; with the date, if that is another day. All else is told from now on.
+// The time of day, for tooltips; with the date, if that is another day. All other times count from now.
 function day(at_s) {
   const date = model.wall(at_s);
   const time = clock(date);
@@ -223,7 +223,7 @@ function queueRow(job, now) {
   };
 }
 
-// The scheduler's core knows no clock but its own: its times are told from now on, as all others, with the time of day in
+// The scheduler's core knows no clock but its own: its times count from now, as all others, with the time of day in
 // the tooltip.
 function reason(words, now) {
   const told = fromNow(words, now);

@@ -95,7 +95,7 @@ DEFECTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
     (planted.count_what_is_passed_on, "received"),
     (planted.let_thieves_wait_for_a_cold_place, "until it is warm"),
     (planted.go_on_after_the_end, "after the end"),
-    (planted.forget_the_attendant, "nobody attends"),
+    (planted.forget_the_attendant, "no attendant serves"),
     (planted.never_wake_the_attendant, "has idle slots while"),
     (planted.keep_an_attendant_without_work, "the finish is not reached|stuck"),
     (planted.let_thieves_wait_for_a_long_call, "has idle slots while"),

@@ -9,8 +9,6 @@ import queue
 import sys
 from pathlib import Path
 
-from support import PATIENCE_S
-
 from apgas.malleability import orders as wire
 from apgas.malleability.socket import from_environment
 
@@ -39,7 +37,7 @@ def main() -> int:
     communicator.start(listener)
     communicator.send(wire.Ready(nodes=tuple(nodes)))
     while left:
-        order = listener.orders.get(timeout=PATIENCE_S)
+        order = listener.orders.get(timeout=600)
         assert isinstance(order, wire.Grow | wire.Shrink), order
         with file.open("a") as lines:
             lines.write(f"{order.order}\n")

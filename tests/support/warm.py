@@ -19,8 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from support.mpi import PATIENCE_S
-
+PATIENCE_S: Final = 600.0
 _TOLD_BYTES: Final = 256 * 1024
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 

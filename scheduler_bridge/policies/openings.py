@@ -2,42 +2,88 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from scheduler_bridge.policies.profile import Profile, Span
+
+Reach: TypeAlias = Sequence[Span]
+"""Since when and until when 1, 2, 4, 8 and so on nodes are free at most, around some time: ``Profile.around``."""
 
 
 class Openings:
     """When how many nodes have come free, for as long as this is so.
 
-    A job that could not start earlier before can do so now only where a part of the time is in an opening.
+    A job that could not start earlier before can do so now only in one of two ways. Its nodes are free just before the
+    start that it is promised, so that it slides forward. Or they are free long enough without a break before that, and
+    a part of this time is in an opening. How far that reaches around an opening is measured once: nodes that are taken
+    later make it less, and those that come free later are openings of their own, measured then. It is measured for
+    powers of two: no job reaches further than the next lower one. So nearly all jobs that stay where they are do so
+    after a look at the step before their start, and at one length.
 
     Args:
         profile: The nodes that are free, when it is asked.
-        freed: From when until when (seconds) some came free.
+        measured: How far openings reached in the pass before, when they came to be.
+        freed: From when until when (seconds) nodes came free since.
         now: What came free before does not count.
-        until_s: Nor does, by the number of nodes that a job needs, what came free after.
+        until_s: By the number of nodes that a job needs, the latest start that one is promised.
+
+    Attributes:
+        new: How far those reach that were added later.
     """
 
-    def __init__(self, profile: Profile, freed: Iterable[Span], now: float, until_s: Mapping[int, float]) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        measured: Iterable[Reach],
+        freed: Iterable[Span],
+        now: float,
+        until_s: Mapping[int, float],
+    ) -> None:
         self._profile = profile
         self._now = now
-        self._until_s = until_s
-        self._freed: list[tuple[float, float, int]] = []  # and the most nodes that are free then
-        self._known: dict[int, tuple[int, list[Span]]] = {}
+        rows = max(until_s, default=0).bit_length()
+        self._until_s = [now] * rows
+        for nodes, last_s in until_s.items():
+            row = nodes.bit_length() - 1
+            if last_s > self._until_s[row]:
+                self._until_s[row] = last_s
+        self._spans: list[list[Span]] = [[] for _ in range(rows)]
+        self._longest_s = [0.0] * rows
+        self._any = False
+        for reach in measured:
+            self._any = True
+            self._enter(reach)
+        self.new: list[Reach] = []
         for start_s, end_s in freed:
             self.add(start_s, end_s)
+        self.new.clear()
 
     def __bool__(self) -> bool:
-        return bool(self._freed)
+        return self._any
 
     def add(self, start_s: float, end_s: float) -> None:
         """Note that nodes have come free."""
         if end_s > self._now:
-            start_s = max(start_s, self._now)
-            self._freed.append((start_s, end_s, self._profile.most(start_s, end_s)))
+            reach = self._profile.around(max(start_s, self._now), end_s)
+            self._any = True
+            if reach:
+                self.new.append(reach)
+                self._enter(reach)
+
+    def _enter(self, reach: Reach) -> None:
+        """Enter what may be of use to some job."""
+        now = self._now
+        for row, (opens_s, closes_s) in enumerate(reach[: len(self._spans)]):
+            length_s = min(closes_s, self._until_s[row]) - max(opens_s, now)
+            if length_s <= 0:
+                continue
+            spans = self._spans[row]
+            if spans and spans[-1][0] <= opens_s and closes_s <= spans[-1][1]:
+                continue
+            spans.append((opens_s, closes_s))
+            if length_s > self._longest_s[row]:
+                self._longest_s[row] = length_s
 
     def first(self, nodes: int, duration_s: float, start_s: float) -> float:
         """When a job can start instead of at ``start_s``, which it is promised; infinite: it stays there.
@@ -47,60 +93,15 @@ class Openings:
             duration_s: How long it takes, in seconds.
             start_s: What it is promised; its own nodes are not free in the profile from then on.
         """
-        spans = self._of(nodes)
-        index = 0
-        while index < len(spans):
-            opens_s, closes_s = spans[index]
-            if opens_s >= start_s:
-                break
-            if start_s <= closes_s or opens_s + duration_s <= closes_s:
-                if self._profile.room(opens_s, min(opens_s + duration_s, start_s)) >= nodes:
-                    return opens_s
-                spans[index : index + 1] = self._still_free(nodes, opens_s, closes_s)
-            else:
-                index += 1
-        return math.inf
-
-    def _of(self, nodes: int) -> list[Span]:
-        """When so many nodes are free, or were, for a time of which some came free: one after the other."""
-        seen, spans = self._known.get(nodes, (0, []))
-        if seen < len(self._freed):
-            until_s = self._until_s[nodes]
-            useful = [(start_s, min(end_s, until_s)) for start_s, end_s, most in self._freed[seen:] if most >= nodes]
-            for start_s, end_s in _united([span for span in useful if span[0] < span[1]]):
-                for span in self._profile.spans(nodes, start_s, end_s):
-                    self._enter(spans, nodes, span)
-            self._known[nodes] = len(self._freed), spans
-        return spans
-
-    def _enter(self, spans: list[Span], nodes: int, span: Span) -> None:
-        """Enter a span; others that it meets are looked at again."""
-        first = bisect_left(spans, span)
-        if first > 0 and spans[first - 1][1] > span[0]:
-            first -= 1
-        behind = first
-        while behind < len(spans) and spans[behind][0] < span[1]:
-            behind += 1
-        if first == behind:
-            spans.insert(first, span)
-        elif behind - first > 1 or spans[first] != span:
-            start_s, end_s = min(span[0], spans[first][0]), max(span[1], spans[behind - 1][1])
-            spans[first:behind] = self._still_free(nodes, start_s, end_s)
-
-    def _still_free(self, nodes: int, start_s: float, end_s: float) -> list[Span]:
-        spans = self._profile.spans(nodes, start_s, end_s)
-        return [(max(start_s, opens_s), min(end_s, closes_s)) for opens_s, closes_s in spans]
-
-
-def _united(spans: list[Span]) -> list[Span]:
-    """The spans in their order, those that meet as one."""
-    if len(spans) < 2:
-        return spans
-    spans.sort()
-    found = spans[:1]
-    for start_s, end_s in spans[1:]:
-        if start_s > found[-1][1]:
-            found.append((start_s, end_s))
-        elif end_s > found[-1][1]:
-            found[-1] = found[-1][0], end_s
-    return found
+        slides_s = self._profile.since(nodes, start_s)
+        row = nodes.bit_length() - 1
+        if duration_s > self._longest_s[row]:
+            return slides_s
+        fits_s = [
+            opens_s
+            for opens_s, closes_s in self._spans[row]
+            if opens_s + duration_s <= start_s and opens_s + duration_s <= closes_s
+        ]
+        if not fits_s:
+            return slides_s
+        return min(slides_s, self._profile.sooner(nodes, duration_s, min(fits_s), start_s))

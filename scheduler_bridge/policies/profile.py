@@ -195,34 +195,64 @@ class Profile:
             begin_s = self._next(nodes, end_s, free=True)
         return begin_s
 
-    def spans(self, nodes: int, start_s: float, end_s: float) -> list[Span]:
-        """When ``nodes`` nodes are free: every such span, whole, of which a part lies between these times."""
-        found = list[Span]()
-        blocks, begins = self._blocks, self._begins
-        index = self._block(start_s)
-        step = max(0, bisect_right(blocks[index].times, start_s) - 1)
-        if blocks[index].times[step] >= end_s:
-            return []
-        is_free = blocks[index].base + blocks[index].levels[step] >= nodes
-        begin_s = self._since(nodes, blocks[index].times[step]) if is_free else math.inf
-        while index < len(blocks) and (is_free or begins[index] < end_s):
-            block = blocks[index]
+    def sooner(self, nodes: int, duration_s: float, from_s: float, start_s: float) -> float:
+        """The earliest time at which a job could start that is promised ``nodes`` nodes from ``start_s`` on.
+
+        Its own nodes are not free from then on, so that they need to be free until then only.
+
+        Args:
+            nodes: How many.
+            duration_s: How long the job takes, in seconds.
+            from_s: It is known that it cannot start before.
+            start_s: Its promised start.
+
+        Returns:
+            The time, before ``start_s``; infinite if there is none.
+        """
+        begin_s = self._next(nodes, from_s, free=True)
+        while begin_s < start_s:
+            end_s = self._next(nodes, begin_s, free=False)
+            if end_s >= min(begin_s + duration_s, start_s):
+                return begin_s
+            begin_s = self._next(nodes, end_s, free=True)
+        return math.inf
+
+    def since(self, nodes: int, time_s: float) -> float:
+        """Since when ``nodes`` nodes are free without a break up to ``time_s``; infinite: just before they are not."""
+        begin_s = math.inf
+        index = bisect_left(self._begins, time_s) - 1
+        while index >= 0:
+            block = self._blocks[index]
             level = nodes - block.base
-            if block.least < level if is_free else block.most >= level:
-                levels = block.levels
-                while step < len(levels):
-                    if (levels[step] >= level) != is_free:
-                        time_s = block.times[step]
-                        if is_free:
-                            found.append((begin_s, time_s))
-                        if time_s >= end_s:
-                            return found
-                        is_free, begin_s = not is_free, time_s
-                    step += 1
-            index, step = index + 1, 0
-        if is_free:
-            found.append((begin_s, math.inf))
-        return found
+            if block.least < level:
+                levels, times = block.levels, block.times
+                step = bisect_left(times, time_s) - 1 if begin_s == math.inf else len(times) - 1
+                while step >= 0:
+                    if levels[step] < level:
+                        return begin_s
+                    begin_s = times[step]
+                    step -= 1
+            begin_s = block.times[0]
+            index -= 1
+        return begin_s
+
+    def around(self, start_s: float, end_s: float) -> list[Span]:
+        """How far nodes are free without a break around a time at most, for 1, 2, 4, 8 and so on of them.
+
+        Args:
+            start_s: When that time begins, not before the beginning of the profile; in seconds.
+            end_s: When it ends, later.
+
+        Returns:
+            Since when and until when so many are free, if they are from ``start_s`` to ``end_s``; up to the highest
+            power of two of which as many are free at some time between.
+        """
+        found = list[Span]()
+        for power in reversed(range(max(0, self.most(start_s, end_s)).bit_length())):
+            start_s = min(start_s, self.since(1 << power, start_s))
+            end_s = max(end_s, self._next(1 << power, end_s, free=False))
+            found.append((start_s, end_s))
+        return found[::-1]
 
     def _next(self, nodes: int, from_s: float, *, free: bool) -> float:
         """When the first step begins that has not ended by ``from_s``, and has ``nodes`` nodes free, or has not."""
@@ -241,27 +271,6 @@ class Profile:
             index, step = index + 1, 0
         return math.inf
 
-    def _since(self, nodes: int, time_s: float) -> float:
-        """When the first of the steps begins that all have ``nodes`` nodes free, up to the one at ``time_s``."""
-        blocks = self._blocks
-        index = self._block(time_s)
-        step = bisect_right(blocks[index].times, time_s) - 1
-        while True:
-            block = blocks[index]
-            level = nodes - block.base
-            if block.least < level:
-                levels = block.levels
-                while step >= 0:
-                    if levels[step] < level:
-                        return time_s
-                    time_s = block.times[step]
-                    step -= 1
-            time_s = block.times[0]
-            if index == 0:
-                return time_s
-            index -= 1
-            step = len(blocks[index].times) - 1
-
     def take(self, start_s: float, end_s: float, nodes: int) -> int:
         """Take ``nodes`` nodes from ``start_s`` to ``end_s``; a negative number gives them back.
 
@@ -273,6 +282,9 @@ class Profile:
         start_s = max(start_s, self._begins[0])
         if end_s <= start_s:
             return self.room(start_s, start_s)
+        index = self._block(start_s)
+        if self._begins[index] < start_s and (index + 1 == len(self._begins) or end_s < self._begins[index + 1]):
+            return self._take_within(index, start_s, end_s, nodes)
         self._divide(start_s)
         self._divide(end_s)
         blocks = self._blocks[self._block(start_s) : bisect_left(self._begins, end_s)]
@@ -290,6 +302,30 @@ class Profile:
         self._join(start_s)
         return min(rooms)
 
+    def _take_within(self, index: int, start_s: float, end_s: float, nodes: int) -> int:
+        """Do so behind the beginning of a block and before its end, as mostly."""
+        block = self._blocks[index]
+        times, levels = block.times, block.levels
+        first = bisect_left(times, start_s)
+        if first == len(times) or times[first] != start_s:
+            times.insert(first, start_s)
+            levels.insert(first, levels[first - 1])
+        behind = bisect_left(times, end_s, first)
+        if behind == len(times) or times[behind] != end_s:
+            times.insert(behind, end_s)
+            levels.insert(behind, levels[behind - 1])
+        changed = [level - nodes for level in levels[first:behind]]
+        levels[first:behind] = changed
+        if changed[-1] == levels[behind]:
+            del times[behind], levels[behind]
+        if changed[0] == levels[first - 1]:
+            del times[first], levels[first]
+        if len(times) >= 2 * _STEPS:
+            self._halve(index)
+        else:
+            block.measure()
+        return block.base + min(changed)
+
     def _block(self, time_s: float) -> int:
         """The position of the block that has this time; of the first one for the time before."""
         return max(0, bisect_right(self._begins, time_s) - 1)
@@ -304,11 +340,16 @@ class Profile:
         block.times.insert(position, time_s)
         block.levels.insert(position, block.levels[position - 1])
         if len(block.times) >= 2 * _STEPS:
-            behind = _Block(block.times[_STEPS:], block.levels[_STEPS:], block.base)
-            del block.times[_STEPS:], block.levels[_STEPS:]
-            block.measure()
-            self._blocks.insert(index + 1, behind)
-            self._begins.insert(index + 1, behind.times[0])
+            self._halve(index)
+
+    def _halve(self, index: int) -> None:
+        """Make two blocks of one."""
+        block = self._blocks[index]
+        behind = _Block(block.times[_STEPS:], block.levels[_STEPS:], block.base)
+        del block.times[_STEPS:], block.levels[_STEPS:]
+        block.measure()
+        self._blocks.insert(index + 1, behind)
+        self._begins.insert(index + 1, behind.times[0])
 
     def _join(self, time_s: float) -> None:
         """Let no step begin at ``time_s``, where one does, if as many nodes are free before."""

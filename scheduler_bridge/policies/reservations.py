@@ -70,9 +70,8 @@ class _Draft:
         self._table = table
         self._size = size
         self._before_s: dict[int, float] = {}  # promised starts that could not stay
-        self._freed: list[Span] = []
         dropped = self._drop(self._put_off())
-        self._openings = Openings(table.profile, [*table.freed, *dropped], plan.now, table.latest_s)
+        self._openings = Openings(table.profile, table.measured, [*table.freed, *dropped], plan.now, table.latest_s)
 
     def _put_off(self) -> list[Span]:
         """Put the promises whose time is over off until now; return where more is promised than there is."""
@@ -116,41 +115,42 @@ class _Draft:
         changed = list[Slot]()
         reason = IN_ORDER if everyone or len(table.slots) == len(table.new) else OVERTAKES
         for slot in list(table.slots.values()) if everyone else table.new:
-            start_s, from_s = slot.start_s, -math.inf
-            if now < start_s < math.inf:
-                from_s = self._openings.first(slot.need, slot.length_s, start_s)
-            elif slot.need > most:
-                from_s = math.inf
-            if from_s < math.inf and self._place(slot, from_s, reason):
+            promised_s, start_s = slot.start_s, math.inf
+            if now < promised_s < math.inf:
+                start_s = self._openings.first(slot.need, slot.length_s, promised_s)
+            elif slot.need <= most:
+                table.move(slot, math.inf)
+                start_s = table.profile.earliest(slot.need, slot.length_s)
+            if start_s < math.inf and self._place(slot, promised_s, start_s, reason):
                 continue
             reason = OVERTAKES
-            if slot.start_s != (before_s.get(slot.spec.job_id, start_s) if before_s else start_s):
+            if slot.start_s != (before_s.get(slot.spec.job_id, promised_s) if before_s else promised_s):
                 changed.append(slot)
         plan.stands = table.follows and all(slot.start_s < math.inf for slot in changed)
-        table.end(plan.view, changed, self._freed, stands=plan.stands)
+        table.end(plan.view, changed, self._openings.new, stands=plan.stands)
         for slot in changed if plan.stands else table.slots.values():
             if slot.start_s < math.inf:
                 plan.reservations.append(Reservation(slot.spec.job_id, slot.start_s, slot.need, 0))
         if everyone:
             table.bound()
 
-    def _place(self, slot: Slot, from_s: float, reason: str) -> bool:
-        """Find the earliest start of a job, whatever it was promised; start it if that is now, and return whether."""
+    def _place(self, slot: Slot, before_s: float, start_s: float, reason: str) -> bool:
+        """Promise a job its earliest start instead of the one before; start it if that is now, and return whether."""
         plan, table, spec = self._plan, self._table, slot.spec
-        now, before_s = plan.now, slot.start_s
-        table.move(slot, math.inf)
-        start_s = table.profile.earliest(slot.need, slot.length_s, from_s)
-        end_s = start_s + slot.length_s
+        now, end_s = plan.now, start_s + slot.length_s
         starts = start_s <= now and slot.need <= plan.usable
         if starts:
+            table.move(slot, math.inf)
             nodes = self._size.pick(spec, min(plan.usable, table.profile.room(now, end_s)))
             plan.start(spec, nodes, reason)
             end_s = now + plan.view.walltime_s(spec, nodes)
             table.start(slot, end_s, nodes)
+        elif slot.start_s < math.inf:
+            self._openings.add(*table.advance(slot, start_s))
+            return False
         else:
             table.move(slot, start_s)
         if before_s < math.inf:
             for span in left(before_s, before_s + slot.length_s, start_s, end_s):
                 self._openings.add(*span)
-                self._freed.append(span)
         return starts

@@ -9,6 +9,7 @@ from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import StartSize
+from scheduler_bridge.policies.openings import Reach
 from scheduler_bridge.policies.profile import Profile, Span
 
 ALWAYS: Span = (-math.inf, math.inf)
@@ -49,6 +50,7 @@ class Timetable:
         slots: The waiting jobs, in the order of the queue.
         new: Those of them that no pass has considered.
         freed: When nodes have come free since waiting jobs were last considered, one by one.
+        measured: Where they came free while they were considered, and how far they were free around that.
         tight: When nodes have been taken since that were promised, unless others have come free.
         soonest_s: No reservation begins before.
         latest_s: No reservation of so many nodes begins after.
@@ -60,6 +62,7 @@ class Timetable:
         self.slots: dict[int, Slot] = {}
         self.new: list[Slot] = []
         self.freed: list[Span] = []
+        self.measured: list[Reach] = []
         self.tight: list[Span] = []
         self.soonest_s = math.inf
         self.latest_s: dict[int, float] = {}
@@ -88,6 +91,7 @@ class Timetable:
                 some.clear()
             for things in (self.freed, self.tight):
                 things.clear()
+            self.measured.clear()
 
     def _run(self, job_id: int, after: tuple[float, int] | None) -> None:
         """Let the job run until then on so many nodes, or not at all."""
@@ -169,6 +173,7 @@ class Timetable:
             self.move(slot, math.inf)
         self.slots.clear()
         self.freed, self.tight, self.soonest_s = [ALWAYS], [ALWAYS], math.inf
+        self.measured.clear()
         self._total_nodes = view.total_nodes
 
     def move(self, slot: Slot, start_s: float) -> int:
@@ -183,18 +188,31 @@ class Timetable:
             self.latest_s[slot.need] = start_s
         return self.profile.take(start_s, start_s + slot.length_s, slot.need)
 
+    def advance(self, slot: Slot, start_s: float) -> Span:
+        """Promise the job an earlier start, from which on nodes are free; return when others come free for it.
+
+        When it holds its nodes before and after, nothing changes.
+        """
+        before_s, end_s = slot.start_s, start_s + slot.length_s
+        slot.start_s = start_s
+        self.soonest_s = min(self.soonest_s, start_s)
+        self.profile.take(start_s, min(end_s, before_s), slot.need)
+        freed = max(end_s, before_s), before_s + slot.length_s
+        self.profile.take(*freed, -slot.need)
+        return freed
+
     def start(self, slot: Slot, end_s: float, nodes: int) -> None:
         """Let the job, which is promised nothing, run from now until ``end_s`` on so many nodes."""
         self._run(slot.spec.job_id, (end_s, nodes))
         self._started.append(slot)
 
-    def end(self, view: ClusterView, changed: Iterable[Slot], freed: Iterable[Span], *, stands: bool) -> None:
+    def end(self, view: ClusterView, changed: Iterable[Slot], measured: list[Reach], *, stands: bool) -> None:
         """Take down what the pass, which considered all waiting jobs, has decided.
 
         Args:
             view: What it decided on.
             changed: Who is promised something else now.
-            freed: When nodes have come free in it.
+            measured: Where nodes have come free in it, and how far they were free around that.
             stands: What was promised to others is not promised again.
         """
         for slot in self._started:
@@ -202,7 +220,7 @@ class Timetable:
         self._promised = {slot.spec.job_id: None for slot in (changed if stands else self.slots.values())}
         if not stands:
             self._renewals = view.renewals + 1
-        self.freed, self.tight = list(freed), []
+        self.freed, self.tight, self.measured = [], [], measured
 
     def bound(self) -> None:
         """Find the soonest and the latest reservations."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -31,8 +33,9 @@ from scheduler_bridge.policies import Decision, Policy, Reserve, Stand, Start, i
 from scheduler_bridge.policies.base import Around
 from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.timetable import Timetable
-from scheduler_bridge.sim import Engine, SimJob
+from scheduler_bridge.sim import Engine, SimJob, replay
 from scheduler_bridge.sim.result import node_names
+from scheduler_bridge.workloads.generate.lublin import lublin
 
 NODES = 12
 JOBS = 45
@@ -235,18 +238,47 @@ def test_the_profile_agrees_with_a_plain_list_of_seconds() -> None:
             assert profile.earliest(want, length) == (fits[0] if fits else float("inf"))
             assert profile.room(start, end) == min(naive[max(start, begin) : end], default=naive[begin])
             assert profile.most(start, end) == max(naive[max(start, begin) : end], default=naive[begin])
-            assert profile.spans(want, start, end) == list(spans_of(naive, want, begin, start, end))
+            promised = rng.randint(begin + 1, horizon - 100)
+            sooner = [s for s in range(begin, promised) if min(naive[s : min(s + length, promised)]) >= want]
+            assert profile.sooner(want, length, begin, promised) == (sooner[0] if sooner else float("inf"))
+            run = next((s for s in range(promised, begin, -1) if naive[s - 1] < want), begin)
+            assert profile.since(want, promised) == (run if run < promised else float("inf"))
+            if begin <= start:
+                reach_as_far_as_they_can(profile.around(start, end), naive, begin, (start, end))
 
 
-def spans_of(naive: list[int], want: int, begin: int, start: int, end: int) -> Iterator[tuple[float, float]]:
-    """Every span with enough nodes, whole, of which a second lies in between; the last one is endless."""
-    second = begin
-    while second < len(naive):
-        if naive[second] < want:
-            second += 1
-            continue
-        first = second
-        while second < len(naive) and naive[second] >= want:
-            second += 1
-        if first < end and second > max(start, begin):
-            yield float(first), float(second) if second < len(naive) else float("inf")
+def reach_as_far_as_they_can(
+    reach: list[tuple[float, float]], naive: list[int], begin: int, opening: tuple[int, int]
+) -> None:
+    """From the opening on, as long as enough nodes are free; the last second is endless."""
+    assert len(reach) == max(0, *naive[slice(*opening)]).bit_length()
+    for power, found in enumerate(reach):
+        first, behind = opening
+        while first > begin and naive[first - 1] >= 1 << power:
+            first -= 1
+        while behind < len(naive) and naive[behind] >= 1 << power:
+            behind += 1
+        assert found == (first, behind if behind < len(naive) else float("inf"))
+
+
+def test_looks_at_the_profile_do_not_outnumber_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an overloaded machine most jobs stay where they are when one ends early; that is seen without a search."""
+    counts = Counter[str]()
+
+    def count(of: type, name: str) -> None:
+        method = getattr(of, name)
+
+        def counted(*args: Any) -> Any:
+            counts[name] += 1
+            return method(*args)
+
+        monkeypatch.setattr(of, name, counted)
+
+    count(Timetable, "advance")
+    for name in ("sooner", "earliest", "around"):
+        count(Profile, name)
+    replay(lublin(600, 100, seed=1, load=2.0), policies.get("conservative"))
+    assert counts["advance"] > 4 * 600, "hardly any reservation moved"
+    assert counts["earliest"] <= 2 * 600, "a reservation that moves is searched for anew"
+    assert counts["sooner"] < 1.5 * counts["advance"]
+    assert counts["around"] < 1.5 * counts["advance"] + 600

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import scheduler_bridge
 from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
 from scheduler_bridge.workloads import Workload, load, write_swf
 from scheduler_bridge.workloads.generate.catalogue import generate
@@ -23,6 +24,13 @@ MOST_TIMES: Final = 5.0
 MOST_MB: Final = 600.0
 """The goal for a million jobs."""
 _BARE: Final = Path(__file__).with_name("bare.py")
+_LONE: Final = """
+import json, os, subprocess, sys
+process = subprocess.Popen([sys.executable, *sys.argv[1:]])
+_, status, usage = os.wait4(process.pid, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime, usage.ru_maxrss / 1024]))
+"""
+"""A small parent: Linux counts the memory of the process that starts a program as that program's."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,8 @@ def measure(workload: Workload, policy: str = "easy", times: int = 3) -> Whole:
     Raises:
         RuntimeError: They do not agree, or one of them fails.
     """
+    # as where it is installed: a checkout whose user keeps no bytecode compiles all of it at each start
+    compileall.compile_dir(Path(scheduler_bridge.__file__).parent, quiet=2)
     with tempfile.TemporaryDirectory() as folder:
         file, nodes = Path(folder) / "jobs.swf", str(workload.nodes)
         write_swf(workload, file)
@@ -104,11 +114,9 @@ def measure(workload: Workload, policy: str = "easy", times: int = 3) -> Whole:
 
 def _run(words: Sequence[str]) -> tuple[str, float, float]:
     """Run Python with these words: what it prints, its user CPU seconds and its most memory in MB."""
-    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        printed = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(words)} ended with code {process.returncode}")
-    return printed, usage.ru_utime, usage.ru_maxrss / 1024
+    done = subprocess.run([sys.executable, "-c", _LONE, *words], stdout=subprocess.PIPE, text=True, check=True)
+    printed, _, usage = done.stdout.rstrip().rpartition("\n")
+    code, cpu_s, memory_mb = json.loads(usage)
+    if code:
+        raise RuntimeError(f"{' '.join(words)} ended with code {code}")
+    return printed, cpu_s, memory_mb

@@ -15,11 +15,13 @@ from scheduler_bridge.cli.failing import Failing
 from scheduler_bridge.cli.trace_file import Form, read, window
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from scheduler_bridge.core.events import Event
     from scheduler_bridge.policies import Policy
     from scheduler_bridge.sim import Replay, ReplayOptions
     from scheduler_bridge.sim.result import Observer
-    from scheduler_bridge.workloads import Workload
+    from scheduler_bridge.workloads import TraceJob, Workload
 
 _HOUR_S: Final = 3600.0
 _EXAMPLE: Final = "for example: --reservation 64@24h+8h"
@@ -102,8 +104,15 @@ def prepare(asked: Asked) -> Workload:
     return converted(jobs, asked.malleable, asked.rule, asked.evolving, asked.seed)
 
 
-def run(asked: Asked, jobs: Workload, policy: Policy, observer: Observer | None, progress: simulated.Told) -> Replay:
-    """Simulate.
+def run(
+    asked: Asked,
+    jobs: Workload,
+    policy: Policy,
+    observer: Observer | None,
+    progress: simulated.Told,
+    taken: deque[TraceJob] | None = None,
+) -> Replay:
+    """Simulate ``jobs``, or those that they were parted from, which are taken out as they are submitted.
 
     Raises:
         CliError: The jobs' speedup or the cost of resizes is no known model.
@@ -121,6 +130,7 @@ def run(asked: Asked, jobs: Workload, policy: Policy, observer: Observer | None,
             disturbances=failures + _reservations(asked, nodes, policy),
             observer=observer,
             progress=progress,
+            jobs=taken,
         )
     except sim.UnknownModelError as error:
         raise CliError(str(error)) from None

@@ -203,8 +203,14 @@ def simulate(
         raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
     if cores == 1 and jobs_per_node(chosen) > 1:
         typer.echo(f"{policy} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
-    done, drawn = _run(asked, jobs, chosen, times, files)
-    files.write(document(asked, jobs, done), jobs, done, drawn)
+    if files.picture or files.swf is not None or asked.failing.mtbf_h is not None:
+        done, drawn = _run(asked, jobs, chosen, times, files)
+    else:  # nothing looks at the jobs again
+        jobs, parted = jobs.parted()
+        with simulated.progress(len(parted)) as show:
+            done, drawn = run(asked, jobs, chosen, None, show, parted), None
+    if files.written or files.prints:
+        files.write(document(asked, jobs, done), jobs, done, drawn)
     if not files.prints:
         _show(asked, jobs, done)
     for path in files.written:
@@ -308,7 +314,7 @@ def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
         "policy": asked.policy,
         "parameters": policies.describe(asked.policy).parameters | policies.parse(asked.policy, asked.settings),
         "nodes": asked.nodes or jobs.nodes,
-        "jobs": len(jobs),
+        "jobs": len(done.result.records),
         "metrics": simulated.metrics(measures),
         "window": measures.window,
         "seconds": done.seconds,

@@ -174,4 +174,4 @@ def explain(state: SchedulerState, policy: Policy, histories: Histories, job_id:
     own = reservation is not None and reservation.job_id == job_id
     start_s = reservation.start_s if reservation is not None and own else None
     nodes = state.pool.name(job.allotment)
-    return Explanation(job_id, job.spec.name, job.state, now, text, nodes, start_s, claims, histories.of(job_id))
+    return Explanation(job_id, job.spec.label, job.state, now, text, nodes, start_s, claims, histories.of(job_id))

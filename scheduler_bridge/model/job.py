@@ -19,7 +19,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         job_id: Unique, not negative.
-        name: For people.
+        name: For people; may be empty, see ``label``.
         user: Who submitted it.
         job_class: ``rigid`` jobs run on exactly ``nodes``; ``malleable`` ones on ``min_nodes`` to ``max_nodes``, and
             the scheduler may resize them while they run.
@@ -95,6 +95,11 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
     def walltime_at_s(self, nodes: int) -> float:
         """The walltime, which is meant at ``self.nodes``, predicted for another size by ``rho``."""
         return self.walltime_s if nodes == self.nodes else self.walltime_s * (self.nodes / nodes) ** (1.0 - self.rho)
+
+    @property
+    def label(self) -> str:
+        """Its name; of a job without one, which most of a trace are, its id: as names, they would take much memory."""
+        return self.name or f"job {self.job_id}"
 
     @property
     def is_malleable(self) -> bool:

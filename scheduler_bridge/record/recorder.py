@@ -207,7 +207,7 @@ class Recorder:
                 self._jobs[spec.job_id] = _Watched(
                     JobRecord(
                         job_id=spec.job_id,
-                        name=spec.name,
+                        name=spec.label,
                         user=spec.user,
                         job_class=spec.job_class,
                         nodes=spec.nodes,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Final, TypeAlias
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias, TypeVar
 
 from scheduler_bridge.core.events import Event, JobEnded
+from scheduler_bridge.sim.models import SimJob
 from scheduler_bridge.sim.running import Change, Release, Run, Wish
 
 What: TypeAlias = Event | Change | Wish | Release
+_T = TypeVar("_T")
 
 _FEW: Final = 1000
 """Below so many entries nobody cares how many of them are outdated."""
@@ -54,6 +58,45 @@ class Agenda:
             if not _is_outdated(what, run, version):
                 return time_s, what, run
         return None
+
+
+class Submissions:
+    """Jobs in the order of submission, and of one instant in that of their ids; none comes after another one.
+
+    Args:
+        jobs: They. Where each is made when it is its turn, those to come take no memory.
+        prompt: None of them starts with a delay.
+
+    Attributes:
+        next_s: When the next one is submitted; infinite if there is none.
+    """
+
+    def __init__(self, jobs: Iterable[SimJob], *, prompt: bool) -> None:
+        self.prompt = prompt
+        self._jobs = iter(jobs)
+        self._next: SimJob | None = next(self._jobs, None)
+        self.next_s = math.inf if self._next is None else self._next.spec.submit_s
+
+    def pop(self) -> SimJob:
+        """Take the next one.
+
+        Raises:
+            ValueError: There is none, or the one after it is submitted before it.
+        """
+        sim = self._next
+        if sim is None:
+            raise ValueError("all jobs are submitted")
+        self._next = next(self._jobs, None)
+        self.next_s = math.inf if self._next is None else self._next.spec.submit_s
+        if self.next_s < sim.spec.submit_s:
+            raise ValueError(f"job {sim.spec.job_id} comes before one that is submitted earlier, at {self.next_s} s")
+        return sim
+
+
+def taken(line: deque[_T]) -> Iterator[_T]:
+    """Take everything out of ``line``, one after the other."""
+    while line:
+        yield line.popleft()
 
 
 def _is_outdated(what: What, run: Run | None, version: int) -> bool:

@@ -41,7 +41,7 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
 )
 from scheduler_bridge.policies import Policy
-from scheduler_bridge.sim.agenda import Agenda
+from scheduler_bridge.sim.agenda import Agenda, Submissions, taken
 from scheduler_bridge.sim.answering import answers
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, as_it_is
 from scheduler_bridge.sim.gate import Gate
@@ -53,14 +53,6 @@ _PROGRESS_BATCHES: Final = 500
 _GIVES_UP: Final = FaultTolerance(requeue=False)
 _MAX_BATCHES: Final = 10_000
 """So many at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
-
-
-def _check_ids(job_ids: Iterable[int]) -> None:
-    met: set[int] = set()
-    for job_id in job_ids:
-        if job_id in met:
-            raise ValueError(f"two jobs have the id {job_id}")
-        met.add(job_id)
 
 
 class Engine:
@@ -122,7 +114,7 @@ class Engine:
         self._wake_s = math.inf  # the earliest time that the core asked for
         self._now = 0.0
         self._batches = self._events = 0
-        self._submissions: deque[SimJob] = deque()
+        self._submissions = Submissions((), prompt=True)
         self._agenda = Agenda()
         self._at_once: list[
             tuple[Event | Change | Wish | Release, Run | None, int]
@@ -131,7 +123,7 @@ class Engine:
         self._runs: dict[int, Run] = {}
         self._records: dict[int, JobRecord] = {}
 
-    def run(self, jobs: Iterable[SimJob], disturbances: Iterable[tuple[float, Event]] = ()) -> SimResult:
+    def run(self, jobs: Iterable[SimJob] | Submissions, disturbances: Iterable[tuple[float, Event]] = ()) -> SimResult:
         """Run ``jobs`` and let ``disturbances`` (time in seconds, event) happen.
 
         Jobs of one instant are submitted in the order of their ids, whatever their order in ``jobs``.
@@ -139,24 +131,27 @@ class Engine:
         Raises:
             ValueError: Two jobs have the same id.
         """
-        self._submissions.extend(sorted(jobs, key=lambda sim: (sim.spec.submit_s, sim.spec.job_id)))
+        self._submissions = jobs if isinstance(jobs, Submissions) else self._in_order(jobs)
         del jobs  # what a job is like is forgotten when it is over
-        _check_ids(sim.spec.job_id for sim in self._submissions)
-        if any(sim.after is not None for sim in self._submissions):
-            self._gate = Gate(self._submissions)
-            self._submissions = self._gate.free
-        kept = () if self._gate is None else self._gate.kept()
-        self._prompt = not any(sim.start_delay_s for sims in (self._submissions, kept) for sim in sims)
+        self._prompt = self._submissions.prompt
         # with a tick, passes are made later than they are due
         self._core = self._make_core(prompt_starts=self._prompt, skip_idle_passes=not self._tick_s)
         for time_s, event in disturbances:
             self._push(time_s, event)
-        while self._at_once or self._submissions or self._wake_s < math.inf or len(self._agenda) > 0:
+        while self._at_once or self._submissions.next_s < math.inf or self._wake_s < math.inf or len(self._agenda) > 0:
             self._step()
         self._note_ends(self._core.endings())
         if self._gate is not None:  # some wait for jobs that never ended
             self._records.update({sim.spec.job_id: JobRecord(sim.spec) for sim in self._gate.kept()})
         return SimResult(self._records, self._now, self._batches, self._events, self._explanations(), self._failures)
+
+    def _in_order(self, jobs: Iterable[SimJob]) -> Submissions:
+        found = deque(sorted(jobs, key=lambda sim: (sim.spec.submit_s, sim.spec.job_id)))
+        prompt = not any(sim.start_delay_s for sim in found)
+        if any(sim.after is not None for sim in found):
+            self._gate = Gate(found)
+            found = self._gate.free
+        return Submissions(taken(found), prompt=prompt)
 
     @property
     def core(self) -> SchedulerCore:
@@ -225,8 +220,8 @@ class Engine:
             return events
         agenda, submissions = self._agenda, self._submissions
         now = agenda.next_s()
-        if submissions and submissions[0].spec.submit_s < now:
-            now = submissions[0].spec.submit_s
+        if submissions.next_s < now:
+            now = submissions.next_s
         if self._wake_s <= now:  # unless the jobs that it wanted to look at have ended since
             alarm_s = self._core.alarm_s
             self._wake_s = math.inf if alarm_s is None else alarm_s
@@ -235,8 +230,8 @@ class Engine:
             return events
         if self._tick_s:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
-        while submissions and submissions[0].spec.submit_s <= now:
-            sim = submissions.popleft()
+        while submissions.next_s <= now:
+            sim = submissions.pop()
             self._take(sim, sim.spec.submit_s, events)
         while (found := agenda.pop(now)) is not None:
             self._now, event, run = found
@@ -248,6 +243,8 @@ class Engine:
         return events
 
     def _take(self, sim: SimJob, now: float, events: list[Event]) -> None:
+        if sim.spec.job_id in self._records:
+            raise ValueError(f"two jobs have the id {sim.spec.job_id}")
         if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # nobody would take it
             self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
             if self._gate is not None:

@@ -46,7 +46,7 @@ def job_rows(records: Iterable[JobRecord], workload: str, policy: str) -> Iterat
             slowdown = turnaround_s / useful_s if useful_s > 0 else None
             bounded = bounded_slowdown(wait_s, runtime_s, useful_s)
         yield (
-            workload, policy, spec.job_id, spec.name, spec.user, spec.job_class, spec.nodes, spec.min_nodes,
+            workload, policy, spec.job_id, spec.label, spec.user, spec.job_class, spec.nodes, spec.min_nodes,
             spec.max_nodes, spec.walltime_s, spec.submit_s, record.start_s, record.end_s, wait_s, runtime_s,
             turnaround_s, slowdown, bounded, _node_s(record.spans()), _node_s(record.reserved), record.grows,
             record.shrinks, "refused" if record.refused else record.outcome, *_losses(record),

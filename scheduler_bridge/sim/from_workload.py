@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
 
 from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim.agenda import Submissions, taken
 from scheduler_bridge.sim.costs import Cost
 from scheduler_bridge.sim.failures import FaultTolerance
 from scheduler_bridge.sim.models import SimJob
@@ -54,17 +57,37 @@ def sim_jobs(workload: Workload, behaviour: Behaviour | None = None, links: Depe
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
     """
-    behaviour = behaviour or Behaviour()
-    rigid = structs.replace(behaviour.tolerance, resilient=False)
-    models: dict[str, Speedup] = {}
-    found: list[SimJob] = []
-    for job in workload.jobs:
-        if (speedup := models.get(job.speedup)) is None:
-            speedup = models[job.speedup] = parse_speedup(job.speedup)
-        found.append(_sim_job(job, speedup, behaviour, behaviour.tolerance if job.is_malleable else rigid))
+    speedups = {name: parse_speedup(name) for name in {job.speedup for job in workload.jobs}}
+    found = list(_made(workload.jobs, speedups, behaviour or Behaviour()))
     if after := (links if links is not None else dependencies(workload.jobs)).after:
         found = [structs.replace(sim, after=after.get(sim.spec.job_id)) for sim in found]
     return found
+
+
+def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies) -> Submissions | Iterable[SimJob]:
+    """Make simulated jobs of ``jobs`` as they are submitted, and take these out of it; see ``sim_jobs``.
+
+    Args:
+        jobs: In the order of submission, then by id.
+        behaviour: How they behave.
+        links: Who comes after whom. Where there are such jobs, all are made at once.
+
+    Raises:
+        UnknownModelError: A job has a speedup model that does not exist.
+    """
+    speedups = {name: parse_speedup(name) for name in {job.speedup for job in jobs}}
+    sims = _made(taken(jobs), speedups, behaviour)
+    if after := links.after:
+        return (structs.replace(sim, after=after.get(sim.spec.job_id)) for sim in sims)
+    return Submissions(sims, prompt=not behaviour.start_delay_s)
+
+
+def _made(jobs: Iterable[TraceJob], speedups: Mapping[str, Speedup], behaviour: Behaviour) -> Iterator[SimJob]:
+    """Make simulated jobs one by one; ``speedups`` are all of theirs, by name."""
+    rigid = structs.replace(behaviour.tolerance, resilient=False)
+    for job in jobs:
+        tolerance = behaviour.tolerance if job.is_malleable else rigid
+        yield _sim_job(job, speedups[job.speedup], behaviour, tolerance)
 
 
 def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour, tolerance: FaultTolerance) -> SimJob:

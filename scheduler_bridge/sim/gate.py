@@ -18,7 +18,7 @@ class Gate:
         free: Those that come after no other.
 
     Raises:
-        ValueError: A job comes after one that there is not.
+        ValueError: A job comes after one that there is not, or two have the same id.
     """
 
     def __init__(self, jobs: Iterable[SimJob]) -> None:
@@ -29,6 +29,8 @@ class Gate:
         there = set()
         for sim in jobs:
             job_id = sim.spec.job_id
+            if job_id in there:
+                raise ValueError(f"two jobs have the id {job_id}")
             there.add(job_id)
             if sim.after is None:
                 self.free.append(sim)

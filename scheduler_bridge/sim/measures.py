@@ -11,7 +11,8 @@ good are in no mean: that they ended early would make it better.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -157,7 +158,7 @@ def measure(
         power: What nodes draw.
         node_failures: How often a node failed.
     """
-    everybody = list(records)
+    everybody = records if isinstance(records, Collection) else list(records)
     jobs = [record for record in everybody if not record.refused]
     ended = [
         record
@@ -168,19 +169,21 @@ def measure(
     last_s = max((record.spec.submit_s for record in jobs), default=0.0)
     end_s = max((record.end_s for record in jobs if record.end_s is not None), default=last_s)
     window = Window(first_s, end_s, None) if warmup_s is None else Window(first_s + warmup_s, last_s, warmup_s)
-    counted = [
-        _Ended.of(record)
-        for record in ended
-        if warmup_s is None or window.from_s <= record.spec.submit_s <= window.to_s
-    ]
+    if warmup_s is not None:
+        ended = [record for record in ended if window.from_s <= record.spec.submit_s <= window.to_s]
     available = nodes * max(0.0, window.to_s - window.from_s)
-    busy = sum([_inside(span, window) for record in jobs for span in record.spans()])
-    held = sum([_inside(span, window) for record in jobs for span in record.reserved])
+    busy = sum(_inside(span, window) for record in jobs for span in record.spans())
+    held = sum(_inside(span, window) for record in jobs for span in record.reserved)
     struck = [record for record in jobs if record.losses is not None]
     lost, overhead = _spent(struck, window)
-    every = _means(counted)
-    malleable = _means([job for job in counted if job.record.spec.is_malleable])
-    rigid = _means([job for job in counted if not job.record.spec.is_malleable]) if malleable.jobs else every
+    times = Times.of(ended)
+    every = _means(ended, times)
+    resizable = [record for record in ended if record.spec.is_malleable]
+    malleable = _means(resizable, Times.of(resizable))
+    rigid = every
+    if resizable:
+        fixed = [record for record in ended if not record.spec.is_malleable]
+        rigid = _means(fixed, Times.of(fixed))
     ratio = None
     if rigid.mean_bounded_slowdown is not None and malleable.mean_bounded_slowdown is not None:
         ratio = malleable.mean_bounded_slowdown / rigid.mean_bounded_slowdown
@@ -197,7 +200,7 @@ def measure(
         lost=lost / available if available else 0.0,
         overhead=overhead / available if available else 0.0,
         reserved=held / available if available else 0.0,
-        fairness=jain([job.bounded_slowdown for job in counted]),
+        fairness=jain(times.bounded_slowdown),
         malleable_to_rigid=ratio,
         energy_kwh=joules / 3.6e6,
         refused=len(everybody) - len(jobs),
@@ -250,7 +253,7 @@ def bounded_slowdown(wait_s: float, runtime_s: float, useful_s: float | None = N
 
 def jain(values: Sequence[float]) -> float | None:
     """Jain's index of fairness, (sum x)^2 / (n sum x^2) [DEC-TR-301, 1984]; None of nothing."""
-    squares = sum([value * value for value in values])
+    squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
@@ -259,37 +262,44 @@ def _inside(span: tuple[float, float, float], window: Window) -> float:
     return max(0.0, min(to_s, window.to_s) - max(from_s, window.from_s)) * nodes
 
 
-class _Ended(NamedTuple):
-    """A job that has started and ended."""
+class Times(NamedTuple):
+    """The times of jobs that have started and ended, in seconds, as columns: of a million jobs, objects take much."""
 
-    record: JobRecord
-    wait_s: float
-    runtime_s: float
-    useful_s: float
-    bounded_slowdown: float
+    wait_s: array[float]
+    runtime_s: array[float]
+    useful_s: array[float]
+    bounded_slowdown: array[float]
 
     @classmethod
-    def of(cls, record: JobRecord) -> _Ended:
-        wait_s, runtime_s = record.wait_s or 0.0, record.runtime_s or 0.0
-        useful_s = runtime_s if record.losses is None else record.useful_s or 0.0
-        return cls(record, wait_s, runtime_s, useful_s, bounded_slowdown(wait_s, runtime_s, useful_s))
+    def of(cls, records: Iterable[JobRecord]) -> Times:
+        """The times of these jobs, in their order."""
+        waits, runtimes, usefuls, slowdowns = found = cls(array("d"), array("d"), array("d"), array("d"))
+        for record in records:
+            wait_s, runtime_s = record.wait_s or 0.0, record.runtime_s or 0.0
+            useful_s = runtime_s if record.losses is None else record.useful_s or 0.0
+            waits.append(wait_s)
+            runtimes.append(runtime_s)
+            usefuls.append(useful_s)
+            slowdowns.append(bounded_slowdown(wait_s, runtime_s, useful_s))
+        return found
 
 
-def _means(jobs: Sequence[_Ended]) -> Means:
-    count = len(jobs)
+def _means(records: Sequence[JobRecord], times: Times) -> Means:
+    count = len(records)
+    wait_s, runtime_s, useful_s = sum(times.wait_s), sum(times.runtime_s), sum(times.useful_s)
     # a job that was killed at its very start has no slowdown
-    ratios = [(wait_s + runtime_s) / useful_s for _, wait_s, runtime_s, useful_s, _ in jobs if useful_s > 0]
-    wait_s, runtime_s = sum([job.wait_s for job in jobs]), sum([job.runtime_s for job in jobs])
-    useful_s = sum([job.useful_s for job in jobs])
+    slow = sum(useful_s > 0 for useful_s in times.useful_s)
+    columns = zip(times.wait_s, times.runtime_s, times.useful_s, strict=True)
+    slowdown = sum((wait_s + runtime_s) / useful_s for wait_s, runtime_s, useful_s in columns if useful_s > 0)
     return Means(
         jobs=count,
-        killed=sum([job.record.outcome != "completed" for job in jobs]),
+        killed=sum([record.outcome != "completed" for record in records]),
         mean_wait_s=wait_s / count if count else None,
         mean_runtime_s=runtime_s / count if count else None,
         mean_turnaround_s=(wait_s + runtime_s) / count if count else None,
-        mean_slowdown=sum(ratios) / len(ratios) if ratios else None,
+        mean_slowdown=slowdown / slow if slow else None,
         slowdown_of_means=(wait_s + runtime_s) / useful_s if useful_s else None,
-        mean_bounded_slowdown=sum([job.bounded_slowdown for job in jobs]) / count if count else None,
-        grows=sum([job.record.grows for job in jobs]),
-        shrinks=sum([job.record.shrinks for job in jobs]),
+        mean_bounded_slowdown=sum(times.bounded_slowdown) / count if count else None,
+        grows=sum([record.grows for record in records]),
+        shrinks=sum([record.shrinks for record in records]),
     )

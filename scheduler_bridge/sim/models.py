@@ -15,7 +15,7 @@ from scheduler_bridge.sim.speedup import Speedup, linear_speedup
 from scheduler_bridge.workloads.dependencies import After
 
 
-class SimJob(msgspec.Struct, frozen=True):
+class SimJob(msgspec.Struct, frozen=True, gc=False):
     """A job and its behaviour. All times in seconds.
 
     Attributes:
@@ -94,7 +94,7 @@ class SimJob(msgspec.Struct, frozen=True):
         return 1.0 if nodes == wanted else self.speedup(nodes) / self.speedup(wanted)
 
 
-class JobRecord(msgspec.Struct):
+class JobRecord(msgspec.Struct, gc=False):
     """What became of a job. Times in seconds.
 
     Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,11 +12,11 @@ from scheduler_bridge.core.events import Event
 from scheduler_bridge.garbage import rare_searches
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.engine import Engine
-from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
+from scheduler_bridge.sim.from_workload import Behaviour, submissions
 from scheduler_bridge.sim.measures import Measures, Power, measure
 from scheduler_bridge.sim.result import Observer, Progress, SimResult
 from scheduler_bridge.sim.running import SharingModel
-from scheduler_bridge.workloads import Workload
+from scheduler_bridge.workloads import TraceJob, Workload, in_order
 from scheduler_bridge.workloads.dependencies import Dependencies, dependencies
 
 
@@ -68,17 +69,31 @@ def replay(
     disturbances: Sequence[tuple[float, Event]] = (),
     observer: Observer | None = None,
     progress: Progress | None = None,
+    jobs: deque[TraceJob] | None = None,
 ) -> Replay:
     """Simulate ``workload`` on ``nodes`` nodes (those of the workload by default) under ``policy``.
 
     The same input gives the same result, bit by bit.
+
+    Args:
+        workload: The jobs and their machine.
+        policy: What decides.
+        nodes: Of the machine.
+        options: How it is replayed.
+        disturbances: What else happens, and when.
+        observer: Sees every batch.
+        progress: Told now and then how far it is.
+        jobs: The jobs of a workload that was parted from them (``Workload.parted``). They are taken out as they are
+            submitted, so that a million of them need not be in memory beside what becomes of them.
 
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
     """
     options = options or ReplayOptions()
     size = nodes or workload.nodes
-    links = dependencies(workload.jobs)
+    if jobs is None:
+        jobs = deque(in_order(workload.jobs))
+    links = dependencies(jobs)
     engine = Engine(
         size,
         policy,
@@ -90,10 +105,10 @@ def replay(
         sharing=options.sharing,
         forgets=not options.remember,
     )
-    jobs = iter(sim_jobs(workload, options.behaviour, links))  # who takes them may let go of them
+    submitted = submissions(jobs, options.behaviour, links)
     began = time.perf_counter()
     with rare_searches():
-        result = engine.run(jobs, disturbances)
+        result = engine.run(submitted, disturbances)
         seconds = time.perf_counter() - began
         measures = measure(
             result.records.values(),

@@ -10,42 +10,54 @@ from typing import overload
 class Sizes(Sequence[tuple[float, int]]):
     """Times in seconds and numbers of nodes, as pairs.
 
-    They are kept as plain numbers: pairs of objects would take five times as much memory, and some jobs are resized
-    thousands of times.
+    The first pair, which is the only one of most jobs, is kept as it is, and what follows as plain numbers: pairs of
+    objects would take five times as much memory, and some jobs are resized thousands of times.
 
     Args:
         pairs: The first ones.
     """
 
-    __slots__ = ("_numbers",)
+    __slots__ = ("_first", "_nodes", "_rest")
 
     def __init__(self, pairs: Iterable[tuple[float, int]] = ()) -> None:
-        self._numbers = array("d")
+        self._first: float | None = None
+        self._nodes = 0
+        self._rest: array[float] | None = None
         for time_s, nodes in pairs:
             self.append(time_s, nodes)
 
     def append(self, time_s: float, nodes: int) -> None:
         """Add what is so from ``time_s`` on."""
-        self._numbers.append(time_s)
-        self._numbers.append(nodes)
+        if self._first is None:
+            self._first, self._nodes = float(time_s), nodes
+            return
+        if self._rest is None:
+            self._rest = array("d")
+        self._rest.append(time_s)
+        self._rest.append(nodes)
 
     def spans(self, end_s: float) -> list[tuple[float, float, int]]:
         """From when to when it had how many nodes, if it ended at ``end_s``: (from, to, nodes)."""
-        numbers, spans = self._numbers, []
-        to_s = end_s
-        for place in range(len(numbers) - 2, -1, -2):
-            from_s: float = numbers[place]
-            spans.append((from_s, to_s, int(numbers[place + 1])))
-            to_s = from_s
-        spans.reverse()
-        return spans
+        if self._first is None:
+            return []
+        if self._rest is None:
+            return [(self._first, end_s, self._nodes)]
+        pairs = list(self)
+        ends_s = [from_s for from_s, _ in pairs[1:]]
+        return [(from_s, to_s, nodes) for (from_s, nodes), to_s in zip(pairs, [*ends_s, end_s], strict=True)]
 
     def __len__(self) -> int:
-        return len(self._numbers) // 2
+        if self._first is None:
+            return 0
+        return 1 if self._rest is None else 1 + len(self._rest) // 2
 
     def __iter__(self) -> Iterator[tuple[float, int]]:
-        numbers = iter(self._numbers)
-        return ((time_s, int(nodes)) for time_s, nodes in zip(numbers, numbers, strict=True))
+        if self._first is not None:
+            yield self._first, self._nodes
+        if self._rest is not None:
+            numbers = iter(self._rest)
+            for time_s, nodes in zip(numbers, numbers, strict=True):
+                yield time_s, int(nodes)
 
     @overload
     def __getitem__(self, index: int) -> tuple[float, int]: ...
@@ -55,7 +67,10 @@ class Sizes(Sequence[tuple[float, int]]):
         if isinstance(index, slice):
             return list(self)[index]
         place = range(len(self))[index]
-        return self._numbers[2 * place], int(self._numbers[2 * place + 1])
+        if not place:
+            return self._first or 0.0, self._nodes
+        assert self._rest is not None
+        return self._rest[2 * place - 2], int(self._rest[2 * place - 1])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from array import array
 from collections.abc import Iterable, Sequence
+from operator import add
 from typing import TypeAlias
 
 import msgspec
 
-from scheduler_bridge.sim.measures import Window, bounded_slowdown
+from scheduler_bridge.sim.measures import Times, Window
 from scheduler_bridge.sim.models import JobRecord
 
 Quartiles: TypeAlias = tuple[float, float, float]
@@ -50,17 +52,20 @@ def spreads(records: Iterable[JobRecord], window: Window) -> Spreads:
         and (window.warmup_s is None or window.from_s <= record.spec.submit_s <= window.to_s)
     ]
     malleable = [record for record in counted if record.spec.is_malleable]
-    rigid = [record for record in counted if not record.spec.is_malleable]
-    return Spreads(_spread(counted), _spread(rigid), _spread(malleable))
+    every = _spread(counted)
+    rigid = _spread([record for record in counted if not record.spec.is_malleable]) if malleable else every
+    return Spreads(every, rigid, _spread(malleable))
 
 
 def _spread(records: Sequence[JobRecord]) -> Spread:
-    waits = [record.wait_s or 0.0 for record in records]
-    runtimes = [record.runtime_s or 0.0 for record in records]
-    pairs = list(zip(waits, runtimes, strict=True))
-    turnarounds = [wait_s + runtime_s for wait_s, runtime_s in pairs]
-    slowdowns = [bounded_slowdown(*pair, record.useful_s) for pair, record in zip(pairs, records, strict=True)]
-    return Spread(quartiles(waits), quartiles(runtimes), quartiles(turnarounds), quartiles(slowdowns))
+    times = Times.of(records)
+    turnarounds = array("d", map(add, times.wait_s, times.runtime_s))
+    return Spread(
+        quartiles(times.wait_s),
+        quartiles(times.runtime_s),
+        quartiles(turnarounds),
+        quartiles(times.bounded_slowdown),
+    )
 
 
 def quartiles(values: Sequence[float]) -> Quartiles | None:

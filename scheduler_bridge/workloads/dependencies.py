@@ -8,7 +8,7 @@ counted. In job files, which a person wrote, they are mistakes (see ``job_files`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,7 +50,7 @@ class Dependencies:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-def dependencies(jobs: Sequence[TraceJob]) -> Dependencies:
+def dependencies(jobs: Collection[TraceJob]) -> Dependencies:
     """Find the dependencies that can be honoured."""
     dependents = [job for job in jobs if job.preceding_job >= 0 or job.after_ok or job.after_any]
     if not dependents:

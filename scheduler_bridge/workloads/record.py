@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -143,7 +144,7 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
         """What a user would submit: the job without what only the trace knows."""
         return JobSpec(
             job_id=self.job_id,
-            name=self.name or f"job {self.job_id}",
+            name=self.name,
             user=self.user or "unknown",
             job_class=self.job_class,
             nodes=self.nodes,
@@ -198,6 +199,11 @@ class Workload:
     def _kept_node_hours(self) -> float:
         kept = self.findings.kept_node_hours
         return sum(job.node_hours for job in self.jobs) if kept is None else kept
+
+    def parted(self) -> tuple[Workload, deque[TraceJob]]:
+        """What is known of the workload without its jobs, and these: who takes them can let go of them one by one."""
+        findings = replace(self.findings, kept_node_hours=self._kept_node_hours)
+        return replace(self, jobs=(), findings=findings), deque(self.jobs)
 
     def window(self, from_s: float, to_s: float) -> Workload:
         """The jobs that are submitted from ``from_s`` on, before ``to_s``; times count from ``from_s``.

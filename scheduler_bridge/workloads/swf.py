@@ -210,9 +210,10 @@ def _read(source: Source, findings: Findings, options: SwfOptions) -> _File:
             float(cpu_s), float(memory), float(requested_memory), float(executable)
             add(
                 (
-                    int(job), float(submit_s), float(wait_s), float(run_s), whole[allocated], whole[requested],
-                    float(requested_s), whole[status], whole[user], whole[group], whole[queue], whole[partition],
-                    -1 if preceding == "-1" else _whole(preceding), float(think_s), number,
+                    int(job), float(submit_s), -1.0 if wait_s == "-1" else float(wait_s), float(run_s),
+                    whole[allocated], whole[requested], float(requested_s), whole[status], whole[user], whole[group],
+                    whole[queue], whole[partition],
+                    -1 if preceding == "-1" else _whole(preceding), -1.0 if think_s == "-1" else float(think_s), number,
                 )
             )  # fmt: skip
         except (ValueError, OverflowError):
@@ -345,7 +346,8 @@ def _jobs(file: _File, machine: _Machine, options: SwfOptions, findings: Finding
             job_id, submit_s, wait_s, run_s, allocated, requested, walltime_s, status, user, group, queue, partition,
             preceding, think_s, line,
         ) = fields  # fmt: skip
-        submit_s -= begin_s
+        if begin_s:
+            submit_s -= begin_s
         size = requested if requested > 0 and not (allocates and allocated > 0) else allocated
         nodes = -(-size // per_node)
         if (

@@ -27,4 +27,16 @@ def test_a_pair_takes_twenty_bytes_at_most() -> None:
     sizes = Sizes()
     for number in range(1000):
         sizes.append(number / 7, number)
-    assert sys.getsizeof(sizes._numbers) < 20_000 + 100
+    assert sizes._rest is not None
+    assert sys.getsizeof(sizes._rest) < 20_000 + 100
+
+
+def test_one_pair_alone_takes_no_array() -> None:
+    sizes = Sizes()
+    assert (len(sizes), list(sizes), sizes.spans(9.0)) == (0, [], [])
+    sizes.append(2, 3)
+    assert (len(sizes), sizes[0], sizes.spans(9.0)) == (1, (2.0, 3), [(2.0, 9.0, 3)])
+    assert isinstance(sizes[0][0], float)
+    assert sizes._rest is None
+    sizes.append(4.0, 1)
+    assert sizes.spans(9.0) == [(2.0, 4.0, 3), (4.0, 9.0, 1)]

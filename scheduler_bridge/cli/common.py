@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
-from rich.console import Console, RenderableType
 
 from scheduler_bridge.cli.errors import CliError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from scheduler_bridge.live import ControlClient
 
 ENV_STATE: Final = "MALLEABLE_STATE"
@@ -83,12 +84,16 @@ def print_json(value: Any) -> None:
 
 def terminal_width() -> int | None:
     """Cells of a line on the terminal; None where there is no terminal."""
+    from rich.console import Console
+
     console = Console()
     return console.width if console.is_terminal else None
 
 
 def print_rich(what: RenderableType) -> None:
     """Print for people: coloured on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+
     console = Console(highlight=False)
     if console.is_terminal:
         console.print(what)

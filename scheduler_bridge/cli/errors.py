@@ -6,8 +6,6 @@ import re
 from typing import get_args
 
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
 
 class CliError(Exception):
@@ -30,6 +28,9 @@ class CliError(Exception):
 
 def show(error: CliError) -> int:
     """Print ``error`` on standard error; return its exit code."""
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text(error.what, style="bold red"))
     for line in (error.why, error.hint):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich
 from scheduler_bridge.core import Claim, Explanation, JobState
 from scheduler_bridge.model import wording
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _STATES = {JobState.QUEUED: "waits", JobState.ENDED: "is over"}
 
@@ -53,6 +54,9 @@ def show(explanation: Explanation) -> None:
 
 
 def _table(explanation: Explanation) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False)
     for head in ("AT s", "NODES"):
         table.add_column(head, justify="right", no_wrap=True)

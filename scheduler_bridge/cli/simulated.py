@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from scheduler_bridge.cli.common import print_rich
 from scheduler_bridge.report import words
-from scheduler_bridge.report.workload_tables import findings_line
 
 if TYPE_CHECKING:
     from scheduler_bridge.sim import Means, Measures, Replay, Spread
@@ -81,6 +78,10 @@ def metrics(measures: Measures) -> dict[str, float | int | None]:
 
 def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
     """Print the figures for people, all jobs beside the two classes."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from scheduler_bridge.report.workload_tables import findings_line
     from scheduler_bridge.sim import spreads
 
     measures = done.measures

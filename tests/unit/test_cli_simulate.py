@@ -450,6 +450,13 @@ def test_simulate_loads_no_daemon_and_no_other_command(tmp_path: Path) -> None:
     assert not loaded & {"asyncio", "matplotlib", "multiprocessing", "numpy", "pandas", "sqlite3", "ssl"}
 
 
+def test_figures_for_programs_load_no_tables(tmp_path: Path) -> None:
+    words = ["simulate", "--workload", str(swf(tmp_path)), "--nodes", "4", "--policy", "easy", "--json", "-"]
+    code = f"from scheduler_bridge.cli.app import run; assert run({words}) == 0\nimport sys"
+    code += "; assert 'rich' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+
 def test_each_command_is_where_the_command_line_looks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     for command, module in COMMANDS.items():
         application([command])  # loads it

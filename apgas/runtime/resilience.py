@@ -33,7 +33,9 @@ LONGEST_LINGER_S: Final = 3.0
 
 _ANCESTORS: Final = 6
 _PR_SET_PDEATHSIG: Final = 1
-_SHIELD: Final = 'trap "" USR1; "$0" "$@"; exit 0'
+# `:` rather than `""`, which the place would inherit: a shell that TERM kills makes mpiexec kill the whole job before
+# place 0 has said why it ends
+_SHIELD: Final = 'trap "" USR1; trap : INT TERM; "$0" "$@"; exit 0'
 
 
 def wanted(environ: Mapping[str, str] = os.environ) -> bool:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_OF_EXTRAS: Final = ("typer", "click", "rich", "matplotlib", "mypy_extensions", "numpy", "platformdirs")
+
 
 class ApgasError(Exception):
     """Base of every error that the runtime raises for a reason of its own."""
@@ -75,3 +82,23 @@ class AuthenticationError(ProtocolError):
 
 class InvariantError(ApgasError):
     """The runtime found its own state inconsistent: a defect, reported with the state that shows it."""
+
+
+@contextmanager
+def extras_named() -> Iterator[None]:
+    """Say what to install if the block imports a package that only an extra of the project brings.
+
+    Raises:
+        SystemExit: Such a package is missing; the text says which, and how to install it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_EXTRAS:
+            raise
+        import shlex
+
+        sys.exit(
+            f"the package {error.name} is missing: this is an installation without the extras 'bridge' and 'kernels'\n"
+            f'install them: {shlex.quote(sys.executable)} -m pip install "malleable-apgas[all]"'
+        )

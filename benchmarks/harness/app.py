@@ -18,7 +18,7 @@ import os
 import sys
 from contextlib import suppress
 
-from .errors import extras_named
+from apgas.errors import extras_named
 
 _RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 

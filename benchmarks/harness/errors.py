@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
-
-_OF_EXTRAS: Final = ("typer", "click", "rich", "matplotlib", "mypy_extensions", "numpy", "platformdirs")
 
 
 class BadUsage(Exception):
@@ -25,24 +19,6 @@ class BadUsage(Exception):
         self.culprit = culprit
         self.why = why
         self.remedy = remedy
-
-
-@contextmanager
-def extras_named() -> Iterator[None]:
-    """Say what to install if the block imports a package that only an extra of the project brings.
-
-    Raises:
-        SystemExit: Such a package is missing; the text says which, and how to install it.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _OF_EXTRAS:
-            raise
-        sys.exit(
-            f"the package {error.name} is missing: this is an installation without the extras 'bridge' and 'kernels'\n"
-            f'install them: {shlex.quote(sys.executable)} -m pip install "malleable-apgas[all]"'
-        )
 
 
 def show_error(culprit: str, why: str, remedy: str) -> None:

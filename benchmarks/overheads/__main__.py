@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..harness.errors import extras_named
+from apgas.errors import extras_named
 
 with extras_named():
     from .command import main

@@ -10,7 +10,8 @@ import sysconfig
 from dataclasses import asdict
 from pathlib import Path
 
-from ..harness.errors import extras_named
+from apgas.errors import extras_named
+
 from ..harness.provenance import gather
 
 with extras_named():

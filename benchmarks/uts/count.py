@@ -13,14 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+from apgas.errors import extras_named
 
-from ..harness import measuring
-from ..harness.errors import BadUsage, show_error
-from ..harness.progress import Meter, scaled
-from . import checkpoint
-from .checkpoint import CheckpointError, Count
-from .command import Branching, Depth, Seed, tree_of
+with extras_named():
+    import typer
+
+    from ..harness import measuring
+    from ..harness.errors import BadUsage, show_error
+    from ..harness.progress import Meter, scaled
+    from . import checkpoint
+    from .checkpoint import CheckpointError, Count
+    from .command import Branching, Depth, Seed, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from scheduler_bridge.demo.app import main
+from apgas.errors import extras_named
+
+with extras_named():
+    from scheduler_bridge.demo.app import main
 
 if __name__ == "__main__":
     main()

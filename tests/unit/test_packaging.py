@@ -104,9 +104,18 @@ def test_malleable_without_its_extra_says_what_to_install(missing: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["uts", "kernels", "balance", "overheads", "scaling", "simulator"])
-def test_benchmarks_without_the_extras_say_what_to_install(name: str) -> None:
-    program = f"import runpy; sys.argv[1:] = ['--help']; runpy.run_module('benchmarks.{name}', run_name='__main__')"
+@pytest.mark.parametrize(
+    "module",
+    [
+        *(
+            f"benchmarks.{name}"
+            for name in ("uts", "uts.count", "kernels", "balance", "overheads", "scaling", "simulator")
+        ),
+        "scheduler_bridge.demo",
+    ],
+)
+def test_programs_without_the_extras_say_what_to_install(module: str) -> None:
+    program = f"import runpy; sys.argv[1:] = ['--help']; runpy.run_module('{module}', run_name='__main__')"
     said = said_without(("typer", "rich"), program)
     assert said[0].startswith(("the package typer is missing", "the package rich is missing"))
     assert said[1:] == [f'install them: {sys.executable} -m pip install "malleable-apgas[all]"']

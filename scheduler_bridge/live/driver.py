@@ -30,7 +30,7 @@ from scheduler_bridge.live.executor import Executor, Setup
 from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
-from scheduler_bridge.live.outputs import drop_result, result_of
+from scheduler_bridge.live.outputs import result_of
 from scheduler_bridge.live.requests import ReservationStatus, Snapshot
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
@@ -380,7 +380,7 @@ class Driver:
 
         def logged() -> None:
             self.executor.retire(key)
-            drop_result(key, self._folder)
+            self._folder.drop_result(key)
 
         self.handle(event, facts=facts, after=logged)
         _logger.info("%s", self._ledger.core.explain(job_id))

@@ -53,12 +53,6 @@ def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
     return None
 
 
-def drop_result(key: str, folder: StateFolder) -> None:
-    """Remove the file of an attempt that is in the log; what is no file stays."""
-    with contextlib.suppress(OSError):
-        folder.result(key).unlink(missing_ok=True)
-
-
 def check_outputs(request: JobRequest) -> None:
     """See that a job's output could be written where its user wants it.
 

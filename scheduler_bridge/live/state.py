@@ -92,6 +92,11 @@ class StateFolder:
         """The file into which an attempt may write what it found out."""
         return self.path / f"result-{key}.json"
 
+    def drop_result(self, key: str) -> None:
+        """Remove that file: it is in the log, or of an attempt that is not; what is no file stays."""
+        with contextlib.suppress(OSError):
+            self.result(key).unlink(missing_ok=True)
+
     def write_history(self, record: RunRecord) -> None:
         """Write the record of the run."""
         _replace(self.path / HISTORY, encode_record(record))
@@ -133,6 +138,7 @@ class StateFolder:
             if who := self.notes(key).claimed:
                 processes.send(who, signal.SIGKILL)
             self.end_remains(key)
+            self.drop_result(key)  # the next attempt may have the same name
         return strangers
 
     def end_remains(self, key: str) -> list[int]:

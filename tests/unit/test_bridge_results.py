@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.live.outputs import drop_result, result_of
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.live.outputs import result_of
 from scheduler_bridge.live.state import StateFolder
 
 
@@ -46,7 +47,21 @@ def test_a_file_of_a_job_is_read_with_care(tmp_path: Path, put: Callable[[Path],
     try:
         put(folder.result("1.1"))
         assert result_of("1.1", folder) == found
-        drop_result("1.1", folder)
+        folder.drop_result("1.1")
         assert folder.result("1.1").is_dir() or not folder.result("1.1").exists()
+    finally:
+        folder.close()
+
+
+def test_an_attempt_that_the_log_lacks_leaves_no_result_to_the_next_one_of_its_name(tmp_path: Path) -> None:
+    """A scheduler that is killed may lose its last entries; jobs that the log has keep what they wrote."""
+    folder = StateFolder(tmp_path)
+    try:
+        for key in ("1.1", "2.1"):
+            folder.notes(key).end(Ending(0))
+            folder.result(key).write_text('{"result": 5, "verified": true}')
+        assert folder.end_strangers(["2.1"]) == {"1.1"}
+        assert result_of("1.1", folder) is None
+        assert result_of("2.1", folder) == {"result": 5, "verified": True}
     finally:
         folder.close()

@@ -49,10 +49,10 @@ class Worker(Generic[R]):
         """Process ``bag`` until there is nothing left to do."""
         core, own, clock = self._core, self._slot, time.monotonic
         granularity, pacer = own.granularity, own.pacer
-        # having looked before a long call, a worker looks after it, too
         own.held = size_of(bag)
         if pacer is not None:
             pacer.resume(clock())
+        # having looked before a long call, a worker looks after it, too
         while not ((core.attention or granularity.long or own.away) and self._look(bag)):
             before = bag.work
             start = clock()

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _AFTERMATH_S: Final = 0.05
 """What a resize leaves to be done belongs to it."""
-_ENDS_WITHIN_S: Final = 30.0
-"""A resize that is under way when a computation ends is over after that."""
 
 
 def bare(channel: Channel) -> None:
@@ -205,9 +203,7 @@ def _naps(command: Command) -> Answer:
     began_s = time.monotonic() - outcome.seconds - ordered_s
     if sorted(outcome.result.numbers) != list(range(len(lasting))):
         raise ValueError(f"naps {sorted(outcome.result.numbers)} were taken")
-    until_s = time.monotonic() + _ENDS_WITHIN_S
-    while order is not None and len(apgas.resizes()) == before and time.monotonic() < until_s:
-        time.sleep(0.01)
+    apgas.disable_malleable_handler()  # ends with the resize that is under way
     records = apgas.resizes()[before:]
     if [record.outcome for record in records] != ["done"] * (order is not None):
         raise ValueError(f"what became of the order: {records}")

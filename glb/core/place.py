@@ -265,7 +265,7 @@ class PlaceCore(Generic[R]):
             while self._slots.any_free and (bag := self._pool.take()) is not None:
                 effects += self._start(bag)
             effects += self._nothing_left()
-        if not (self._pool and self._slots.any_away):
+        if not self._set_out:
             self._attended = False
             effects.append(Ended())
         self._refresh()
@@ -316,9 +316,14 @@ class PlaceCore(Generic[R]):
             self._pool.stock(bag)
         return effects
 
+    @property
+    def _set_out(self) -> bool:
+        """Whether there is work for an attendant: some in the pool, and a worker that is away."""
+        return bool(self._pool) and self._slots.any_away
+
     def _call_attendant(self) -> list[Effect[R]]:
-        """Have somebody serve from the pool while workers are away."""
-        if not (self._pool and self._slots.any_away):
+        """Start the attendant if there is work for it, or wake it."""
+        if not self._set_out:
             return []
         if self._attended:
             self.calls += 1
@@ -327,7 +332,7 @@ class PlaceCore(Generic[R]):
         return [Attend()]
 
     def _nothing_left(self) -> list[Message]:
-        """Where no worker will look soon and nothing is set out, ask elsewhere for thieves and free slots."""
+        """If all workers are away and nothing is set out, look for work for the thieves and for free slots."""
         if self._pool or not self._slots.all_away or self.phase is not Phase.WORKING:
             return []
         messages: list[Message] = [*self._victim.refuse_all()]
@@ -476,7 +481,7 @@ class PlaceCore(Generic[R]):
 
     def _refresh(self) -> None:
         slots = self._slots
-        if self._attended and not (self._pool and slots.any_away):
+        if self._attended and not self._set_out:
             self.calls += 1
         self.attention = (
             self._aborted

@@ -1,9 +1,9 @@
 """The bags that the workers of a place share, and that other places may have: no worker holds them.
 
-| state | meaning                                                | left by                                 |
-|-------|--------------------------------------------------------|-----------------------------------------|
-| empty | the next worker to look may stock it                   | put, stock, set_out -> full             |
-| full  | the next worker that runs dry gets a bag, or all of it | pour, newest, loot, take, clear -> empty |
+| state | meaning                                                | left by                                       |
+|-------|--------------------------------------------------------|-----------------------------------------------|
+| empty | the next worker to look may stock it                   | put, stock, set_out -> full                   |
+| full  | the next worker that runs dry gets a bag, or all of it | pour, pour_newest, loot, take, clear -> empty |
 
 A place whose pool is full has a worker: whoever fills it holds the place's lock and is alive or sees one alive, and a
 worker ends only after it has found the pool empty under the same lock.

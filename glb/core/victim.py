@@ -28,7 +28,7 @@ class Victim(Generic[R]):
     """Serves thieves from the workers' bags and the pool.
 
     Args:
-        pool: The bag that the workers share.
+        pool: The bags that no worker holds.
         lifeline: Lifeline thieves that are known from the start.
     """
 
@@ -47,10 +47,10 @@ class Victim(Generic[R]):
         gifts: list[tuple[int, int | None, Bag[R]]] = []
         while (thief := self.thieves.first()) is not None:
             loot = self._pool.loot() if bag is None else self._pool.cut(bag)
-            if loot is None and bag is None:
-                return gifts, []
             if loot is None:
-                return gifts, [Refuse(to, nonce) for to, nonce in self.thieves.disappoint()]
+                # thieves count the workers that had nothing, and the attendant is none
+                disappointed = [] if bag is None else self.thieves.disappoint()
+                return gifts, [Refuse(to, nonce) for to, nonce in disappointed]
             to, nonce = thief
             self.thieves.served(to, nonce)
             gifts.append((to, nonce, loot))

@@ -202,7 +202,7 @@ class Recorder:
             case ev.JobSubmitted(job=spec) if spec.job_id in self._jobs:
                 again = self._jobs[spec.job_id].record  # It was lost, or held back, and waits once more.
                 again.state, again.reason = "waiting", ""
-                again.start_s = again.ready_s = again.end_s = None
+                again.start_s = again.ready_s = again.end_s = again.result = again.verified = None
             case ev.JobSubmitted(job=spec):
                 self._jobs[spec.job_id] = _Watched(
                     JobRecord(

@@ -98,10 +98,11 @@ def test_a_job_is_run_again_when_its_node_is_lost(config: DaemonConfig, tmp_path
     file = tmp_path / "words"
 
     async def play(daemon: Daemon) -> None:
-        command = ("/bin/sh", "-c", f"echo ran >> {file}; test $(wc -l < {file}) -gt 1 || sleep 1000")
+        first = "echo '{\"verified\": true}' > $MALLEABLE_RESULT; sleep 1000"
+        command = ("/bin/sh", "-c", f"echo ran >> {file}; test $(wc -l < {file}) -gt 1 || {{ {first}; }}")
         again = JobRequest(name="again", command=command, launch="direct", requeue=True)
         job_id = daemon.submit(again)
-        while not file.exists() or daemon.snapshot().job(job_id).state != "running":
+        while not list(config.state_dir.glob("result-*")) or daemon.snapshot().job(job_id).state != "running":
             await asyncio.sleep(0.02)
         daemon.manage(ChangeNode(node="n1", to="down"))
         job = (await daemon.ended(job_id)).job(job_id)
@@ -116,6 +117,7 @@ def test_a_job_is_run_again_when_its_node_is_lost(config: DaemonConfig, tmp_path
     assert file.read_text().split() == ["ran", "ran"]
     (job,) = daemon.record().jobs
     assert [segment.nodes for segment in job.segments] == [("n1",), ("n2",)]
+    assert (job.result, job.verified) == (None, None), "what a lost attempt said is not what the job found out"
 
 
 def test_a_drained_node_lets_its_job_end(config: DaemonConfig) -> None:

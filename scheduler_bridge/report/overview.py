@@ -79,7 +79,7 @@ def describe(course: Course, window: Window) -> str:
     """Say in words what the picture shows (its alternative text)."""
     return (
         f"Three curves over the whole run: share of the nodes that jobs held, jobs that waited (at most "
-        f"{course.most_waiting:,}), and waits. {headline(course)}. Below, nodes over time: {_part(course, window)}."
+        f"{course.most_waiting:,}), and waits. {headline(course)}. Below, nodes over time: {_part(window)}."
     )
 
 
@@ -110,12 +110,16 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
         axes.set_xlim(0, course.makespan_s)
         _plain(axes)
         _tell_time(axes, 0.0, course.makespan_s)
-        axes.axvspan(window.from_s, window.to_s, color="#E69F00", alpha=0.35, linewidth=1.2, zorder=0.5)
         axes.tick_params(labelbottom=axes is strips[2])
+    strips[2].annotate(
+        words.unit(course.makespan_s)[1], (1, 0), (9, -5), xycoords="axes fraction", textcoords="offset points",
+        fontsize=8, va="top", annotation_clip=False,
+    )  # fmt: skip
     top_in = head_in + 3 * _STRIP_IN + 2 * _GAP_IN + between_in
     nodes = at(top_in, _NODES_IN)
     is_gathered = _nodes(figure, nodes, course, part, window)
-    _lead(figure, strips[2], nodes, course, window)
+    if window.to_s - window.from_s < course.makespan_s:
+        _lead(figure, strips, nodes, window)
     if titled:
         finding, below = drawable(headline(course)), drawable(_subtitle(course))
         figure.text(left, 1 - 0.36 / height_in, finding, fontsize=15, fontweight="bold", parse_math=False)
@@ -154,7 +158,7 @@ def five_numbers(course: Course) -> list[words.Number]:
 def caption(course: Course, window: Window) -> str:
     """What is below the picture on a page."""
     return (
-        f"Curves: the whole run, each step the mean of {_step(course)}. Nodes over time: {_part(course, window)}; the "
+        f"Curves: the whole run, each step the mean of {_step(course)}. Nodes over time: {_part(window)}; the "
         "same jobs are in the table."
     )
 
@@ -176,8 +180,9 @@ def _step(course: Course) -> str:
     return f"{step_s / size_s:.4g} {name}{'s' if name == 'day' and step_s > size_s else ''}"
 
 
-def _part(course: Course, window: Window) -> str:
-    size_s, unit = words.unit(course.makespan_s)
+def _part(window: Window) -> str:
+    """Word the window, in the unit of the axis below its nodes."""
+    size_s, unit = words.unit(window.to_s)
     which = "the busiest part, " if window.is_busiest else ""
     digits = max(0, 3 - math.floor(math.log10((window.to_s - window.from_s) / size_s)))
     begin, end = (f"{at_s / size_s:.{digits}f}" for at_s in (window.from_s, window.to_s))
@@ -191,14 +196,12 @@ def _plain(axes: Axes) -> None:
     axes.tick_params(labelsize=8, length=2.5)
 
 
-def _tell_time(axes: Axes, from_s: float, to_s: float, *, name: bool = False) -> None:
+def _tell_time(axes: Axes, from_s: float, to_s: float) -> None:
     """Put the ticks at round numbers of the unit in which so much time is told."""
-    size_s, unit = words.unit(to_s)
+    size_s, _ = words.unit(to_s)
     told = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(from_s / size_s, to_s / size_s)
     axes.set_xticks([tick * size_s for tick in told if from_s <= tick * size_s <= to_s])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at_s, _: f"{at_s / size_s:g}"))
-    if name:
-        axes.set_xlabel(f"{unit} since the first submission", fontsize=9)
 
 
 def _label(axes: Axes, level: float, text: str, color: str) -> None:
@@ -267,20 +270,14 @@ def _waits(axes: Axes, course: Course) -> None:
     _label(axes, half * span ** (low - apart * 0.4), "half wait less", "#6f2f74")
 
 
-def _lead(figure: Figure, above: Axes, nodes: Axes, course: Course, window: Window) -> None:
-    """Lead the eye from the window in the curves to its nodes."""
+def _lead(figure: Figure, strips: Sequence[Axes], nodes: Axes, window: Window) -> None:
+    """Mark the part of the curves whose nodes are drawn, and lead the eye to them."""
+    for axes in strips:
+        axes.axvspan(window.from_s, window.to_s, color="#E69F00", alpha=0.35, linewidth=1.2, zorder=0.5)
+    above = strips[-1].get_xaxis_transform()
     for at_s, corner in ((window.from_s, 0.0), (window.to_s, 1.0)):
-        line = ConnectionPatch(
-            (at_s, 0.0), (corner, 1.0), above.get_xaxis_transform(), nodes.transAxes, color="#c98500", linewidth=0.9
-        )
+        line = ConnectionPatch((at_s, 0.0), (corner, 1.0), above, nodes.transAxes, color="#c98500", linewidth=0.9)
         figure.add_artist(line)
-    text = _part(course, window)
-    title = nodes.set_title(
-        f" {text[:1].upper()}{text[1:]}: which jobs held how many nodes ",
-        fontsize=10, fontweight="bold", pad=7, loc="center",
-    )  # fmt: skip
-    title.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
-    title.set_zorder(10)
 
 
 def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: Window) -> bool:
@@ -300,7 +297,15 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
     axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{row:,.0f}"))
     axes.set_ylabel(f"{len(part.nodes):,} nodes", fontsize=9)
     _plain(axes)
-    _tell_time(axes, window.from_s, window.to_s, name=True)
+    _tell_time(axes, window.from_s, window.to_s)
+    axes.set_xlabel(f"{words.unit(window.to_s)[1]} since the first submission", fontsize=9)
+    text = _part(window)
+    title = axes.set_title(
+        f" {text[:1].upper()}{text[1:]}: which jobs held how many nodes ",
+        fontsize=10, fontweight="bold", pad=7, loc="center",
+    )  # fmt: skip
+    title.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
+    title.set_zorder(10)
     width_px, height_px = axes.get_window_extent().width, axes.get_window_extent().height
     point_px = figure.dpi / 72
     for text, look, (from_s, to_s, first, last) in canvas.names():

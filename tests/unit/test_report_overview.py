@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import numpy as np
 import pytest
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
 
 from scheduler_bridge.cli import pictures
 from scheduler_bridge.cli.errors import CliError
@@ -281,6 +285,19 @@ def test_a_short_part_of_a_long_run_is_named_exactly() -> None:
         course, Window(9.3125 * day_s, 9.5625 * day_s, True)
     )
     assert "days 100 to 3000" in overview.caption(course, Window(100 * day_s, 3000 * day_s))
+    early = overview.caption(course, Window(90.75 * HOUR_S, 91.75 * HOUR_S))
+    assert "hours 90.75 to 91.75" in early, "as the axis below the nodes, and as --window takes it"
+
+
+@pytest.mark.parametrize(("to_s", "marked"), [(600.0, True), (1e9, False)])
+def test_the_curves_mark_a_part_and_not_the_whole(to_s: float, marked: bool) -> None:
+    shown = pictures.drawn(large(20, 100), (0.0, to_s))
+    assert shown.whole is not None
+    course, window = shown.whole
+    figure = overview.draw(course, shown.record, window)
+    spans = [patch for axes in figure.axes for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert len(spans) == (3 if marked else 0)
+    assert len(figure.artists) == (2 if marked else 0)
 
 
 def test_many_sizes_are_told_by_the_first_and_the_last() -> None:

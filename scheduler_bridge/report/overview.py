@@ -143,8 +143,10 @@ def write_png(course: Course, part: RunRecord, window: Window, path: Path) -> No
 def five_numbers(course: Course) -> list[words.Number]:
     """Makespan, utilization, waits, turnaround and resizes."""
     mean_s, half_s, most_s = course.waits_s or (None, 0.0, 0.0)
-    spread = f"half of the jobs up to {_told(half_s)}, nine of ten to {_told(most_s)}" if most_s >= 1 else ""
-    spread = "nine of ten jobs start at once" if course.waits_s and not spread else spread
+    half = f"up to {_told(half_s)}" if half_s >= 1 else "at once"
+    spread = f"half of the jobs {half}, nine of ten up to {_told(most_s)}"
+    if most_s < 1:
+        spread = "nine of ten jobs start at once" if course.waits_s else ""
     now = "first submission to now" if course.open_jobs else "first submission to last end"
     return [
         words.Number("Makespan", words.seconds(course.makespan_s), hint=now),

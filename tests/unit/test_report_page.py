@@ -11,6 +11,7 @@ from support.outlines import fetches, outline
 
 from scheduler_bridge.record import JobRecord, JobState, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt, page, tables, words
+from scheduler_bridge.report.markup import part
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 
@@ -237,3 +238,9 @@ def test_tables_show_wrong_results_and_failures() -> None:
     assert re.search(r"↔ wrong .* NO", text)
     assert "failed: exit status 1" in text
     assert "busy: node-seconds held by jobs / nodes x makespan" in text
+
+
+def test_the_sizes_of_a_job_may_wrap() -> None:
+    """The style keeps all cells but wide ones on one line; a job of many sizes made the table wider than the page."""
+    assert '<td class="wide">1→2</td>' in page.render([run("malleable", 30)])
+    assert "#job-table td:not(.wide)" in part("run.css")

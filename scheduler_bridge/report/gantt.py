@@ -26,7 +26,7 @@ from scheduler_bridge.report.bars import draw_nodes
 from scheduler_bridge.report.glyphs import drawable
 from scheduler_bridge.report.key import draw_key
 from scheduler_bridge.report.palette import looks
-from scheduler_bridge.report.sheet import png
+from scheduler_bridge.report.sheet import narrow, png, tell_time
 from scheduler_bridge.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
             strip.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=4, parse_math=False)
         draw_nodes(nodes, record, styles)
         for axes in (strip, nodes, waiting):
-            _tell_time(axes, end_s)
+            tell_time(axes, end_s)
         _draw_waiting(waiting, record)
         if index == len(records) - 1:
             waiting.set_xlabel(f"{words.unit(end_s)[1]} since the first submission", fontsize=9)
@@ -159,12 +159,6 @@ def _visible(steps: Sequence[tuple[float, float]], axes: Axes) -> list[tuple[flo
     return [(at_s, level) for (at_s, level), end_s in zip(steps, ends, strict=True) if end_s - at_s >= least_s]
 
 
-def _plain(axes: Axes) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(labelsize=8, length=2.5)
-
-
 def _draw_utilization(axes: Axes, record: RunRecord) -> None:
     origin_s = first_submission_s(record)
     shares = [(at_s - origin_s, 100 * busy / len(record.nodes)) for at_s, busy in busy_steps(record)]
@@ -187,16 +181,8 @@ def _draw_utilization(axes: Axes, record: RunRecord) -> None:
     axes.set_ylim(0, 108)
     axes.set_yticks([0, 50, 100], ["0", "50", "100 %"])
     axes.set_ylabel("busy", fontsize=8)
-    _plain(axes)
+    narrow(axes)
     axes.tick_params(labelbottom=False)
-
-
-def _tell_time(axes: Axes, end_s: float) -> None:
-    """Put the ticks at round numbers of the unit in which so much time is told."""
-    size_s, _ = words.unit(end_s)
-    told = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end_s / size_s)
-    axes.set_xticks([tick * size_s for tick in told if 0 <= tick * size_s <= axes.get_xlim()[1]])
-    axes.xaxis.set_major_formatter(lambda at_s, _: f"{at_s / size_s:g}")
 
 
 def _draw_waiting(axes: Axes, record: RunRecord) -> None:
@@ -222,7 +208,7 @@ def _draw_waiting(axes: Axes, record: RunRecord) -> None:
     )
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.set_ylabel("waiting\njobs", fontsize=8)
-    _plain(axes)
+    narrow(axes)
 
 
 def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:

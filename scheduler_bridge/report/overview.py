@@ -25,7 +25,7 @@ from scheduler_bridge.report.bars import MALLEABLE_MARK
 from scheduler_bridge.report.course import MOST_NODES
 from scheduler_bridge.report.glyphs import drawable
 from scheduler_bridge.report.palette import OKABE_ITO, Look
-from scheduler_bridge.report.sheet import png
+from scheduler_bridge.report.sheet import narrow, png, tell_time
 from scheduler_bridge.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
     _waits(strips[2], course)
     for axes in strips:
         axes.set_xlim(0, course.makespan_s)
-        _plain(axes)
-        _tell_time(axes, 0.0, course.makespan_s)
+        narrow(axes)
+        tell_time(axes, course.makespan_s)
         axes.tick_params(labelbottom=axes is strips[2])
     strips[2].annotate(
         words.unit(course.makespan_s)[1], (1, 0), (9, -5), xycoords="axes fraction", textcoords="offset points",
@@ -191,19 +191,6 @@ def _part(window: Window) -> str:
     if digits:
         begin, end = (text.rstrip("0").rstrip(".") for text in (begin, end))
     return f"{which}{unit} {begin} to {end}"
-
-
-def _plain(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8, length=2.5)
-
-
-def _tell_time(axes: Axes, from_s: float, to_s: float) -> None:
-    """Put the ticks at round numbers of the unit in which so much time is told."""
-    size_s, _ = words.unit(to_s)
-    told = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(from_s / size_s, to_s / size_s)
-    axes.set_xticks([tick * size_s for tick in told if from_s <= tick * size_s <= to_s])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda at_s, _: f"{at_s / size_s:g}"))
 
 
 def _label(axes: Axes, level: float, text: str, color: str) -> None:
@@ -298,8 +285,8 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
     axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{row:,.0f}"))
     axes.set_ylabel(f"{len(part.nodes):,} nodes", fontsize=9)
-    _plain(axes)
-    _tell_time(axes, window.from_s, window.to_s)
+    narrow(axes)
+    tell_time(axes, window.to_s)
     axes.set_xlabel(f"{words.unit(window.to_s)[1]} since the first submission", fontsize=9)
     text = _part(window)
     title = axes.set_title(

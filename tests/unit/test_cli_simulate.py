@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from support import PATIENCE_S
 
 from scheduler_bridge.cli import pictures
 from scheduler_bridge.cli.app import COMMANDS, application, run
@@ -441,7 +442,7 @@ def test_simulate_loads_no_daemon_and_no_other_command(tmp_path: Path) -> None:
     words = ["simulate", "--workload", str(swf(tmp_path)), "--nodes", "4", "--policy", "easy"]
     code = f"from scheduler_bridge.cli.app import run; assert run({words}) == 0\nimport sys, json"
     code += "; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     ours = {tuple(name.split(".")) for name in loaded if name.startswith("scheduler_bridge.")}
     assert {name[1] for name in ours} <= LOADED_BY_SIMULATE
@@ -454,7 +455,7 @@ def test_figures_for_programs_load_no_tables(tmp_path: Path) -> None:
     words = ["simulate", "--workload", str(swf(tmp_path)), "--nodes", "4", "--policy", "easy", "--json", "-"]
     code = f"from scheduler_bridge.cli.app import run; assert run({words}) == 0\nimport sys"
     code += "; assert 'rich' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
 
 
 def test_each_command_is_where_the_command_line_looks_for_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 OWN = "raise SystemExit('a package of the user')"
@@ -19,7 +20,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout, unpacked; hatchling needs no network."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=100)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE_S)
     (built,) = folder.glob("*.whl")
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
@@ -35,7 +36,13 @@ def python(words: list[str], wheel: Path, cwd: Path) -> subprocess.CompletedProc
         (cwd / name / "__init__.py").write_text(OWN)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (cwd, wheel)))}
     return subprocess.run(
-        [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=100
+        [sys.executable, *words],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
 
 
@@ -89,7 +96,11 @@ sys.meta_path[:] = map(Rest, sys.meta_path)
 
 def said_without(names: tuple[str, ...], program: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", hiding(*names) + program], capture_output=True, text=True, check=False, timeout=100
+        [sys.executable, "-c", hiding(*names) + program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 1
     return done.stderr.splitlines()

@@ -11,6 +11,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support import PATIENCE_S
 
 from apgas.errors import DeadPlaceError, PlaceGoneError
 from apgas.runtime import codec
@@ -266,6 +267,6 @@ else:
 def test_an_error_of_the_main_program_is_the_one_that_except_names(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert done.stdout == "caught 5 ('x',)\n", done.stderr

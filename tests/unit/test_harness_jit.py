@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 from benchmarks.harness import jit
 
@@ -62,7 +63,7 @@ def test_the_installed_name_keeps_a_cache_of_its_own_in_a_checkout(tmp_path: Pat
     environment = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, *words], cwd=tmp_path, env=environment | {"PYTHONPATH": str(SOURCE)}, capture_output=True,
-        text=True, check=True, timeout=100,
+        text=True, check=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.stdout.split() == ["apgas.benchmarks.uts.kernel", str(SOURCE / "apgas" / "benchmarks" / "__pycache__")]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import PATIENCE_S
 
 import apgas
 from apgas.core.identity import Place
@@ -37,7 +38,7 @@ def test_ids_are_places(apgas_job: MakeJob) -> None:
         for call in (apgas.immediate, apgas.uncounted):
             heard.clear()
             call(0, tell, apgas.GlobalRef(heard))
-            assert heard.wait(10)
+            assert heard.wait(PATIENCE_S)
         assert apgas.place(1) == apgas.places()[1]
 
     apgas_job(main, places=3).run()

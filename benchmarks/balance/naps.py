@@ -1,8 +1,8 @@
 """Coarse tasks: naps, which use no core, so that a busy machine can measure them; and greedy list scheduling.
 
 A greedy list schedule (Graham, "Bounds on multiprocessing timing anomalies", 1969) hands the tasks out one by one, in
-the order of their numbers, to whoever is free first. It knows all that is waiting at every moment, and moving a task
-takes it no time.
+the order of their numbers, to the worker that is free first. It knows all that is waiting at every moment, and moving a
+task takes it no time.
 """
 
 from __future__ import annotations

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from importlib.resources import files
 from typing import Any
 
 from msgspec import structs
 from support.clusters import Cluster
 
+from scheduler_bridge import policies
+from scheduler_bridge.core import Settings
 from scheduler_bridge.live import ReservationStatus
 from scheduler_bridge.record import Advance, Segment
+from scheduler_bridge.sim import Behaviour, ReplayOptions, replay
 from scheduler_bridge.web.state import change, document
+from scheduler_bridge.workloads import TraceJob, Workload, convert
 
 
 def told(cluster: Cluster, window_s: float = 900.0) -> dict[str, Any]:
@@ -131,3 +137,22 @@ def test_reservations_and_the_nodes_that_were_kept_are_told() -> None:
     (kept,) = found["advance"]
     assert (kept["name"], kept["nodes"], kept["users"], kept["jobs"]) == ("visit", [[1, 2], [5, 5]], ["anna"], 1)
     assert found["kept"] == [["gone", 5.0, 15.0, [[0, 0]]]], "those to come are no part of the picture"
+
+
+def test_the_page_finds_the_times_in_the_reasons_of_every_policy() -> None:
+    """It words them from now on. What else is in seconds is a duration: the text before it says so."""
+    script = files("scheduler_bridge.web").joinpath("static/words.js").read_text(encoding="utf-8")
+    times = re.search(r"words\.replace\(/(.+)/g,", script)
+    assert times is not None
+    jobs = [TraceJob(job, 20.5 * job, 60.25 * (1 + job * 7 % 9), 300.0, 1 + job * 5 % 7) for job in range(60)]
+    jobs += [TraceJob(60, 2000.0, 900.0, 100.0, 1)]  # is killed
+    workload = convert(Workload("w", 8, tuple(jobs)), 0.5, seed=1)
+    options = ReplayOptions(Behaviour(), settings=Settings(cores_per_node=2), remember=frozenset(range(61)))
+    found = 0
+    for policy in policies.names():
+        done = replay(workload, policies.get(policy), options=options)
+        for text in {moment.text for job in done.result.explanations.values() for moment in job.moments}:
+            rest, count = re.subn(times[1], "", text)
+            assert set(re.findall(r"(\S+) [\d.e+]+ s\b", rest)) <= {"of"}, text
+            found += count
+    assert found > 100

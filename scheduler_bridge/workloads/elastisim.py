@@ -112,8 +112,8 @@ def read_elastisim(
         TraceError: A file is not what it should be, or models more than computation.
         OSError: A file cannot be read.
     """
-    path = jobs.path if isinstance(jobs, Source) else Path(jobs)
-    content = _json(path if isinstance(jobs, Path) else Source.of(jobs))
+    source = Source.of(jobs)
+    path, content = source.path, _json(source)
     if not isinstance(content, dict) or not isinstance(content.get("jobs"), list) or not content["jobs"]:
         raise TraceError(f"{path}: no jobs", "jobs.json has a list `jobs`", "give the jobs file of ElastiSim")
     machine = _platform(Path(platform) if platform else path.with_name(_PLATFORM))
@@ -142,7 +142,6 @@ def read_elastisim(
         )
     if not nodes:
         raise unknown_nodes(str(path), kept, "there is no platform beside it")
-    source = Source.of(jobs)
     return Workload(source.stem, nodes, kept, source=source.file_name, findings=findings)
 
 

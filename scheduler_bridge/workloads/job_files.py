@@ -131,10 +131,13 @@ def _linked(jobs: list[TraceJob], entries: list[dict[str, Any]], path: object) -
         found: dict[str, tuple[int, ...]] = {}
         for key in ("after_ok", "after_any"):
             ids: list[int] = []
-            for other in entry.get(key, ()):
+            others = entry.get(key, [])
+            if not isinstance(others, list):
+                raise TraceError(f"{path}: job {index}: {key} is {others!r}", "it is a list of jobs", _HINT)
+            for other in others:
                 if isinstance(other, str) and other in named:
                     ids += named[other]
-                elif isinstance(other, int) and 0 <= other < len(jobs):
+                elif type(other) is int and 0 <= other < len(jobs):  # no bool
                     ids.append(other)
                 else:
                     raise TraceError(

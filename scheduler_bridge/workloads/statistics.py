@@ -142,7 +142,8 @@ def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str) -> TraceError:
     from_s = min(job.submit_s for job in jobs)
     to_s = max(job.submit_s + (job.wait_s or 0.0) + job.runtime_s for job in jobs)
     largest = max(job.nodes for job in jobs)
-    mean = sum(job.nodes * job.runtime_s for job in jobs) / (to_s - from_s)
+    length_s = (to_s - from_s) or max(job.runtime_s for job in jobs)  # late, short jobs end when they begin
+    mean = sum(job.nodes * job.runtime_s for job in jobs) / length_s
     full, usual = (max(largest, math.ceil(mean / load)) for load in (1.0, 0.7))
     told = [f"the largest job has {largest:,}", f"all jobs together make {full:,} busy to 100 %, {usual:,} to 70 %"]
     if all(job.wait_s is not None for job in jobs):

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler_bridge.model.job_file import KEYS
-from scheduler_bridge.workloads import TraceError, load
+from scheduler_bridge.workloads import TraceError, load, read_elastisim, read_swf
 
 MARK = b"\xef\xbb\xbf"
 SWF = b"; MaxNodes: 4\n1 0 -1 60 2 -1 -1 2 90 -1 1 7 1 -1 -1 -1 -1 -1\n"
@@ -79,13 +79,16 @@ def test_what_a_file_is_is_told_by_what_is_in_it(
     assert workload.name.lower() == ("standard input" if name == "-" else "w")
 
 
-def test_a_pipe_is_read_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "w")
-    writer = threading.Thread(target=(tmp_path / "w").write_bytes, args=(gzip.compress(SWF),))
-    writer.start()
-    workload = load(tmp_path / "w")
-    writer.join()
-    assert len(workload) == 1
+@pytest.mark.parametrize(("form", "content"), [FORMS[0], FORMS[-1]])
+def test_a_pipe_is_read_once(form: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "crossbar.xml").write_text('<cluster radical="0-3" speed="1Gf"/>')
+    (tmp_path / "application_model.json").write_text(json.dumps(MODEL))
+    for read in (load, read_swf if form == "swf" else read_elastisim):
+        os.mkfifo(path := tmp_path / f"{read.__name__}.{form}")
+        writer = threading.Thread(target=path.write_bytes, args=(gzip.compress(content),), daemon=True)
+        writer.start()
+        assert len(read(path)) == 1
+        writer.join()
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])

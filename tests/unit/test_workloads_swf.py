@@ -172,6 +172,11 @@ def test_a_machine_of_unknown_size_is_refused_with_numbers_that_help(tmp_path: P
     assert read(tmp_path, *header, *lines, options=SwfOptions(nodes=40)).nodes == 40
 
 
+def test_so_is_one_whose_job_is_shorter_than_its_submission_is_exact(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="how many nodes the machine has is not known"):
+        read(tmp_path, line(1, 2**53 - 1, run=0.1).replace(" 5 0.1", " -1 0.1"))
+
+
 def test_a_header_that_cannot_be_is_refused_by_line_and_value(tmp_path: Path) -> None:
     for text in ("; MaxNodes: 1000000000", "; MaxProcs: 1000000000 (cores)"):
         with pytest.raises(TraceError, match=r"small.swf:2: Max\w+ is 1000000000$"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
@@ -139,15 +139,18 @@ class Auditor:
             case ShrinkCompleted():
                 self._free(account, set(answer.nodes))
             case WorkersChanged():
-                for node, cores in zip(order.nodes, order.core_ids, strict=True):
-                    self._use(account.spec.job_id, node, cores, f"{answer}")
+                self._book_cores(account, zip(order.nodes, order.core_ids, strict=True), f"{answer}")
             case ResizeFailed() if order.kind == "workers":
-                for node, cores in account.before.items():
-                    self._use(account.spec.job_id, node, cores, f"{answer}")
+                self._book_cores(account, account.before.items(), f"{answer}")
             case ResizeFailed():
                 self._free(account, set(order.nodes) if order.kind == "grow" else set())
             case _:
                 assert_never(answer)
+
+    def _book_cores(self, account: _Account, cores: Iterable[tuple[str, int]], what: str) -> None:
+        for node, used in cores:
+            if node in account.nodes:  # else it was lost meanwhile
+                self._use(account.spec.job_id, node, used, what)
 
     def _free(self, account: _Account, nodes: set[str]) -> None:
         for node in nodes:

@@ -264,14 +264,21 @@ class Engine:
     def _open(self, gate: Gate, events: Sequence[Event], effects: Sequence[Effect]) -> None:
         """Let jobs in that come after those that ended in a batch."""
         for event in events:
-            if not isinstance(event, JobEnded | CancelJob) or event.job_id in self._again:
+            if not isinstance(event, JobEnded | CancelJob):
                 continue
-            if event.job_id in self._records and (ended := self._core.ended(event.job_id)) is not None:
-                if isinstance(event, CancelJob) and self._observer is not None and event.job_id in self._sims:
-                    self._observer(self._now, [JobEnded(event.job_id, *ended)], ())
-                self._pass_on(gate, event.job_id, completed=ended[0] == "completed", now=self._now)
+            job_id, cancelled = event.job_id, isinstance(event, CancelJob)
+            if cancelled != (job_id in self._sims):
+                continue  # it waits to be run again; or it is cancelled while it runs, and ends later
+            ended = self._core.ended(job_id)
+            if ended is None or (cancelled and ended[0] != "cancelled"):
+                continue
+            if cancelled:
+                del self._sims[job_id]
+                if self._observer is not None:
+                    self._observer(self._now, [JobEnded(job_id, *ended)], ())
+            self._pass_on(gate, job_id, completed=ended[0] == "completed", now=self._now)
         for effect in effects:
-            if isinstance(effect, Refuse) and effect.job_id not in self._runs:
+            if isinstance(effect, Refuse) and self._records[effect.job_id].refused:
                 self._pass_on(gate, effect.job_id, completed=False, now=self._now)
 
     def _pass_on(self, gate: Gate, job_id: int, *, completed: bool, now: float) -> None:
@@ -401,18 +408,16 @@ class Engine:
         now = self._now
         if now < run.computes_s:
             if run.risk is not None:
-                run.risk.resized(now, len(run.nodes))
+                run.risk.resized(now, len(run.nodes), self._weight(run, len(run.nodes)))
             return
         if (risk := run.risk) is not None:
             self._settle_work(run, risk)
-            risk.nodes, risk.weight = nodes, float(nodes)
+            risk.nodes, risk.weight = nodes, self._weight(run, nodes)
         elif run.rate:
             run.left_s = run.left_at(now)
         run.rate, run.since_s = run.sim.rate(nodes) if nodes else 0.0, now
         if run.cores:
             run.rate *= share(run.cores, self._cores_per_node, self._sharing)
-            if risk is not None:
-                risk.weight *= share(run.cores, self._cores_per_node, "ideal")
         if run.killed:
             return  # its end is certain, whatever it computes until then
         run.version += 1
@@ -445,7 +450,7 @@ class Engine:
             case KeepNodes() | NodeLeft() | RefuseReservation():
                 pass
             case Refuse():
-                if effect.job_id not in self._runs:
+                if self._sims.pop(effect.job_id, None) is not None:  # else a job that runs asked for nodes
                     self._records[effect.job_id].refused = True
             case _:
                 assert_never(effect)
@@ -523,18 +528,19 @@ class Engine:
 
     def _lost(self, run: Run) -> None:
         """The job has ended because a node failed."""
-        spec, tolerance, now = run.sim.spec, run.sim.tolerance or _GIVES_UP, self._now
+        spec, tolerance = run.sim.spec, run.sim.tolerance or _GIVES_UP
         record = self._records[spec.job_id]
+        ended_s = self._now if record.end_s is None else record.end_s  # with a tick, it is later when that is seen
         if (risk := run.risk) is None:
             risk = self._expose(run, tolerance)
-            risk.from_s = now if record.start_s is None else record.start_s  # else it would have been at risk
-        risk.lose(record.held_node_s(risk.from_s, now) if run.begun else 0.0, now)
+            risk.from_s = ended_s if record.start_s is None else record.start_s  # else it would have been at risk
+        risk.lose(record.held_node_s(risk.from_s, ended_s) if run.begun else 0.0, ended_s)
         losses = risk.losses
         if not tolerance.requeues(losses.restarts):
             return
         losses.restarts += 1
-        losses.waits_from_s, record.end_s = (now if run.begun else losses.waits_from_s), None
-        record.sizes.append(now, 0)
+        losses.waits_from_s, record.end_s = (ended_s if run.begun else losses.waits_from_s), None
+        record.sizes.append(ended_s, 0)
         self._over -= 1
         self._again[spec.job_id] = risk.kept_s
         self._sims[spec.job_id] = run.sim
@@ -563,6 +569,10 @@ class Engine:
         risk.restarted(self._now)
         run.left_s = risk.advance(run.left_s, run.rate, run.since_s, self._now)
         run.since_s = self._now
+
+    def _weight(self, run: Run, nodes: int) -> float:
+        """So many of its nodes; of those that it shares, the part that its cores are."""
+        return nodes * share(run.cores, self._cores_per_node, "ideal") if run.cores else float(nodes)
 
     def _order(self, order: SendOrder, run: Run) -> None:
         if order.kind == "grow":

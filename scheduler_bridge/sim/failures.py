@@ -147,12 +147,12 @@ class Risk:
             self._spend(self.losses.restarting, self._restarts_s, now, (now - self._restarts_s) * self.weight)
             self._restarts_s = None
 
-    def resized(self, now: float, nodes: int) -> None:
-        """It has so many nodes from now on, but does not compute yet."""
+    def resized(self, now: float, nodes: int, weight: float) -> None:
+        """It has so many nodes from now on, or this part of them, but does not compute yet."""
         if self._restarts_s is not None:
             self.restarted(now)
             self._restarts_s = now
-        self.nodes, self.weight = nodes, float(nodes)
+        self.nodes, self.weight = nodes, weight
 
     def advance(self, left_s: float, rate: float, since_s: float, now: float) -> float:
         """Let the job go on at ``rate`` from ``since_s``, when ``left_s`` was left, to ``now``; return what is left."""

@@ -32,12 +32,12 @@ class Gate:
             if job_id in there:
                 raise ValueError(f"two jobs have the id {job_id}")
             there.add(job_id)
-            if sim.after is None:
+            before = set() if sim.after is None else {*sim.after.ok, *sim.after.any}
+            if not before:
                 self.free.append(sim)
                 continue
-            self._kept[job_id] = sim
-            self._missing[job_id] = {*sim.after.ok, *sim.after.any}
-            for other in self._missing[job_id]:
+            self._kept[job_id], self._missing[job_id] = sim, before
+            for other in before:
                 self._followers.setdefault(other, []).append(job_id)
         if unknown := self._followers.keys() - there:
             other = min(unknown)

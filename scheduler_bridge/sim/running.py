@@ -69,7 +69,8 @@ class Run(msgspec.Struct):
         left_s = self.left_at(from_s)
         to_next_s = left_s - math.floor(left_s / step_s + _ROUNDING) * step_s
         if self.risk is not None:
-            return self.since_s + self.takes_s(self.left_s - left_s + max(0.0, to_next_s))
+            point_s = self.since_s + self.takes_s(self.left_s - left_s + max(0.0, to_next_s))
+            return max(from_s, point_s)  # it may be there since it began to write a checkpoint
         return from_s + max(0.0, to_next_s) / self.rate
 
 

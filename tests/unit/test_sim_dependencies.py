@@ -80,6 +80,27 @@ def test_a_job_behind_one_that_is_cancelled_or_refused() -> None:
     assert (found[4].outcome, found[5].outcome) == ("cancelled", "cancelled")
 
 
+def test_what_waits_for_a_job_that_is_cancelled_while_it_waits_to_be_run_again_goes_on() -> None:
+    first = SimJob(JobSpec(0, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 30.0, tolerance=FaultTolerance())
+    others = [
+        SimJob(JobSpec(number, "j", "u", "rigid", 1, 1, 1, 100.0, 0.0), 5.0, after=after)
+        for number, after in ((1, After(any=(0,))), (2, After(ok=(0,))))
+    ]
+    events: list[tuple[float, Event]] = [
+        (10.0, NodeDown("n0000")), (15.0, CancelJob(0)), (17.0, CancelJob(0)), (20.0, NodeUp("n0000")),
+    ]  # fmt: skip
+    engine = Engine(1, policies.get("easy"), observer=Auditor(node_names(1)), check=True)
+    found = engine.run([first, *others], events).records
+    assert [record.outcome for record in found.values()] == ["cancelled", "completed", "cancelled"]
+    assert (found[0].end_s, found[1].spec.submit_s, found[1].start_s) == (15.0, 15.0, 20.0)
+
+
+def test_a_job_that_is_over_and_forgotten_may_be_cancelled() -> None:
+    jobs = Workload("w", 1, (trace(0), trace(1, after_any=(0,)), trace(2, 50.0)))
+    done = replay(jobs, policies.get("easy"), disturbances=[(30.0, CancelJob(0)), (31.0, CancelJob(1))])
+    assert [record.outcome for record in done.result.records.values()] == ["completed"] * 3
+
+
 def test_what_cannot_be_honoured_is_counted() -> None:
     jobs = (
         trace(1, preceding_job=9), trace(2, preceding_job=2), trace(3, preceding_job=4), trace(4, preceding_job=3),
@@ -135,6 +156,9 @@ def test_job_files_name_or_number_what_they_come_after(tmp_path: Path) -> None:
     [
         ("[[job]]\nafter_ok = [7]\n", "there is no job 7"),
         ('[[job]]\nafter_any = ["x"]\n', "there is no job 'x'"),
+        ("[[job]]\n[[job]]\nafter_ok = 0\n", "after_ok is 0"),
+        ('[[job]]\nname = "xx"\n[[job]]\nafter_ok = "xx"\n', "after_ok is 'xx'"),
+        ("[[job]]\n[[job]]\n[[job]]\nafter_ok = [true]\n", "there is no job True"),
         ("[[job]]\nafter_ok = [0]\n", "comes after itself"),
         ("[[job]]\nafter_ok = [1]\n[[job]]\nafter_any = [0]\n", "in a circle"),
     ],

@@ -221,7 +221,7 @@ class PlaceCore(Generic[R]):
         if self._aborted:
             return self._end(slot, bag)
         if self._evacuation.leaving:
-            return [*self._hand_out(bag), *self._end(slot, bag)]
+            return [*self._hand_out(bag, self._slots.alive), *self._end(slot, bag)]
         if self._slots.retires(slot):
             return [*self._hand_over(bag), *self._call_attendant(), *self._end(slot, bag)]
         effects = self._serve(bag)
@@ -459,21 +459,17 @@ class PlaceCore(Generic[R]):
         self._refresh()
         return refusals
 
-    def _hand_out(self, bag: Bag[R]) -> list[Effect[R]]:
-        """Give away the worker's bag and the shared bags."""
-        self._pool.pour(bag)
-        return self._deal(bag, self._slots.alive)
-
     def _hand_out_shared(self) -> list[Effect[R]]:
         """Give away the shared bags at once; the workers that are away hand out what they still have when they stop."""
         if (bag := self._pool.take()) is None:
             return []
-        self._pool.pour(bag)
-        effects = self._deal(bag, 1)
+        effects = self._hand_out(bag, 1)
         bag.submit(self.result)
         return effects
 
-    def _deal(self, bag: Bag[R], workers: int) -> list[Effect[R]]:
+    def _hand_out(self, bag: Bag[R], workers: int) -> list[Effect[R]]:
+        """Give away a bag and the shared ones; ``workers``: among how many the survivors are divided."""
+        self._pool.pour(bag)
         pieces = self._evacuation.hand_out(bag, workers, self.thieves.lifeline)
         for to, _ in pieces:
             self.thieves.discard(to)

@@ -36,10 +36,10 @@ def drop_the_result_that_comes_along(monkeypatch: pytest.MonkeyPatch) -> None:
 def leave_the_shared_bag_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     original = PlaceCore._hand_out
 
-    def hand_out(self: Core, bag: Bag[Total]) -> Effects:
+    def hand_out(self: Core, bag: Bag[Total], workers: int) -> Effects:
         shared = self._pool.bags
         self._pool.clear()
-        effects = original(self, bag)
+        effects = original(self, bag, workers)
         for each in shared:
             self._pool.put(each)
         return effects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import get_args
 
@@ -24,6 +25,17 @@ class CliError(Exception):
         self.why = why
         self.hint = hint
         self.code = code
+
+
+def expect_finite(*given: tuple[str, float | None]) -> None:
+    """See that the values of options are finite, where they are given.
+
+    Raises:
+        CliError: One is not.
+    """
+    for option, value in given:
+        if value is not None and not math.isfinite(value):
+            raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
 
 
 def show(error: CliError) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.errors import CliError, expect_finite
 
 if TYPE_CHECKING:
     from scheduler_bridge.core.events import Event
@@ -71,12 +70,10 @@ class Failing:
         Raises:
             CliError: It does not.
         """
-        for option, value in (
+        expect_finite(
             ("--mtbf", self.mtbf_h), ("--repair", self.repair_h),
             ("--checkpoint-cost", self.checkpoint_s), ("--restart-cost", self.restart_s),
-        ):  # fmt: skip
-            if value is not None and not math.isfinite(value):
-                raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
+        )  # fmt: skip
         if self.mtbf_h is not None and not (self.mtbf_h > 0 and self.repair_h > 0):
             raise CliError("--mtbf and --repair must be positive")
         if self.on_failure not in ("requeue", "fail"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from scheduler_bridge.cli import clock, simulated
 from scheduler_bridge.cli.conversion import converted
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.errors import CliError, expect_finite
 from scheduler_bridge.cli.failing import Failing
 from scheduler_bridge.cli.trace_file import Form, read, window
 
@@ -68,13 +67,11 @@ def check_finite(asked: Asked) -> None:
     Raises:
         CliError: Something is.
     """
-    for option, value in (
+    expect_finite(
         ("--warmup", asked.warmup_h), ("--start-delay", asked.start_delay_s), ("--points", asked.point_s),
         ("--tick", asked.tick_s), ("--pass-interval", asked.pass_interval_s), ("--cooldown", asked.cooldown_s),
         ("--idle-watts", asked.idle_watts), ("--busy-watts", asked.busy_watts),
-    ):  # fmt: skip
-        if value is not None and not math.isfinite(value):
-            raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
+    )  # fmt: skip
     asked.failing.check()
 
 

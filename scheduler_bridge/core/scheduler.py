@@ -76,7 +76,7 @@ class SchedulerCore:
         prompt_starts: Jobs run in the moment in which they are told to start, and nobody reports ``JobStarted`` for
             them; those that share nodes report it all the same.
         skip_idle_passes: Leave periodic passes out that would decide nothing, as far as the policy knows
-            (``policies.base.stands_until``). Whoever asks for that reports each wake-up at its very time.
+            (``policies.base.stands_until``). The driver then reports each wake-up at its very time.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ def shared_nodes(policy: Policy) -> NodeFilter:
 
 
 def stands_until(part: object, view: ClusterView, now: float) -> float:
-    """Until when (seconds) a pass over this very view decides as one at ``now`` that started and resized nobody.
+    """Until when (seconds) a pass over this very view decides as one at ``now`` that started and resized no job.
 
     A policy, or a part of one, that knows has a method of this name; what has none is asked at every pass.
     """

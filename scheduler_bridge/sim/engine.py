@@ -245,7 +245,7 @@ class Engine:
     def _take(self, sim: SimJob, now: float, events: list[Event]) -> None:
         if sim.spec.job_id in self._records:
             raise ValueError(f"two jobs have the id {sim.spec.job_id}")
-        if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # nobody would take it
+        if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # the live scheduler refuses it, too
             self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
             if self._gate is not None:
                 self._pass_on(self._gate, sim.spec.job_id, completed=False, now=now)

@@ -17,7 +17,7 @@ from scheduler_bridge.sim.failures import FaultTolerance
 from scheduler_bridge.sim.models import SimJob
 from scheduler_bridge.sim.speedup import Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload
-from scheduler_bridge.workloads.dependencies import Dependencies, dependencies
+from scheduler_bridge.workloads.dependencies import After, Dependencies, dependencies
 
 _RUN_AGAIN: Final = FaultTolerance()
 
@@ -44,7 +44,7 @@ class Behaviour:
     tolerance: FaultTolerance = _RUN_AGAIN
 
 
-def sim_jobs(workload: Workload, behaviour: Behaviour | None = None, links: Dependencies | None = None) -> list[SimJob]:
+def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[SimJob]:
     """Make simulated jobs of the workload's.
 
     [D] A job that ran longer than its walltime where it comes from is given the runtime as walltime: that machine let
@@ -52,16 +52,11 @@ def sim_jobs(workload: Workload, behaviour: Behaviour | None = None, links: Depe
     from the size asked for to the largest one. [D] Walltimes are longer by what checkpoints and a restart take: who has
     them asks for more time.
 
-    ``links``: who comes after whom, where that is known already.
-
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
     """
-    speedups = {name: parse_speedup(name) for name in {job.speedup for job in workload.jobs}}
-    found = list(_made(workload.jobs, speedups, behaviour or Behaviour()))
-    if after := (links if links is not None else dependencies(workload.jobs)).after:
-        found = [structs.replace(sim, after=after.get(sim.spec.job_id)) for sim in found]
-    return found
+    jobs = workload.jobs
+    return list(_made(jobs, _speedups(jobs), behaviour or Behaviour(), dependencies(jobs).after))
 
 
 def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies) -> Submissions | Iterable[SimJob]:
@@ -75,19 +70,24 @@ def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies
     Raises:
         UnknownModelError: A job has a speedup model that does not exist.
     """
-    speedups = {name: parse_speedup(name) for name in {job.speedup for job in jobs}}
-    sims = _made(taken(jobs), speedups, behaviour)
-    if after := links.after:
-        return (structs.replace(sim, after=after.get(sim.spec.job_id)) for sim in sims)
-    return Submissions(sims, prompt=not behaviour.start_delay_s)
+    sims = _made(taken(jobs), _speedups(jobs), behaviour, links.after)
+    return sims if links.after else Submissions(sims, prompt=not behaviour.start_delay_s)
 
 
-def _made(jobs: Iterable[TraceJob], speedups: Mapping[str, Speedup], behaviour: Behaviour) -> Iterator[SimJob]:
-    """Make simulated jobs one by one; ``speedups`` are all of theirs, by name."""
+def _speedups(jobs: Iterable[TraceJob]) -> Mapping[str, Speedup]:
+    """All of the jobs' speedups, by name."""
+    return {name: parse_speedup(name) for name in {job.speedup for job in jobs}}
+
+
+def _made(
+    jobs: Iterable[TraceJob], speedups: Mapping[str, Speedup], behaviour: Behaviour, after: Mapping[int, After]
+) -> Iterator[SimJob]:
+    """Make simulated jobs one by one."""
     rigid = structs.replace(behaviour.tolerance, resilient=False)
     for job in jobs:
         tolerance = behaviour.tolerance if job.is_malleable else rigid
-        yield _sim_job(job, speedups[job.speedup], behaviour, tolerance)
+        sim = _sim_job(job, speedups[job.speedup], behaviour, tolerance)
+        yield structs.replace(sim, after=after[job.job_id]) if job.job_id in after else sim
 
 
 def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour, tolerance: FaultTolerance) -> SimJob:

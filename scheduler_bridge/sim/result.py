@@ -13,7 +13,7 @@ from scheduler_bridge.core.nodes import NumberedNodes
 from scheduler_bridge.sim.models import JobRecord
 
 _MANY_NODES: Final = 100_000
-"""So many names are kept; of more of them, they are made anew each time that a job starts."""
+"""Up to this number of nodes their names are kept; above, they are made anew each time that a job starts."""
 
 Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
 """Called after every batch with its time, its events and their effects."""

@@ -90,8 +90,8 @@ class Findings:
 
     def summary(self) -> str:
         """What was read and what became of it, in one line, with the first line and value of each kind."""
-        told = [f"{finding.count} {reason}{_where(finding)}" for _, reason, finding in self.rows()]
-        return f"{self.records} records were read: {', '.join(told) or 'it is empty'}"
+        parts = [f"{finding.count} {reason}{_where(finding)}" for _, reason, finding in self.rows()]
+        return f"{self.records} records were read: {', '.join(parts) or 'it is empty'}"
 
 
 def _where(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""Reads a workload of any known form, told by what is in it, not by its name."""
+"""Reads a workload of any known form, which is recognized by its content, not by its name."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _form(source: Source) -> str:
         return ".json"
     if "," in first and _has_known_columns(first):
         return ".csv"
-    told = next((line for line in lines if not line.lstrip().startswith("#")), "")
-    if not source.form and _TOML.match(told):
+    text = next((line for line in lines if not line.lstrip().startswith("#")), "")
+    if not source.form and _TOML.match(text):
         return ".toml"
     return source.form
 

@@ -145,12 +145,12 @@ def unknown_nodes(name: str, jobs: Sequence[TraceJob], why: str) -> TraceError:
     length_s = (to_s - from_s) or max(job.runtime_s for job in jobs)  # late, short jobs end when they begin
     mean = sum(job.nodes * job.runtime_s for job in jobs) / length_s
     full, usual = (max(largest, math.ceil(mean / load)) for load in (1.0, 0.7))
-    told = [f"the largest job has {largest:,}", f"all jobs together make {full:,} busy to 100 %, {usual:,} to 70 %"]
+    facts = [f"the largest job has {largest:,}", f"all jobs together make {full:,} busy to 100 %, {usual:,} to 70 %"]
     if all(job.wait_s is not None for job in jobs):
         usual = max(busy for _, busy in busy_nodes(jobs))
-        told.append(f"as recorded, up to {usual:,} were in use at once")
+        facts.append(f"as recorded, up to {usual:,} were in use at once")
     return TraceError(
         f"{name}: how many nodes the machine has is not known",
-        f"{why}; {'; '.join(told)}",
+        f"{why}; {'; '.join(facts)}",
         f"say it, for example --nodes {usual}",
     )

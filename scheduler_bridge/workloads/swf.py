@@ -333,7 +333,7 @@ class _Labels(dict[int, str]):
 
 def _jobs(file: _File, machine: _Machine, options: SwfOptions, findings: Findings) -> Iterator[TraceJob]:
     users, groups, queues, partitions = (_Labels(file.comments[label]) for label in _NAMED[:4])
-    names, told = file.comments["Name"], set().union(*(file.comments[label] for label in _OURS))
+    names, commented = file.comments["Name"], set().union(*(file.comments[label] for label in _OURS))
     most, per_node, allocates = machine.nodes, machine.processors_per_node, options.size == "allocated"
     in_partitions, in_queues, of_statuses = options.partitions, options.queues, options.statuses
     first = _first_of_an_id(file.records, machine, options)
@@ -380,7 +380,7 @@ def _jobs(file: _File, machine: _Machine, options: SwfOptions, findings: Finding
             queues[queue], partitions[partition], size, (), (), None, preceding if 0 <= preceding <= MAX_ID else -1,
             think_s if think_s > 0 else 0.0,
         )  # fmt: skip
-        if job_id in told:
+        if job_id in commented:
             try:
                 job = _with_comments(job, file, machine)
             except (ValueError, InvalidJobError):

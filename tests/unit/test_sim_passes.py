@@ -89,7 +89,7 @@ def test_rigid_jobs_make_one_pass_an_instant(policy: str) -> None:
 
 
 class EveryPass(Around):
-    """A policy of which nobody knows when it would decide the same."""
+    """A policy that does not say until when it decides the same."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy

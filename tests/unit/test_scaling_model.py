@@ -132,7 +132,7 @@ def test_the_title_says_what_the_first_panel_shows() -> None:
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()
-    figure._efficiency(axes, made, points)
+    figure._balance(axes, made, points)
     ends = {line.get_ydata()[-1] for line in axes.lines}
     assert ends == {87.5, 75.0}
     said = figure.finding(made, points)

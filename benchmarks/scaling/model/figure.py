@@ -23,7 +23,7 @@ _NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": 
 def draw(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job, path: Path) -> None:
     """Draw the runs of ``sweep``; the ending of ``path`` tells the kind of file."""
     figure, panels = pictures.new(9.6, 7.0, 2, 2)
-    _efficiency(panels[0][0], sweep, points)
+    _balance(panels[0][0], sweep, points)
     _times(panels[0][1], sweep, points)
     _messages(panels[1][0], sweep, points)
     _choices(panels[1][1], sweep, points)
@@ -64,7 +64,7 @@ def _short(count: int) -> str:
     return f"{count // 1000}k" if count >= 1000 and count % 1000 == 0 else f"{count:,}"
 
 
-def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     for index, (finish, name) in enumerate(_NAMES.items()):
         series = _series(sweep, points, finish)
         axes.plot(
@@ -78,7 +78,7 @@ def _efficiency(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
             alpha=0.4 if finish == "none" else 1.0,
         )
         if series:
-            # the first two nearly coincide; the third one leaves them at the right
+            # the third one leaves them at the right
             end, beside, side = {"none": (0, 9, "left"), "tree": (0, -11, "left"), "home": (-1, -12, "right")}[finish]
             point = series[end]
             _name(axes, name, (point.job.places, 100 * point.balance), (0, beside), index, side)
@@ -150,10 +150,7 @@ def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1.6 * max(lost))
     places = sweep.steals[0].places
-    title = f"Compute lost on {places:,} places: least with {_least(rows)}"
+    worst, _ = min(rows, key=lambda row: row[1].balance)
+    title = f"Compute lost on {places:,} places: most with {worst}"
     pictures.dress(axes, title, "% of the time up to the last task")
     axes.grid(visible=False)
-
-
-def _least(rows: Sequence[tuple[str, Point]]) -> str:
-    return min(rows, key=lambda row: 1 - row[1].balance)[0]

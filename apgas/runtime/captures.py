@@ -1,6 +1,6 @@
 """What a call takes along: which part of it cannot travel, and which large part travels again and again.
 
-Looked at when something failed, or when a large function is sent; a call that is neither costs nothing here.
+Looked at when something failed, or when a large call is sent, then within limits; other calls cost nothing here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import reprlib
 import threading
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +27,8 @@ LARGE_BYTES: Final = 2**20
 _DEEPEST: Final = 20
 _MOST_PARTS: Final = 1000
 """Of one thing that are looked at."""
+_WITHOUT_PARTS: Final = (int, float, complex, str, bytes, type, type(None))
+"""What holds no array."""
 _MOST_FUNCTIONS: Final = 256
 """Functions whose large captures are remembered."""
 
@@ -49,15 +53,15 @@ def why_not(call: Call, error: Exception) -> str:
     parts = [Part(name_of(fn), "", fn)]
     parts += [Part(f"args[{number}]", "", value) for number, value in enumerate(args)]
     parts += [Part(f"kwargs[{name!r}]", "", value) for name, value in kwargs.items()]
-    return _told(f"cannot send a call of {name_of(fn)}", parts, fn, error)
+    return _text(f"cannot send a call of {name_of(fn)}", parts, fn, error)
 
 
 def why_not_value(value: object, error: Exception) -> str:
     """Say what of a value cannot be sent, and what to do."""
-    return _told(f"cannot send {reprlib.repr(value)}", [Part("value", "", value)], value, error)
+    return _text(f"cannot send {reprlib.repr(value)}", [Part("value", "", value)], value, error)
 
 
-def _told(what: str, parts: list[Part], whole: object, error: Exception) -> str:
+def _text(what: str, parts: list[Part], whole: object, error: Exception) -> str:
     part = next((found for part in parts if (found := _culprit(part)) is not None), None)
     if part is None or part.value is whole:
         return f"{what}: {error}"
@@ -209,13 +213,17 @@ def _code(fn: object) -> CodeType | None:
     return getattr(fn, "__code__", None)
 
 
-def _large(part: Part, deep: int = 0) -> Iterator[Part]:
-    """The arrays within ``part`` that are large."""
-    if _bytes_of(part.value) >= LARGE_BYTES:
-        yield part
-    elif deep < 4 and not isinstance(part.value, type):
-        for each in _parts(part):
-            yield from _large(each, deep + 1)
+def _large(whole: Part) -> Iterator[Part]:
+    """The large arrays in ``whole``, breadth first and as far as the limit goes: each large call is looked at."""
+    waiting = deque([whole])
+    for _ in range(_MOST_PARTS):
+        if not waiting:
+            return
+        part = waiting.popleft()
+        if _bytes_of(part.value) >= LARGE_BYTES:
+            yield part
+        elif not isinstance(part.value, _WITHOUT_PARTS):
+            waiting.extend(islice(_parts(part), _MOST_PARTS - len(waiting)))
 
 
 def _bytes_of(value: object) -> int:

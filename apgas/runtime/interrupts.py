@@ -40,14 +40,20 @@ class Interrupts:
         self._driver = driver
         self._signalled_s = -math.inf
         self._put_off = False
+        self._end = unheard
         self._let_go = process.handle_signals(self._interrupt)
-        self._alarm = Alarm(unheard) if process.mpi_plane() is not None else None
+        self._alarm = Alarm(self._unheard) if process.mpi_plane() is not None else None
 
     def hear_no_more(self) -> None:
         """Leave signals to those who took them before."""
         self._let_go()
         if self._alarm is not None:
             self._alarm.silence()
+
+    def _unheard(self, by: signal.Signals) -> None:
+        """(thread of the alarm) End the job, unless the program has come to take the signal by itself."""
+        if signal.getsignal(by) == self._interrupt:
+            self._end(by)
 
     def _interrupt(self, number: int, _: object) -> None:
         """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say).

@@ -83,6 +83,8 @@ def stand_by(who: str) -> None:
         _link = writing
         os.register_at_fork(after_in_child=_forget)
     os.close(reading)
+    if _link < 0:
+        os.close(writing)
 
 
 def part() -> None:
@@ -116,7 +118,8 @@ class Alarm:
     """The watchdog of place 0: a signal that Python does not take ends the job all the same.
 
     Args:
-        unheard: Carries out what a signal asks for, on a thread of its own, for the main thread does not.
+        unheard: Carries out what a signal asks for, on a thread of its own, for the main thread does not. If it
+            returns, the signal counts as taken.
 
     Raises:
         ValueError: The caller is not the main thread.
@@ -124,18 +127,18 @@ class Alarm:
 
     def __init__(self, unheard: Callable[[signal.Signals], None]) -> None:
         self._unheard = unheard
-        told, self._to = os.pipe()
+        signals, self._to = os.pipe()
         echo, answers = os.pipe()
         os.set_blocking(self._to, False)
         pmi = os.environ.get(ENV_PMI, "")
         words = [sys.executable, "-I", "-S", __file__, str(os.getpid())]
-        _start(sys.executable, words, told, int(pmi) if pmi.isdecimal() else -1, answers)
-        for fd in (told, answers):
+        _start(sys.executable, words, signals, int(pmi) if pmi.isdecimal() else -1, answers)
+        for fd in (signals, answers):
             os.close(fd)
         threading.Thread(target=self._listen, args=(echo,), name="apgas-alarm", daemon=True).start()
         before = signal.set_wakeup_fd(self._to, warn_on_full_buffer=False)
         if before >= 0:
-            signal.set_wakeup_fd(before)  # somebody else wants to hear of signals from C
+            signal.set_wakeup_fd(before)  # an event loop, which needs it
         os.register_at_fork(after_in_child=self._forget)
 
     def heard(self) -> None:
@@ -165,6 +168,7 @@ class Alarm:
     def _listen(self, echo: int) -> None:
         while number := os.read(echo, 1):
             self._unheard(signal.Signals(number[0]))
+            self.heard()
         os.close(echo)
 
 

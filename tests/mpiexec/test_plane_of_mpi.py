@@ -60,6 +60,13 @@ def test_a_signal_ends_a_job_that_waits_within_mpi(
     assert (done.rc, "Traceback" in done.err, done.err.count("the job ends")) == (code, False, 1), done.err
 
 
+def test_a_program_may_take_signals_itself(leftovers: Leftovers) -> None:
+    """The job was ended after three seconds, as if the signal had not been taken."""
+    job = mpirun(2, [PROGRAMS / "by_object.py", "taking"], env=BY_MPI)
+    assert (job.rc, job.out, job.err) == (0, "fine\n", "")
+    leftovers.check(job.mark)
+
+
 def test_a_benchmark_resizes_over_mpi(leftovers: Leftovers, tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     orders = ["--orders", "0:+2,0:-1,0:-2", "--transport", "mpi", "--rate", "2e6", "--workers", "1"]

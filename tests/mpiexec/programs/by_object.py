@@ -3,6 +3,8 @@
 ``by_object.py example``: the example of ``apgas.comm``. ``by_object.py objects``: every other operation on objects.
 ``by_object.py keeping``: what keeps the interpreter's lock while it waits for others.
 
+``by_object.py taking``: takes TERM itself.
+
 ``by_object.py WHERE HOW``: an operation that the others never join, on the thread of ``main``, of an ``activity`` of
 place 0, or ``elsewhere``, which keeps the lock (``keeping``) or lets go of it (``letting_go``).
 """
@@ -11,12 +13,16 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apgas
 from apgas import Place, async_at, comm, finish, gather, here, places
+from apgas.runtime.watchdog import FORCE_S, HEED_S
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
@@ -70,6 +76,15 @@ def alone(how: str, now: list[Place]) -> None:
         world.Barrier()
 
 
+def taking() -> None:
+    """Goes on for longer than a place may wait within MPI after a signal."""
+    taken: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: taken.append(number))
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(HEED_S + FORCE_S + 1.0)
+    assert taken == [signal.SIGTERM]
+
+
 def main() -> None:
     what = sys.argv[1]
     if what == "example":
@@ -77,6 +92,8 @@ def main() -> None:
     elif what in ("objects", "keeping"):
         answers = gather(objects if what == "objects" else keeping)
         assert all(all(values) for values in answers.values()), answers
+    elif what == "taking":
+        taking()
     elif what == "main":
         alone(sys.argv[2], places())
     else:

@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -110,7 +110,7 @@ class _Worlds:
 
     def start(self, node: str, count: int, words: tuple[bytes, str, arrival.Outfit]) -> None:
         """Start ``count`` processes on ``node``, and tell them what they need to report."""
-        world = _spawn(node, count)
+        world = _spawn(node, count, words[-1].environ)
         _greet(world, node, words)
         self._unheard.append(world)
 
@@ -145,7 +145,7 @@ class _Worlds:
                 _answer(world, None)
 
 
-def _spawn(node: str, count: int) -> Any:
+def _spawn(node: str, count: int, changed: Mapping[str, str | None]) -> Any:
     mpi, kind = library.load(), library.kind()
     info = mpi.Info.Create()
     if node:
@@ -157,8 +157,7 @@ def _spawn(node: str, count: int) -> Any:
         environment.ENV_TRANSPORT: environment.transport(),
         resilience.ENV_RESILIENT: str(int(resilience.wanted())),
     }
-    early = environment.changes(os.environ, environment.at_start())
-    chosen |= {name: value for name, value in early.items() if value is not None and name.startswith(_READ_BY_MPI)}
+    chosen |= {name: value for name, value in changed.items() if value is not None and name.startswith(_READ_BY_MPI)}
     program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
     command, args = resilience.shielded(sys.executable, ["-c", program])
     try:

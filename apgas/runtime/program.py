@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, over
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
-from apgas.runtime import codec, current, environment, lifetime, naming, process, resilience, watchdog
+from apgas.runtime import codec, current, environment, lifetime, naming, orphans, process, resilience, watchdog
 from apgas.runtime.context import Scope, at_end, entered
 from apgas.runtime.driver import Driver
 from apgas.runtime.interrupts import SIGNALS, Interrupts
@@ -146,7 +146,7 @@ def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackTy
     def show_folded(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         from apgas.runtime import tracebacks
 
-        if any(error is one for one in _unstarted) and not tracebacks.full():
+        if error in _unstarted and not tracebacks.full():
             _say("".join(traceback.format_exception_only(error)))
             return
         error.__traceback__ = trace
@@ -162,7 +162,7 @@ _programs: dict[Driver | None, Program] = {}
 _parting: tuple[_Job, list[int]] | None = None
 """The last program, if not all of it could be ended with it, and its other places."""
 
-_ending: Final[list[int]] = []
+_ending: Final = orphans.Processes()
 """The other processes of the last program on this machine, which may not have ended yet."""
 
 
@@ -207,7 +207,7 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
     Without mpiexec, and on the tcp transport, it can be called again when it has returned, or raised: in a notebook,
     say. Places that joined end with each program, ids and epochs begin anew, and references of an earlier program lead
-    to nothing. In a notebook, and wherever somebody types into the interpreter, Ctrl-C ends the program only, and
+    to nothing. In a notebook, and in any other interactive interpreter, Ctrl-C ends the program only, and
     raises ``KeyboardInterrupt``.
 
     Args:
@@ -357,7 +357,7 @@ def _part(this: _Job, error: BaseException | None) -> None:
 
 
 def _goes_on(by: signal.Signals = signal.SIGINT) -> bool:
-    """Whether this process goes on after ``by``: a notebook, or another interpreter that somebody types into."""
+    """Whether this process goes on after ``by``: a notebook, or another interactive interpreter."""
     alone = environment.launched_by(os.environ).kind == "none"
     return alone and by is signal.SIGINT and (hasattr(sys, "ps1") or bool(sys.flags.interactive))
 
@@ -369,9 +369,8 @@ def _end(this: _Job, error: BaseException | None) -> None:
     if _goes_on():
         error = None  # it ended the program, and not the process
     reason = "" if error is None or isinstance(error, SystemExit) else "the program failed"
-    _ending.extend(
-        info.pid for info in driver.core.membership.members.values() if info.place and info.node == driver.here.node
-    )
+    members = driver.core.membership.members.values()
+    _ending.hold(info.pid for info in members if info.place and info.node == driver.here.node)
     others = end_places(this, reason)
     if not all_gone(driver, others, PARTING_S if error is None else PARTING_FAILED_S):
         if error is not None:
@@ -398,21 +397,9 @@ def _await_processes() -> None:
     Raises:
         UsageError: One does not end.
     """
-    until = time.monotonic() + LINGER_S
-    while any(map(_runs, _ending)):
-        if time.monotonic() > until:
-            raise UsageError(f"the last program has not ended: of its processes {_ending} one still runs")
-        time.sleep(0.001)
-    _ending.clear()
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process has not ended yet; a zombie has, though its parent has not asked for it."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - pathlib loads long
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    running = _ending.running(LINGER_S)
+    if running:
+        raise UsageError(f"the last program has not ended: its processes {running} still run")
 
 
 def _part_at_last() -> None:
@@ -454,7 +441,7 @@ def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
 def _close(this: _Job) -> None:
     this.hang_up()
     process.close(this.driver)
-    # whoever waits for the program on a thread of its own waits no more
+    # threads of the program's own that wait for something of it wait no more
     this.driver.give_up(ApgasError("the program is over"))
     alone = environment.launched_by(os.environ).kind == "none" and process.mpi_plane() is None
     process.forget()

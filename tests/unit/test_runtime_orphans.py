@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,15 @@ def test_wards_are_killed_and_those_that_ended_are_forgotten(grace_s: float) -> 
     wards.kill()
     assert lives.wait(PATIENCE_S) == -signal.SIGKILL
     wards.kill()
+
+
+def test_processes_are_awaited_and_those_that_still_run_are_named() -> None:
+    lives, ends = (subprocess.Popen([sys.executable, "-c", code]) for code in (WAITS, ""))
+    held = orphans.Processes()
+    held.hold([lives.pid, ends.pid])
+    ends.wait()
+    held.hold([ends.pid])  # it has no number any more
+    assert held.running() == [lives.pid]
+    threading.Timer(0.05, lives.kill).start()
+    assert held.running(PATIENCE_S) == []
+    lives.wait()

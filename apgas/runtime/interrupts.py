@@ -50,6 +50,11 @@ class Interrupts:
         if self._alarm is not None:
             self._alarm.silence()
 
+    def ending(self, by: signal.Signals) -> None:
+        """The job is being ended for a signal; code that keeps the interpreter's lock must not keep it from that."""
+        if self._alarm is not None:
+            self._alarm.ending(by)
+
     def _unheard(self, by: signal.Signals) -> None:
         """(thread of the alarm) End the job, unless the program has come to take the signal by itself."""
         if signal.getsignal(by) == self._interrupt:

@@ -105,11 +105,12 @@ class _Job(Program):
     def stop(self, by: signal.Signals, error: BaseException) -> NoReturn:
         """A signal ended the job: mpiexec has had it, too, and ends processes by itself; be done before it trips.
 
-        Whether what came of it is a defect of the program's clean-up, or of a lock that was taken, nobody knows.
+        Whether what came of it is a defect of the program's clean-up, or of a lock that was taken, cannot be seen.
         """
         self._end_by(by, "" if isinstance(error, KeyboardInterrupt) else f" ({codec.summary(error)})")
 
     def _end_by(self, by: signal.Signals, became: str = "") -> NoReturn:
+        self.interrupts.ending(by)
         _say(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
         self.hang_up()
         lifetime.abort(128 + by)

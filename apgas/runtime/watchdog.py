@@ -31,6 +31,8 @@ ENV_PMI: Final = "PMI_FD"
 
 SPOKEN_S: Final = 0.8
 """After so long the second of a dead place has ended the job, or has died with it."""
+READ_S: Final = 0.3
+"""What hydra has not read when a job is aborted is lost; for so long it may read the last line."""
 HEED_S: Final = 3.0
 """After so long without the main thread, which may be within MPI, another thread carries out what a signal asks for."""
 FORCE_S: Final = 2.0
@@ -41,6 +43,8 @@ _PMI: Final = 3
 """The number that the PMI connection has in processes beside the place: shells redirect to one digit only."""
 _BYE: Final = b"bye\n"
 _HEARD: Final = 0
+_ENDING: Final = 128
+"""Added to a signal that Python has begun to carry out."""
 _SIGNALS: Final = {int(signal.SIGINT): "interrupted", int(signal.SIGTERM): "terminated"}
 
 _SECOND: Final = """\
@@ -59,10 +63,10 @@ for _ in $(seq 25); do
     sleep 0.01
 done 2>/dev/null
 echo "apgas: $1 died$how; the job ends" >&2
-sleep 0.3  # an abort drops what hydra has not read
+sleep "$3"
 echo "cmd=abort exitcode=1" >&3
 """
-"""Its arguments: who the place is, and its pid, whose last state the kernel keeps until hydra has asked for it."""
+"""Its arguments: who the place is, its pid, whose last state the kernel keeps until hydra has asked for it, READ_S."""
 
 _link = -1
 
@@ -77,7 +81,7 @@ def stand_by(who: str) -> None:
     if not pmi.isdecimal() or _link >= 0:
         return
     reading, writing = os.pipe()
-    words = ["sh", "-c", _SECOND, "sh", who, str(os.getpid())]
+    words = ["sh", "-c", _SECOND, "sh", who, str(os.getpid()), str(READ_S)]
     with suppress(OSError):  # no shell, or no more processes
         _start("/bin/sh", words, reading, int(pmi))
         _link = writing
@@ -146,6 +150,11 @@ class Alarm:
         with suppress(OSError):  # the watchdog was killed
             os.write(self._to, bytes([_HEARD]))
 
+    def ending(self, by: signal.Signals) -> None:
+        """The job is being ended for a signal, and goes on to end if no thread has the interpreter any more."""
+        with suppress(OSError):  # as above
+            os.write(self._to, bytes([_ENDING + by]))
+
     def silence(self) -> None:
         """(main thread) End the watchdog: signals are not ours any more. Idempotent."""
         if self._to >= 0:
@@ -176,7 +185,7 @@ def _watch(place: int) -> None:
     """(the watchdog) Hear of signals on standard input until it ends."""
     patience = select.poll()
     patience.register(0, select.POLLIN)
-    number, until_s, echoed = 0, 0.0, False
+    number, until_s, echoed, ending = 0, 0.0, False, False
     while True:
         left_ms = max(0.0, until_s - time.monotonic()) * 1000 if number else None
         if patience.poll(left_ms):
@@ -184,23 +193,27 @@ def _watch(place: int) -> None:
             if not words:
                 return
             for word in words:
+                if ending:
+                    break
                 if word == _HEARD:
                     number = 0
+                elif word > _ENDING:
+                    number, until_s, echoed, ending = word - _ENDING, time.monotonic() + HEED_S, True, True
                 elif word in _SIGNALS and not number:
                     number, until_s, echoed = word, time.monotonic() + HEED_S, False
         elif not echoed:
             os.write(1, bytes([number]))
             until_s, echoed = time.monotonic() + FORCE_S, True
         else:
-            _end(place, number)
+            _end(place, number, "" if ending else f"{_SIGNALS[number]}; the job ends by force: ")
             return
 
 
-def _end(place: int, number: int) -> None:
-    line = f"apgas: {_SIGNALS[number]}; the job ends by force: place 0 waits in foreign code and hears nothing\n"
+def _end(place: int, number: int, what: str) -> None:
     with suppress(OSError):  # its reader may be gone
-        os.write(2, line.encode())
+        os.write(2, f"apgas: {what}place 0 waits in foreign code and hears nothing\n".encode())
     if ENV_PMI in os.environ:
+        time.sleep(READ_S)
         with suppress(OSError):  # the job has just ended
             os.write(_PMI, f"cmd=abort exitcode={128 + number}\n".encode())
             time.sleep(FORCE_S)

@@ -67,6 +67,13 @@ def test_a_program_may_take_signals_itself(leftovers: Leftovers) -> None:
     leftovers.check(job.mark)
 
 
+def test_a_job_ends_though_its_end_loses_the_interpreter(leftovers: Leftovers) -> None:
+    """One in twenty of the jobs above hung: Python had taken the signal, and the other thread went into MPI then."""
+    job = mpirun(2, [PROGRAMS / "by_object.py", "losing"], env=BY_MPI)
+    assert (job.rc, job.err.splitlines()[0]) == (143, "apgas: terminated; the job ends")
+    leftovers.check(job.mark)
+
+
 def test_a_benchmark_resizes_over_mpi(leftovers: Leftovers, tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     orders = ["--orders", "0:+2,0:-1,0:-2", "--transport", "mpi", "--rate", "2e6", "--workers", "1"]

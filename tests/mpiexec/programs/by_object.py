@@ -5,6 +5,8 @@
 
 ``by_object.py taking``: takes TERM itself.
 
+``by_object.py losing``: is about to end by TERM when other code keeps the lock.
+
 ``by_object.py WHERE HOW``: an operation that the others never join, on the thread of ``main``, of an ``activity`` of
 place 0, or ``elsewhere``, which keeps the lock (``keeping``) or lets go of it (``letting_go``).
 """
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import apgas
 from apgas import Place, async_at, comm, finish, gather, here, places
+from apgas.runtime import lifetime
 from apgas.runtime.watchdog import FORCE_S, HEED_S
 
 if TYPE_CHECKING:
@@ -85,6 +88,13 @@ def taking() -> None:
     assert taken == [signal.SIGTERM]
 
 
+def losing() -> None:
+    """What would end the job does not get to it."""
+    lifetime.abort = lambda _: ctypes.PyDLL(None).sleep(3600)  # type: ignore[assignment]  # it does not return either
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(3600)
+
+
 def main() -> None:
     what = sys.argv[1]
     if what == "example":
@@ -94,6 +104,8 @@ def main() -> None:
         assert all(all(values) for values in answers.values()), answers
     elif what == "taking":
         taking()
+    elif what == "losing":
+        losing()
     elif what == "main":
         alone(sys.argv[2], places())
     else:

@@ -118,7 +118,7 @@ def at_safe_point(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 def safe_point() -> None:
     """(place 0) Between two steps of the program: do what a method of its handler waits for; see ``at_safe_point``.
 
-    What that raises, the method of the handler is told. Costs nothing where nothing is waited for.
+    What that raises is raised in the method of the handler. Costs nothing where nothing is waited for.
 
     Raises:
         UsageError: Not on place 0.

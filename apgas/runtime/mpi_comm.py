@@ -59,8 +59,8 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
 
     Operations on buffers (``Allreduce``) and on objects (``allreduce``) are safe, for they let other threads run while
     they wait. ``Reduce_scatter`` without ``recvcounts``, ``mpi4py.util.pkl5`` and libraries that call MPI without
-    letting go of the interpreter are safe within ``gather`` only: elsewhere they can wait for places that nobody can
-    ask any more to take part.
+    letting go of the interpreter are safe within ``gather`` only: elsewhere they can wait for places that cannot be
+    asked any more to take part.
 
     Args:
         members: The places, all members of one epoch. By default those that the ``gather`` around the caller has

@@ -118,9 +118,9 @@ class Running:
             except subprocess.TimeoutExpired:
                 if not patience.over():
                     continue
-                told = f"{self.text(self.out)}\n{self.text(self.err)}\n{self.where()}"
+                said = f"{self.text(self.out)}\n{self.text(self.err)}\n{self.where()}"
                 self.kill()
-                raise AssertionError(f"no end within {timeout} s\n{told}") from None
+                raise AssertionError(f"no end within {timeout} s\n{said}") from None
         seconds = time.monotonic() - self.began
         return Completed(rc, self.text(self.out), self.text(self.err), seconds, self.mark)
 

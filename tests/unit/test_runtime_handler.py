@@ -201,7 +201,7 @@ def cancelled(errors: list[str], order_ended: Callable[[], object]) -> Callable[
 
 @pytest.mark.parametrize("method", ["preGrow", "postGrow"])
 @pytest.mark.parametrize("gives_up", [True, False])
-def test_nobody_waits_for_a_safe_point_after_the_last(apgas_job: MakeJob, method: str, gives_up: bool) -> None:
+def test_a_wait_for_a_safe_point_ends_after_the_last(apgas_job: MakeJob, method: str, gives_up: bool) -> None:
     def main() -> None:
         apgas.define_malleable_handler(handler)
         wait_for(lambda: method in handler.calls)
@@ -219,7 +219,7 @@ def test_nobody_waits_for_a_safe_point_after_the_last(apgas_job: MakeJob, method
     assert errors == [why] * 2
 
 
-def test_nobody_waits_for_a_safe_point_whose_order_is_withdrawn(apgas_job: MakeJob) -> None:
+def test_a_wait_for_a_safe_point_ends_when_its_order_is_withdrawn(apgas_job: MakeJob) -> None:
     def main() -> None:
         apgas.define_malleable_handler(handler)
         wait_for(lambda: handler.calls)

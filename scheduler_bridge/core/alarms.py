@@ -41,10 +41,9 @@ def next_pass_s(state: SchedulerState, now: float) -> float:
     return state.next_pass_s
 
 
-def passed(state: SchedulerState, now: float) -> None:
-    """Note that a pass took place, and when the next periodic one is due."""
-    interval_s = state.settings.pass_interval_s
-    state.next_pass_s = now + interval_s if interval_s is not None and (state.queue or state.active) else None
+def passed(state: SchedulerState, interval_s: float, now: float) -> None:
+    """Note that a pass took place, and when the next one is due; they are ``interval_s`` apart."""
+    state.next_pass_s = now + interval_s if state.queue or state.active else None
 
 
 def arm(state: SchedulerState) -> list[Effect]:

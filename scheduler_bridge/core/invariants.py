@@ -19,7 +19,7 @@ def check_touched(state: SchedulerState) -> None:
     Raises:
         InvariantError: Something does not hold.
     """
-    shared = bool(state.sharing.stacks)
+    shared = state.sharing.stacks.by_job
     for job in state.touched.values():
         if (found := _contradiction(state, job)) or job.order is not None or job.state in _ORDER_OF:
             _check_order(job, found)
@@ -29,7 +29,7 @@ def check_touched(state: SchedulerState) -> None:
             job.counted = size
         if shared and (found := _share_contradiction(state, job)):
             raise InvariantError(f"job {job.spec.job_id} ({job.state}): {found}")
-    if state.counted != state.pool.assigned:
+    if state.counted != state.pool.held + state.pool.extra:
         raise InvariantError(
             f"jobs hold {state.counted} nodes, the pool says {state.pool.held} and {state.pool.extra} again"
         )

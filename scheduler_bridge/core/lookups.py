@@ -45,13 +45,9 @@ class Lookups:
         self._queues: list[WaitingIndex | RankedQueue] = []  # all of these three
         self._releasing: dict[int, RunningJob] | None = None  # that are about to release nodes; None: not known
 
-    def renew(self) -> None:
-        """Show everything as it is now."""
+    def follow(self) -> None:
+        """Show everything as it is now: what has become of the stale jobs."""
         self._running = None
-        self._follow()
-
-    def _follow(self) -> None:
-        """Show the stale jobs in the indices as they are now."""
         queue, active, releasing = self.queue.jobs, self._active, self._releasing
         queues, indices = self._queues, self._indices
         stale = self._stale
@@ -116,27 +112,27 @@ class Lookups:
         """The running jobs that take no order before some later time."""
         return self._order(_by_end_of_pause).beyond(now)
 
-    def line(
-        self,
-        queue: WaitingJobs | RankedQueue,
-        need: Need,
-        total_nodes: int,
-        walltime_s: Callable[[JobSpec, int], float],
-    ) -> IndexedLine:
-        """Begin a walk through a queue of these indices; see ``ClusterView.line``."""
+    def line(self, need: Need, total_nodes: int, walltime_s: Callable[[JobSpec, int], float]) -> IndexedLine:
+        """Begin a walk through the queue; see ``ClusterView.line``."""
         if self._stale:
-            self._follow()
-        if isinstance(queue, RankedQueue):
-            return queue.line(need, total_nodes, walltime_s)
+            self.follow()
         if (index := self._lines.get(need)) is None:
-            index = self._lines[need] = WaitingIndex(need, queue, walltime_s)
+            index = self._lines[need] = WaitingIndex(need, self.queue, walltime_s)
             self._queues.append(index)
         return index.walk(total_nodes)
+
+    def line_of(
+        self, queue: RankedQueue, need: Need, total_nodes: int, walltime_s: Callable[[JobSpec, int], float]
+    ) -> IndexedLine:
+        """Begin a walk through an order of the queue that is kept here."""
+        if self._stale:
+            self.follow()
+        return queue.line(need, total_nodes, walltime_s)
 
     def queue_by(self, key: QueueKey) -> RankedQueue:
         """The waiting jobs in the order of ``key``."""
         if self._stale:
-            self._follow()
+            self.follow()
         if (queue := self._ranked.get(key)) is None:
             if len(self._ranked) == _MOST_ORDERS:  # as where the key follows the nodes in service
                 self._queues.remove(self._ranked.pop(next(iter(self._ranked))))
@@ -147,7 +143,7 @@ class Lookups:
     def queue_by_user(self, key: UserKey, accuracy: Mapping[str, float]) -> RankedQueue:
         """The waiting jobs in the order of a key of their users, whose accuracies change."""
         if self._stale:
-            self._follow()
+            self.follow()
         if (queue := self._by_user.get(key)) is None:
             queue = self._by_user[key] = QueueByUser(key, self.queue.jobs, accuracy)
             self._queues.append(queue)

@@ -68,6 +68,10 @@ class NodePool:
 
     Attributes:
         holdings: The ranks of the nodes that each job holds, by job, in the order in which they got their first one.
+        in_service: How many nodes are free or held, and not out of service.
+        held: How many nodes jobs hold, those out of service included.
+        extra: By how much the sizes of the jobs exceed the number of nodes that they hold, since they share some.
+        leaving: The ranks of the nodes that are to leave, and have not left yet.
 
     Raises:
         ValueError: A node is named twice.
@@ -84,11 +88,11 @@ class NodePool:
         self._down = 0
         self.holdings: dict[int, int] = {}
         self._free_count = len(self._names)
-        self._held_count = 0
-        self._down_count = 0
+        self.in_service = len(self._names)
+        self.held = 0
+        self.extra = 0
         self._shared = 0
-        self._extra = 0
-        self._leaving = 0
+        self.leaving = 0
         self._gone = 0
         self._present: Sequence[str] = self._names
         self._within: int | None = None
@@ -103,11 +107,6 @@ class NodePool:
     def ranks(self) -> int:
         """The ranks of all nodes."""
         return ((1 << len(self._names)) - 1) & ~self._gone
-
-    @property
-    def leaving(self) -> int:
-        """The ranks of the nodes that are to leave, and have not left yet."""
-        return self._leaving
 
     @property
     def free(self) -> int:
@@ -129,26 +128,6 @@ class NodePool:
         """The ranks of the nodes that are out of service."""
         return self._down
 
-    @property
-    def in_service(self) -> int:
-        """How many nodes are free or held, and not out of service."""
-        return len(self._names) - self._down_count
-
-    @property
-    def held(self) -> int:
-        """How many nodes jobs hold, those out of service included."""
-        return self._held_count
-
-    @property
-    def assigned(self) -> int:
-        """The sum of the sizes of the jobs."""
-        return self._held_count + self._extra
-
-    @property
-    def extra(self) -> int:
-        """By how much the sizes of the jobs exceed the number of nodes that they hold, since they share some."""
-        return self._extra
-
     def __len__(self) -> int:
         return len(self._names) - self._gone.bit_count()
 
@@ -160,7 +139,7 @@ class NodePool:
     @property
     def staying(self) -> int:
         """How many nodes are not to leave."""
-        return len(self) - self._leaving.bit_count()
+        return len(self) - self.leaving.bit_count()
 
     def __contains__(self, node: object) -> bool:
         rank = self._rank_of(node) if isinstance(node, str) else None
@@ -237,20 +216,20 @@ class NodePool:
         for ranks in self.holdings.values():
             union |= ranks
             count += ranks.bit_count()
-        if count != union.bit_count() + self._extra:
+        if count != union.bit_count() + self.extra:
             return "a node is held by two jobs"
         if union & self._free or self._down & self._free:
             return "a free node is held or down"
         for what, ranks, counted in (
-            ("held", union, self._held_count),
+            ("held", union, self.held),
             ("free", self._free, self._free_count),
-            ("down", self._down, self._down_count),
+            ("down", self._down, len(self._names) - self.in_service),
         ):
             if ranks.bit_count() != counted:
                 return f"{ranks.bit_count()} and {counted} nodes are {what}"
         if union | self._free | self._down != (1 << len(self._names)) - 1:
             return "a node is nowhere"
-        if self._gone & union or (self._gone | self._leaving) & ~self._down or self._gone & self._leaving:
+        if self._gone & union or (self._gone | self.leaving) & ~self._down or self._gone & self.leaving:
             return "a node that is to leave, or has left, is in use"
         return ""
 
@@ -266,21 +245,24 @@ class NodePool:
         """
         if count > self.free:
             raise RuntimeError(f"job {job_id} is to get {count} nodes, {self.free} are free")
-        free = self.free_ranks
-        preferred = free & self._first
-        taken = lowest(preferred, min(count, preferred.bit_count())) if preferred else 0
-        taken |= lowest(free ^ preferred, count - taken.bit_count())
+        if self._within is None:
+            taken = lowest(self._free, count)
+        else:
+            free = self._free & self._within
+            preferred = free & self._first
+            taken = lowest(preferred, min(count, preferred.bit_count())) if preferred else 0
+            taken |= lowest(free ^ preferred, count - taken.bit_count())
         self._free ^= taken
         self.holdings[job_id] = self.holdings.get(job_id, 0) | taken
         self._free_count -= count
-        self._held_count += count
+        self.held += count
         return taken
 
     def share(self, job_id: int, ranks: int) -> None:
         """Let a job hold nodes that others hold already."""
         self.holdings[job_id] = self.holdings.get(job_id, 0) | ranks
         self._shared |= ranks
-        self._extra += ranks.bit_count()
+        self.extra += ranks.bit_count()
 
     def release(self, job_id: int, ranks: int) -> None:
         """Take nodes back from a job; those that others hold, too, stay theirs.
@@ -298,9 +280,9 @@ class NodePool:
             self.holdings.pop(job_id, None)
         if self._shared & ranks:
             ranks = self._part(ranks)
-        back = ranks & ~self._down
+        back = ranks & ~self._down if self._down else ranks
         self._free |= back
-        self._held_count -= ranks.bit_count()
+        self.held -= ranks.bit_count()
         self._free_count += back.bit_count()
 
     def _part(self, ranks: int) -> int:
@@ -309,7 +291,7 @@ class NodePool:
         for held in self.holdings.values():
             twice |= once & held
             once |= held & ranks
-        self._extra -= (once & ranks).bit_count()
+        self.extra -= (once & ranks).bit_count()
         self._shared &= ~ranks | twice
         return ranks & ~once
 
@@ -318,7 +300,7 @@ class NodePool:
         bit = self._bit(node)
         if not bit & self._down:
             self._down |= bit
-            self._down_count += 1
+            self.in_service -= 1
             if bit & self._free:
                 self._free ^= bit
                 self._free_count -= 1
@@ -326,16 +308,16 @@ class NodePool:
     def expel(self, node: str) -> None:
         """Take a node out of service that is to leave."""
         self.fail(node)
-        self._leaving |= self._bit(node)
+        self.leaving |= self._bit(node)
 
     def vacated(self) -> tuple[str, ...]:
         """Forget the nodes that are to leave and that nobody holds; return their names."""
-        left = self._leaving
+        left = self.leaving
         for ranks in self.holdings.values():
             left &= ~ranks
         if not left:
             return ()
-        self._leaving ^= left
+        self.leaving ^= left
         self._regard_as_gone(self._gone | left)
         return self.name(Allotment((left,)))
 
@@ -352,13 +334,13 @@ class NodePool:
             self._add(node)
         else:
             bit = self._bit(node)
-            self._leaving &= ~bit
+            self.leaving &= ~bit
             if self._gone & bit:
                 self._regard_as_gone(self._gone ^ bit)
             if not self._down & bit:
                 return
             self._down ^= bit
-            self._down_count -= 1
+            self.in_service += 1
         if self.owner(node) is None:
             self._free |= self._bit(node)
             self._free_count += 1
@@ -371,4 +353,5 @@ class NodePool:
         assert isinstance(self._names, list)
         self._ranks[node] = len(self._names)
         self._names.append(node)
+        self.in_service += 1
         self._regard_as_gone(self._gone)

@@ -155,7 +155,7 @@ def lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effect]:
     arriving = job.order.ranks if job.order is not None and job.order.kind == "grow" else 0
     if not gone or gone & ~(job.allotment.ranks & ~arriving) or gone == job.allotment.ranks:
         return _broken(state, job, f"it reports to have lost {event.nodes} of {state.pool.name(job.allotment)}")
-    if state.sharing.stacks:
+    if state.sharing.stacks.by_job:
         on_sharing.left(state, job, gone)
     job.allotment = job.allotment.minus(gone)
     state.pool.release(job.spec.job_id, gone)

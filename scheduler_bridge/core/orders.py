@@ -32,8 +32,7 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
             case Stand():
                 pass  # they were not taken back
             case Start():
-                _check_limit(state, decision, state.queue.get(decision.job_id))
-                effects += _start(state, decision, now)
+                effects.append(_start(state, decision, now))
             case Share():
                 _check_limit(state, decision, state.queue.get(decision.job_id))
                 if why := on_sharing.infeasible(state, decision, now):
@@ -76,10 +75,11 @@ def _check_limit(state: SchedulerState, decision: Start | Share | Grow, job: Tra
         raise InfeasibleDecisionError(f"{decision}: {job.spec.user or 'its user'} may have {room} nodes more")
 
 
-def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
+def _start(state: SchedulerState, decision: Start, now: float) -> Effect:
     job = state.queue.get(decision.job_id)
     if job is None:
         raise InfeasibleDecisionError(f"{decision}: the job is not waiting")
+    _check_limit(state, decision, job)
     spec = job.spec
     if not spec.min_nodes <= decision.nodes <= spec.max_nodes or decision.nodes > state.pool.free:
         raise InfeasibleDecisionError(
@@ -98,7 +98,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> list[Effect]:
         state.run(job, now)
     else:
         state.note(job)
-    return [StartJob(spec.job_id, state.pool.name(job.allotment))]
+    return StartJob(spec.job_id, state.pool.name(job.allotment))
 
 
 def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> TrackedJob:
@@ -141,8 +141,6 @@ def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: R
 def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
     """Answer the evolving requests for more nodes with what the pass left free. [D] Waiting jobs come first."""
     effects: list[Effect] = []
-    if not state.wishes:
-        return effects
     for job_id, delta in state.wishes.items():
         job = state.jobs[job_id]
         if job.order is not None and job.order.kind == "grow":

@@ -56,7 +56,6 @@ from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.view import LiveView
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import stands_until
 
@@ -223,7 +222,7 @@ class SchedulerCore:
         state.touched.clear()
         state.over.clear()
         effects: list[Effect] = []
-        pass_s = alarms.next_pass_s(state, now)
+        pass_s = math.inf if state.next_pass_s is None else alarms.next_pass_s(state, now)
         batch = list(events)
         if len(batch) > 1:
             batch.sort(key=batch_rank)
@@ -233,21 +232,14 @@ class SchedulerCore:
             state.idle_until_s = -math.inf
         if state.armed_s is None or state.armed_s <= now or pass_s <= now:  # else nothing is due
             effects += alarms.ring(state, now)
-        if state.sharing.is_busy:
+        if state.sharing.unsettled or state.sharing.moved:
             effects += on_sharing.settle(state, now)
         if state.pool.leaving:
             effects += on_nodes.vacate(state, now)
         if remembers := self._histories.remembered:
             self._histories.note(state, now)
         if state.changed or state.arrived:
-            view = state.view_of_pass()
-            if state.bookings:
-                state.idle_until_s = -math.inf
-                effects += partitions.decide(state, self._policy, now)
-            else:
-                effects += self._decide(view, now)
-            effects += orders.grant_wishes(state, now)
-            alarms.passed(state, now)
+            effects += self._pass(state, now)
             if remembers:
                 self._histories.note(state, now)
                 self._histories.note_waits(state, self._policy, now)
@@ -255,15 +247,23 @@ class SchedulerCore:
         invariants.check_touched(state)
         return effects
 
-    def _decide(self, view: LiveView, now: float) -> list[Effect]:
+    def _pass(self, state: SchedulerState, now: float) -> list[Effect]:
         """Let the policy decide, and carry it out."""
-        state, policy = self._state, limits.under(self._state, self._policy)
-        decisions = policy.decide(view, now)
-        if not state.skips or state.settings.pass_interval_s is None:
-            return orders.carry_out(state, decisions, now)
-        idle = orders.are_known(state, decisions)
-        effects = orders.carry_out(state, decisions, now)
-        state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
+        view, interval_s = state.view_of_pass(), state.settings.pass_interval_s
+        if state.bookings:
+            state.idle_until_s = -math.inf
+            effects = partitions.decide(state, self._policy, now)
+        else:
+            policy = self._policy if state.settings.user_nodes is None else limits.under(state, self._policy)
+            decisions = policy.decide(view, now)
+            idle = interval_s is not None and state.skips and orders.are_known(state, decisions)
+            effects = orders.carry_out(state, decisions, now)
+            if interval_s is not None:
+                state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
+        if state.wishes:
+            effects += orders.grant_wishes(state, now)
+        if interval_s is not None:
+            alarms.passed(state, interval_s, now)
         return effects
 
     def _apply(self, event: Event, now: float) -> list[Effect]:

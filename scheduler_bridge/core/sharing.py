@@ -37,6 +37,7 @@ class Sharing:
         stacks: Who may use which cores of which nodes.
         jobs_per_node: How many jobs the policy lets share a node.
         nodes: Which nodes it lets jobs share.
+        every_node: These are all nodes.
         claims: The newcomers that wait for their mates.
         told: What jobs are told to take or give, by job.
         unsettled: Jobs to which spare cores may have to be given.
@@ -46,20 +47,16 @@ class Sharing:
     stacks: Stacks
     jobs_per_node: int = 1
     nodes: NodeFilter = EVERY_NODE
+    every_node: bool = True
     claims: dict[int, Claim] = field(default_factory=dict)
     told: dict[int, list[Change]] = field(default_factory=dict)
     unsettled: set[int] = field(default_factory=set)
     moved: set[int] = field(default_factory=set)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is to be settled."""
-        return bool(self.unsettled or self.moved)
-
     def declare(self, jobs_per_node: int, nodes: NodeFilter) -> None:
         """Let so many jobs share a node, or as many as do so already, and these nodes be shared from now on."""
         self.jobs_per_node = max([jobs_per_node, *(len(stack.cores) for stack in self.stacks)])
-        self.nodes = nodes
+        self.nodes, self.every_node = nodes, nodes.is_all
 
     def claimed(self, stack: Stack) -> bool:
         """Whether the spare cores of a stack are kept for a newcomer."""

@@ -85,22 +85,20 @@ class Stacks:
 
     Attributes:
         all_cores: Cores of a node.
+        by_job: The stacks that each job is in; empty while no node is shared.
     """
 
     all_cores: int
-    _of: dict[int, list[Stack]] = field(default_factory=dict)
+    by_job: dict[int, list[Stack]] = field(default_factory=dict)
     _progress: dict[int, _Progress] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self._of)
 
     def __iter__(self) -> Iterator[Stack]:
         """Every stack, once."""
-        return iter({id(stack): stack for stacks in self._of.values() for stack in stacks}.values())
+        return iter({id(stack): stack for stacks in self.by_job.values() for stack in stacks}.values())
 
     def of(self, job_id: int) -> list[Stack]:
         """The stacks that the job is in; its other nodes are its own."""
-        return self._of.get(job_id, [])
+        return self.by_job.get(job_id, [])
 
     @property
     def every_core(self) -> int:
@@ -148,7 +146,7 @@ class Stacks:
     def join(self, guest: int, host: TrackedJob) -> list[Stack]:
         """Put a new job onto all nodes of ``host``, without any cores so far; return the stacks that it joins."""
         host_id = host.spec.job_id
-        stacks = self._of.setdefault(host_id, [])
+        stacks = self.by_job.setdefault(host_id, [])
         alone = host.allotment.ranks
         for stack in stacks:
             alone &= ~stack.ranks
@@ -156,7 +154,7 @@ class Stacks:
             stacks.append(Stack(alone, {host_id: self.every_core}))
         for stack in stacks:
             stack.cores[guest] = 0
-            self._of.setdefault(guest, []).append(stack)
+            self.by_job.setdefault(guest, []).append(stack)
         return list(stacks)
 
     def seat(self, job_id: int, count: int) -> None:
@@ -187,10 +185,10 @@ class Stacks:
                 continue
             stack = shared if gone == shared.ranks else self._split(shared, gone)
             del stack.cores[job_id]
-            self._of[job_id].remove(stack)
+            self.by_job[job_id].remove(stack)
             stay.update(stack.cores)
-        if not self._of.get(job_id, True):
-            del self._of[job_id]
+        if not self.by_job.get(job_id, True):
+            del self.by_job[job_id]
         return stay
 
     def _split(self, stack: Stack, ranks: int) -> Stack:
@@ -198,16 +196,16 @@ class Stacks:
         part = Stack(ranks, dict(stack.cores))
         stack.ranks &= ~ranks
         for job_id in part.cores:
-            self._of[job_id].append(part)
+            self.by_job[job_id].append(part)
         return part
 
     def dissolve(self, job_id: int) -> None:
         """Forget the stacks that the job has for itself, with all cores."""
         left = [stack for stack in self.of(job_id) if len(stack.cores) > 1 or self.spare(stack)]
         if left:
-            self._of[job_id] = left
+            self.by_job[job_id] = left
         else:
-            self._of.pop(job_id, None)
+            self.by_job.pop(job_id, None)
 
     # how long it takes ----------------------------------------------------------------------------------------------
 

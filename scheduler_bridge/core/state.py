@@ -106,6 +106,8 @@ class SchedulerState:
     def adopt(self, settings: Settings) -> None:
         """Go on with these parameters; nodes are shared as before."""
         before_s, self.settings = self.settings.walltime_grace_s, settings
+        if settings.pass_interval_s is None:
+            self.next_pass_s = None
         if settings.walltime_grace_s != before_s:
             for job in self.active.values():
                 if job.started_s is not None:
@@ -126,7 +128,7 @@ class SchedulerState:
     def _filter(self, job: TrackedJob) -> None:
         """See whether the job has nodes that nobody may share."""
         nodes = self.sharing.nodes
-        job.may_share = nodes.is_all or all(node in nodes for node in self.pool.name(job.allotment))
+        job.may_share = self.sharing.every_node or all(node in nodes for node in self.pool.name(job.allotment))
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
@@ -157,9 +159,10 @@ class SchedulerState:
         """Note that ``job`` has changed."""
         self.calm = False
         job.seen = None
-        if not self.sharing.nodes.is_all:
+        if not self.sharing.every_node:
             self._filter(job)
-        self.touched[job.spec.job_id] = self.stale[job.spec.job_id] = job
+        job_id = job.spec.job_id
+        self.touched[job_id] = self.stale[job_id] = job
 
     def touch(self, job: TrackedJob) -> None:
         """Note that ``job`` has changed and that a decision may follow."""
@@ -190,13 +193,13 @@ class SchedulerState:
 
     def expect(self, job: TrackedJob) -> None:
         """Say how much later than by its walltime the job, which starts on what it holds, will have ended."""
-        spec, nodes = job.spec, len(job.allotment)
-        if self.settings.walltime == "scaled" and nodes != spec.nodes:
+        spec, nodes = job.spec, job.allotment.size
+        if nodes != spec.nodes and self.settings.walltime == "scaled":
             job.later_s, job.bound = spec.walltime_at_s(nodes) - spec.walltime_s, False
 
     def expect_again(self, job: TrackedJob, before: int, now: float) -> None:
         """Say so anew for a job that had ``before`` nodes until now."""
-        after = len(job.allotment)
+        after = job.allotment.size
         if self.settings.walltime == "scaled" and after != before:
             left_s = max(0.0, job.expected_end_s - now)
             job.later_s += left_s * ((before / after) ** (1.0 - job.spec.rho) - 1.0)
@@ -268,18 +271,20 @@ class SchedulerState:
         if outcome in ("completed", "timeout") and job.started_s is not None:
             self.note_use(job.spec.user, min(1.0, (now - job.started_s) / job.spec.walltime_s))
         job.ready, job.order = False, None
-        if self.sharing.stacks:
+        job_id = job.spec.job_id
+        if self.sharing.stacks.by_job:
             on_sharing.left(self, job, job.allotment.ranks)
-        self.pool.release(job.spec.job_id, job.allotment.ranks)
+        self.pool.release(job_id, job.allotment.ranks)
         job.allotment = NOTHING
-        self.queue.pop(job.spec.job_id, None)
-        self.reservations.pop(job.spec.job_id, None)
-        self.active.pop(job.spec.job_id, None)
+        if self.active.pop(job_id, None) is None:
+            self.queue.pop(job_id, None)
+        self.reservations.pop(job_id, None)
         self.over.append(job)
         self.touch(job)
 
     def note_use(self, user: str, part: float) -> None:
         """Keep what a user's job used of its walltime. [D] Failed, cancelled and lost jobs say nothing about it."""
-        used = self.past_use.setdefault(user, deque(maxlen=_HISTORY_JOBS))
+        if (used := self.past_use.get(user)) is None:
+            used = self.past_use[user] = deque(maxlen=_HISTORY_JOBS)
         used.append(part)
         self.accuracy[user] = sum(used) / len(used)

@@ -90,7 +90,7 @@ class TrackedJob:
             order, started_s = self.order, self.started_s
             self.seen = RunningJob(  # by position, which is quicker
                 self.spec,
-                len(self.allotment),
+                self.allotment.size,
                 started_s if started_s is not None else self.told_to_start_s or 0.0,
                 self.expected_end_s,
                 self.max_nodes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from scheduler_bridge.core.lookups import Lookups, WaitingJobs
+from scheduler_bridge.core.lookups import Lookups
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.ranked import RankedQueue
 from scheduler_bridge.core.tracked import TrackedJob
@@ -39,6 +39,7 @@ class LiveView(ClusterView):
 
     __setattr__ = object.__setattr__  # it is not frozen as its base is
     __delattr__ = object.__delattr__  # with this one, too, attributes are set without a call
+    releasing_nodes = 0  # an attribute, which policies ask for at each pass
 
     def __init__(
         self,
@@ -75,12 +76,8 @@ class LiveView(ClusterView):
         known["accuracy"] = accuracy
         known["arrived"] = arrived
         if arrived is None:
-            self._lookups.renew()
-
-    @property
-    def releasing_nodes(self) -> int:
-        """Nodes that are about to be released."""
-        return self._lookups.releasing_nodes
+            self._lookups.follow()
+        known["releasing_nodes"] = self._lookups.releasing_nodes
 
     @property
     def releasing(self) -> Sequence[RunningJob]:
@@ -120,8 +117,10 @@ class LiveView(ClusterView):
 
     def line(self, queue: Sequence[JobSpec], need: Need) -> Line:
         """The jobs of ``queue``; only what the view itself has handed out is indexed."""
-        if isinstance(queue, WaitingJobs | RankedQueue):
-            return self._lookups.line(queue, need, self.total_nodes, self.walltime_s)
+        if queue is self.queue:
+            return self._lookups.line(need, self.total_nodes, self.walltime_s)
+        if isinstance(queue, RankedQueue):
+            return self._lookups.line_of(queue, need, self.total_nodes, self.walltime_s)
         return ClusterView.line(self, queue, need)
 
     def queue_by(self, key: QueueKey) -> Sequence[JobSpec]:

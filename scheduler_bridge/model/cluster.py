@@ -155,7 +155,7 @@ class ClusterView:
 
     def walltime_s(self, spec: JobSpec, nodes: int) -> float:
         """How long the job may take on ``nodes`` nodes."""
-        return spec.walltime_at_s(nodes) if self.scaled else spec.walltime_s
+        return spec.walltime_s if nodes == spec.nodes or not self.scaled else spec.walltime_at_s(nodes)
 
     def promised(self, job_id: int) -> Reservation | None:
         """What a job is promised."""

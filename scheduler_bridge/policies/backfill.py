@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, wording
+from scheduler_bridge.model import Because, ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies.compose import StartSize
 from scheduler_bridge.policies.plan import Floor, Plan, endings
 
@@ -78,18 +78,19 @@ class Easy:
 
         A job that only waits for nodes that are being released is promised them, so that later jobs leave them alone.
         """
-        if not queue:
-            return
         if self.floor is None and (standing := _standing(plan, queue)) is not None:
             self._consider_arrived(plan, standing, size)
             return
-        line = plan.line(queue, size.need)
-        while not plan.reservations and (spec := line.next()) is not None:
+        line, reserved = plan.line(queue, size.need), None
+        while reserved is None and (spec := line.next()) is not None:
             if line.need <= (usable := plan.usable):
                 plan.start(spec, size.pick(spec, usable), IN_ORDER)
             else:
-                self._block(plan, spec, line.need)
-        while plan.soon > 0 and (spec := self._candidate(plan, line)) is not None:
+                reserved = self._block(plan, spec, line.need)
+        while reserved is not None and (room := plan.soon) > 0:
+            spec = line.next_fitting(1, room, plan.spare, plan.now, reserved.start_s)
+            if spec is None:
+                return
             self._overtake(plan, spec, line.need, size)
 
     @classmethod
@@ -102,21 +103,16 @@ class Easy:
             if need <= plan.soon:
                 cls._overtake(plan, spec, need, size)
 
-    def _block(self, plan: Plan, spec: JobSpec, need: int) -> None:
+    def _block(self, plan: Plan, spec: JobSpec, need: int) -> Reservation | None:
+        """Reserve for a job that finds too few nodes, if the nodes in service can hold it."""
         reservation = plan.reserve(spec, need, floor=self.floor)
         if reservation.start_s == math.inf:
-            return
+            return None
         plan.reservations.append(reservation)
         plan.spare = reservation.spare_nodes
         if need <= plan.soon:
             plan.promise(spec, need)
-
-    @staticmethod
-    def _candidate(plan: Plan, line: Line) -> JobSpec | None:
-        """The next job that may overtake, at once or with nodes that are being released."""
-        if not plan.reservations:
-            return None
-        return line.next_fitting(1, plan.soon, plan.spare, plan.now, plan.reservations[0].start_s)
+        return reservation
 
     @staticmethod
     def _overtake(plan: Plan, spec: JobSpec, need: int, size: StartSize) -> None:

@@ -317,7 +317,7 @@ class Plan:
 
     def decisions(self) -> list[Decision]:
         """All that was decided: the reservations, then starts, then resizes."""
-        found: list[Decision] = [Reserve(reservation) for reservation in self.reservations]
+        found: list[Decision] = list(map(Reserve, self.reservations))
         if self.stands:
             found.insert(0, Stand())
         if self._starts:

@@ -39,23 +39,28 @@ class Agenda:
         self._serial += 1
         heapq.heappush(self._heap, (time_s, self._serial, what, run, run.version if run else 0))
         if len(self._heap) > self._most:
-            self._heap = [entry for entry in self._heap if not _is_outdated(entry[2], entry[3], entry[4])]
+            self._heap = [
+                entry for entry in self._heap if (run := entry[3]) is None or not _is_outdated(entry[2], run, entry[4])
+            ]
             heapq.heapify(self._heap)
             self._most = max(_FEW, 2 * len(self._heap))
 
     def next_s(self) -> float:
         """When the next thing happens; infinite if there is none."""
         heap = self._heap
-        while heap and _is_outdated(heap[0][2], heap[0][3], heap[0][4]):
+        while heap:
+            time_s, _, what, run, version = heap[0]
+            if run is None or not _is_outdated(what, run, version):
+                return time_s
             heapq.heappop(heap)
-        return heap[0][0] if heap else math.inf
+        return math.inf
 
     def pop(self, by_s: float) -> tuple[float, What, Run | None] | None:
         """Take out the next thing, and say when it happens; None if that is later than ``by_s``."""
         heap = self._heap
         while heap and heap[0][0] <= by_s:
             time_s, _, what, run, version = heapq.heappop(heap)
-            if not _is_outdated(what, run, version):
+            if run is None or not _is_outdated(what, run, version):
                 return time_s, what, run
         return None
 
@@ -99,5 +104,5 @@ def taken(line: deque[_T]) -> Iterator[_T]:
         yield line.popleft()
 
 
-def _is_outdated(what: What, run: Run | None, version: int) -> bool:
-    return run is not None and (run.over or (version != run.version and isinstance(what, JobEnded | Wish)))
+def _is_outdated(what: What, run: Run, version: int) -> bool:
+    return run.over or (version != run.version and isinstance(what, JobEnded | Wish))

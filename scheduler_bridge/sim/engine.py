@@ -138,8 +138,9 @@ class Engine:
         self._core = self._make_core(prompt_starts=self._prompt, skip_idle_passes=not self._tick_s)
         for time_s, event in disturbances:
             self._push(time_s, event)
-        while self._at_once or self._submissions.next_s < math.inf or self._wake_s < math.inf or len(self._agenda) > 0:
-            self._step()
+        while (events := self._next_events()) is not None:
+            if events:
+                self._step(events)
         self._note_ends(self._core.endings())
         if self._gate is not None:  # some wait for jobs that never ended
             self._records.update({sim.spec.job_id: JobRecord(sim.spec) for sim in self._gate.kept()})
@@ -168,11 +169,8 @@ class Engine:
             return
         self._agenda.push(time_s, event, run)
 
-    def _step(self) -> None:  # noqa: C901 - calls would cost each batch time
-        """Hand everything that happens at the next instant to the core, and do what it wants."""
-        events = self._next_events()
-        if not events:
-            return
+    def _step(self, events: list[Event]) -> None:
+        """Hand everything that happens at an instant to the core, and do what it wants."""
         now = self._now
         effects = self._core.handle_batch(events, now)
         self._batches += 1
@@ -196,8 +194,8 @@ class Engine:
                 self._do(effect)
         if self._gate is not None:
             self._open(self._gate, events, effects)
-        if self._forgets and (over := self._core.forget()):
-            self._note_ends(over)
+        if self._forgets:
+            self._note_ends(self._core.forget())
         if self._started:
             if self._observer is not None:
                 self._observer(self._now, self._started, ())
@@ -210,8 +208,11 @@ class Engine:
             name = self._core.policy.name
             raise RuntimeError(f"{name} does not come to an end at {self._now} s: {self._here} passes")
 
-    def _next_events(self) -> list[Event]:
-        """What happens next: what the last batch brought about at once, or all that falls on the next instant."""
+    def _next_events(self) -> list[Event] | None:
+        """What happens next: what the last batch brought about at once, or all that falls on the next instant.
+
+        None: nothing does.
+        """
         events: list[Event] = []
         if self._at_once:
             due, self._at_once = self._at_once, []
@@ -226,8 +227,8 @@ class Engine:
             alarm_s = self._core.alarm_s
             self._wake_s = math.inf if alarm_s is None else alarm_s
             now = min(now, self._wake_s)
-        if now == math.inf:  # what was left is outdated
-            return events
+        if now == math.inf:
+            return None
         if self._tick_s:
             now = max(now, math.ceil(now / self._tick_s) * self._tick_s)  # rounding must not put it before the event
         while submissions.next_s <= now:
@@ -250,7 +251,8 @@ class Engine:
             if self._gate is not None:
                 self._pass_on(self._gate, sim.spec.job_id, completed=False, now=now)
         else:
-            events.append(self._submit(sim))
+            self._sims[sim.spec.job_id], self._records[sim.spec.job_id] = sim, JobRecord(sim.spec)
+            events.append(JobSubmitted(sim.spec))
 
     def _release(self, release: Release, events: list[Event]) -> None:
         """A job that came after others is submitted. [D] It waits from now on."""
@@ -284,11 +286,6 @@ class Engine:
     def _pass_on(self, gate: Gate, job_id: int, *, completed: bool, now: float) -> None:
         for time_s, sim, reason in gate.ended(job_id, completed=completed, now=now):
             self._agenda.push(time_s, Release(sim, reason), None)
-
-    def _submit(self, sim: SimJob) -> Event:
-        spec = sim.spec
-        self._sims[spec.job_id], self._records[spec.job_id] = sim, JobRecord(spec)
-        return JobSubmitted(spec)
 
     def _add(self, event: Event | Change | Wish | Release, run: Run | None, version: int, events: list[Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""
@@ -373,21 +370,23 @@ class Engine:
 
     def _begin(self, run: Run, record: JobRecord) -> None:
         """The job computes from now on."""
+        now, nodes = self._now, len(run.nodes)
         run.begun = True
-        record.reserve(run.told_s, self._now, len(run.nodes))
+        if now > run.told_s:
+            record.reserve(run.told_s, now, nodes)
         if record.start_s is None:
-            record.start_s = self._now
-        record.sizes.append(self._now, len(run.nodes))
+            record.start_s = now
+        record.sizes.append(now, nodes)
         if run.risk is not None:
             self._begin_at_risk(run, run.risk, record)
         if run.sim.startup is not None:
-            run.computes_s = max(run.computes_s, self._now) + run.sim.startup(len(run.nodes))
-        if run.computes_s > self._now:
+            run.computes_s = max(run.computes_s, now) + run.sim.startup(nodes)
+        if run.computes_s > now:
             self._push(run.computes_s, Change(run.sim.spec.job_id, ALL), run)
         if run.cores:
             self._use(run, run.cores, record)
         else:
-            self._go_on(run, len(run.nodes))
+            self._go_on(run, nodes)
 
     def _use(self, run: Run, cores: tuple[int, ...], record: JobRecord) -> None:
         """Go on with so many cores of each node."""

@@ -80,7 +80,7 @@ def test_a_defect_is_noticed_by_both_checks(defect: Callable[[SchedulerState], N
 
 def test_the_quick_check_runs_after_every_batch() -> None:
     core = busy_core()
-    core._state.pool._held_count = 3
+    core._state.pool.held = 3
     with pytest.raises(InvariantError, match="jobs hold 4 nodes, the pool says 3"):
         core.handle(WakeUp(), 1.0)
 
@@ -90,7 +90,7 @@ def test_the_quick_check_runs_after_every_batch() -> None:
     [
         ({"_free": 0b0001}, "a free node is held or down"),
         ({"_down": 0b0001}, "1 and 0 nodes are down"),
-        ({"holdings": {1: 0b0111}, "_held_count": 3}, "a node is nowhere"),
+        ({"holdings": {1: 0b0111}, "held": 3}, "a node is nowhere"),
         ({"holdings": {1: 0b1111, 2: 0b0001}}, "a node is held by two jobs"),
         ({"_free_count": 1}, "0 and 1 nodes are free"),
     ],

@@ -85,7 +85,8 @@ def report(
 
 def _write_swf(record: RunRecord, path: Path, speedup: str | None) -> None:
     from scheduler_bridge.sim import UnknownModelError, parse_speedup
-    from scheduler_bridge.workloads import Law, workload_of, write_swf
+    from scheduler_bridge.workloads import write_swf
+    from scheduler_bridge.workloads.history import Law, workload_of
 
     try:
         law = None if speedup is None else Law(speedup, parse_speedup(speedup))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import typer
 
-from scheduler_bridge.cli.common import print_rich
+from scheduler_bridge.cli.common import print_figures
 from scheduler_bridge.report import words
 
 if TYPE_CHECKING:
     from scheduler_bridge.sim import Means, Measures, Replay, Spread
-    from scheduler_bridge.workloads import Workload
+    from scheduler_bridge.workloads import Finding, Workload
 
 Told: TypeAlias = Callable[[float, int], None]
 """Is told when it is in the simulation, in seconds, and how many jobs are over."""
@@ -34,6 +34,8 @@ _MEANS: Final = (
 )
 """Rows of the table: label, field of ``Means``, form."""
 _QUARTILES: Final = (("wait, s, quartiles", "wait_s"), ("turnaround, s, quartiles", "turnaround_s"))
+_MOST_REASONS: Final = 3
+"""For which records were left out or kept, in one line."""
 _QUIET_S: Final = 10.0
 """Where nobody watches a bar, a line says this often how far it is."""
 
@@ -78,15 +80,11 @@ def metrics(measures: Measures) -> dict[str, float | int | None]:
 
 def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
     """Print the figures for people, all jobs beside the two classes."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from scheduler_bridge.report.workload_tables import findings_line
     from scheduler_bridge.sim import spreads
 
     measures = done.measures
     typer.echo(f"{jobs.label}: {policy} on {words.plural(nodes, 'node')}")
-    if line := findings_line(jobs):
+    if line := _findings_line(jobs):
         typer.echo(line)
     spread = spreads(done.result.records.values(), measures.window)
     columns: list[tuple[str, Means, Spread]] = [("ALL", measures.every, spread.every)]
@@ -95,21 +93,35 @@ def show(jobs: Workload, done: Replay, policy: str, nodes: int) -> None:
             ("RIGID", measures.rigid, spread.rigid),
             ("MALLEABLE", measures.malleable, spread.malleable),
         ]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for name, _, _ in columns:
-        table.add_column(name, justify="right")
+    rows = [["", *(name for name, _, _ in columns)]]
     for label, field, form in _MEANS:
         values = [getattr(means, field) for _, means, _ in columns]
-        table.add_row(label, *[Text("-" if value is None else form.format(value)) for value in values])
+        rows.append([label, *("-" if value is None else form.format(value) for value in values)])
     for label, field in _QUARTILES:
         parts = [getattr(each, field) for _, _, each in columns]
-        table.add_row(
-            label, *[Text("-" if part is None else " / ".join(map("{:,.0f}".format, part))) for part in parts]
-        )
-    print_rich(table)
+        rows.append([label, *("-" if part is None else " / ".join(map("{:,.0f}".format, part)) for part in parts)])
+    print_figures(rows)
     for line in _lines(measures, done):
         typer.echo(line)
+
+
+def _findings_line(workload: Workload) -> str:
+    """What the reader left out and kept though it is odd, in one line; empty where there was nothing to find."""
+    findings = workload.findings
+    told = []
+    if findings.skipped:
+        lost = f", {100 * workload.lost_share:.1f} % of the node-hours" if findings.lost_node_hours else ""
+        told.append(f"{findings.total_skipped:,} left out{lost} ({_reasons(findings.skipped)})")
+    if findings.noted:
+        told.append(f"kept: {_reasons(findings.noted)}")
+    return "; ".join([f"records: {findings.records:,} read", *told]) if told else ""
+
+
+def _reasons(found: Mapping[str, Finding]) -> str:
+    """The most frequent reasons with their numbers."""
+    ordered = sorted(found.items(), key=lambda item: (-item[1].count, item[0]))
+    shown = [f"{finding.count:,} {reason}" for reason, finding in ordered[:_MOST_REASONS]]
+    return ", ".join([*shown, "others"] if len(ordered) > _MOST_REASONS else shown)
 
 
 def fault_lines(measures: Measures) -> Iterator[str]:

@@ -70,7 +70,7 @@ def clean(
 
     Example: malleable workload clean cori/*.csv -o haswell.swf.gz
     """
-    from scheduler_bridge.workloads import Cleaning, read_clean_csv
+    from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
 
     cleaning = Cleaning(nodes=nodes, drop_shared=not keep_shared, merge_split=not keep_split)
     workload = made(lambda: read_clean_csv(files, cleaning, keep_cut_off=keep_cut_off))

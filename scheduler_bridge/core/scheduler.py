@@ -330,9 +330,10 @@ class SchedulerCore:
         """Forget the jobs that have ended in the last batch, and say how and when (seconds) they did, by id."""
         jobs, found = self._state.jobs, []
         for job in self._state.over:
-            if jobs.get(job.spec.job_id) is job:  # else its like was submitted again at once
-                del jobs[job.spec.job_id]
-                found.append((job.spec.job_id, job.outcome, job.ended_s))
+            job_id = job.spec.job_id
+            if jobs.get(job_id) is job:  # else its like was submitted again at once
+                del jobs[job_id]
+                found.append((job_id, job.outcome, job.ended_s))
         return found
 
     def snapshot(self, most_waiting: int | None = None) -> Snapshot:

@@ -13,11 +13,9 @@ from scheduler_bridge.report import words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler_bridge.workloads import Finding, Workload
+    from scheduler_bridge.workloads import Workload
     from scheduler_bridge.workloads.generate import Recipe
     from scheduler_bridge.workloads.statistics import Spread, WorkloadStatistics
-
-_REASONS = 3
 
 
 def _table(title: str) -> Table:
@@ -87,25 +85,6 @@ def findings_table(workload: Workload) -> Table:
         table.caption_justify = "left"
         table.caption = f"{lost:,.0f} node-hours lost: {100 * workload.lost_share:.3f} %"
     return table
-
-
-def findings_line(workload: Workload) -> str:
-    """What the reader left out and kept though it is odd, in one line; empty where there was nothing to find."""
-    findings = workload.findings
-    told = []
-    if findings.skipped:
-        lost = f", {100 * workload.lost_share:.1f} % of the node-hours" if findings.lost_node_hours else ""
-        told.append(f"{findings.total_skipped:,} left out{lost} ({_reasons(findings.skipped)})")
-    if findings.noted:
-        told.append(f"kept: {_reasons(findings.noted)}")
-    return "; ".join([f"records: {findings.records:,} read", *told]) if told else ""
-
-
-def _reasons(found: Mapping[str, Finding]) -> str:
-    """The most frequent reasons with their numbers."""
-    ordered = sorted(found.items(), key=lambda item: (-item[1].count, item[0]))
-    shown = [f"{finding.count:,} {reason}" for reason, finding in ordered[:_REASONS]]
-    return ", ".join([*shown, "others"] if len(ordered) > _REASONS else shown)
 
 
 def recipes_table(recipes: Mapping[str, Recipe]) -> Table:

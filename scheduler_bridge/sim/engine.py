@@ -96,7 +96,7 @@ class Engine:
         self._remember = remember
         self._core: SchedulerCore
         self._prompt = False
-        self._started: list[Event] = []  # by the last batch, without a delay
+        self._started: list[Event] = []  # by the last batch, without a delay, for the observer
         self._observer = observer
         self._check = check
         self._tick_s = tick_s
@@ -196,9 +196,8 @@ class Engine:
             self._open(self._gate, events, effects)
         if self._forgets:
             self._note_ends(self._core.forget())
-        if self._started:
-            if self._observer is not None:
-                self._observer(self._now, self._started, ())
+        if self._started and self._observer is not None:
+            self._observer(self._now, self._started, ())
             self._started.clear()
 
     def _settle(self) -> None:
@@ -462,7 +461,8 @@ class Engine:
         starts_s = self._now + sim.start_delay_s
         if self._prompt and not effect.cores:
             self._begin(run, self._records[effect.job_id])
-            self._started.append(JobStarted(effect.job_id))
+            if self._observer is not None:
+                self._started.append(JobStarted(effect.job_id))
         else:
             self._push(starts_s, JobStarted(effect.job_id), run)
         if sim.spec.is_malleable and sim.ready_delay_s is not None:

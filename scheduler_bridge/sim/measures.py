@@ -172,8 +172,8 @@ def measure(
     if warmup_s is not None:
         ended = [record for record in ended if window.from_s <= record.spec.submit_s <= window.to_s]
     available = nodes * max(0.0, window.to_s - window.from_s)
-    busy = sum(_inside(span, window) for record in jobs for span in record.spans())
-    held = sum(_inside(span, window) for record in jobs for span in record.reserved)
+    busy = sum(clipped((span for record in jobs for span in record.spans()), window.from_s, window.to_s))
+    held = sum(clipped((span for record in jobs for span in record.reserved), window.from_s, window.to_s))
     struck = [record for record in jobs if record.losses is not None]
     lost, overhead = _spent(struck, window)
     times = Times.of(ended)
@@ -218,7 +218,7 @@ def _spent(struck: Iterable[JobRecord], window: Window) -> tuple[float, float]:
         spent = sum(clipped([*losses.checkpointing, *losses.restarting], window.from_s, window.to_s))
         overhead += spent
         if record.outcome == "lost":  # nothing of it is left
-            lost += sum([_inside(span, window) for span in record.spans()]) - spent
+            lost += sum(clipped(record.spans(), window.from_s, window.to_s)) - spent
         else:
             lost += sum(clipped(losses.lost, window.from_s, window.to_s))
     return lost, overhead
@@ -257,11 +257,6 @@ def jain(values: Sequence[float]) -> float | None:
     return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
-def _inside(span: tuple[float, float, float], window: Window) -> float:
-    from_s, to_s, nodes = span
-    return max(0.0, min(to_s, window.to_s) - max(from_s, window.from_s)) * nodes
-
-
 class Times(NamedTuple):
     """The times of jobs that have started and ended, in seconds, as columns: of a million jobs, objects take much."""
 
@@ -271,17 +266,14 @@ class Times(NamedTuple):
     bounded_slowdown: array[float]
 
     @classmethod
-    def of(cls, records: Iterable[JobRecord]) -> Times:
+    def of(cls, records: Collection[JobRecord]) -> Times:
         """The times of these jobs, in their order."""
-        waits, runtimes, usefuls, slowdowns = found = cls(array("d"), array("d"), array("d"), array("d"))
-        for record in records:
-            wait_s, runtime_s = record.wait_s or 0.0, record.runtime_s or 0.0
-            useful_s = runtime_s if record.losses is None else record.useful_s or 0.0
-            waits.append(wait_s)
-            runtimes.append(runtime_s)
-            usefuls.append(useful_s)
-            slowdowns.append(bounded_slowdown(wait_s, runtime_s, useful_s))
-        return found
+        waits = array("d", [record.wait_s or 0.0 for record in records])
+        runtimes = array("d", [record.runtime_s or 0.0 for record in records])
+        usefuls = runtimes
+        if any(record.losses is not None for record in records):
+            usefuls = array("d", [record.useful_s or 0.0 for record in records])
+        return cls(waits, runtimes, usefuls, array("d", map(bounded_slowdown, waits, runtimes, usefuls)))
 
 
 def _means(records: Sequence[JobRecord], times: Times) -> Means:

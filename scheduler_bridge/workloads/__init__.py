@@ -1,8 +1,10 @@
-"""Workloads: traces of real machines, files of jobs, and generators; readers say what they skipped and why."""
+"""Workloads: traces of real machines, files of jobs, and generators; readers say what they skipped and why.
+
+Readers of other forms than SWF are modules of their own, which ``load`` imports when a file has that form.
+"""
 
 from __future__ import annotations
 
-from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
 from scheduler_bridge.workloads.conversion import (
     RULES,
     amdahl_logs_rule,
@@ -11,10 +13,7 @@ from scheduler_bridge.workloads.conversion import (
     make_evolving,
     mebf_rule,
 )
-from scheduler_bridge.workloads.elastisim import read_elastisim
 from scheduler_bridge.workloads.findings import Finding, Findings, TraceError
-from scheduler_bridge.workloads.history import Law, workload_of
-from scheduler_bridge.workloads.job_files import read_job_file
 from scheduler_bridge.workloads.load import load
 from scheduler_bridge.workloads.record import Status, TraceJob, Workload, in_order
 from scheduler_bridge.workloads.swf import SwfOptions, read_swf
@@ -22,10 +21,8 @@ from scheduler_bridge.workloads.swf_writer import write_swf
 
 __all__ = [
     "RULES",
-    "Cleaning",
     "Finding",
     "Findings",
-    "Law",
     "Status",
     "SwfOptions",
     "TraceError",
@@ -38,10 +35,6 @@ __all__ = [
     "load",
     "make_evolving",
     "mebf_rule",
-    "read_clean_csv",
-    "read_elastisim",
-    "read_job_file",
     "read_swf",
-    "workload_of",
     "write_swf",
 ]

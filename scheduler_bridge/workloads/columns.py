@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
 
 from scheduler_bridge.workloads.findings import TraceError
 from scheduler_bridge.workloads.tables import read_table
@@ -67,8 +67,10 @@ class ColumnMap:
         return tuple(column for column in needed if column)
 
 
-MAPS: Final = read_table("scheduler_bridge.workloads", "columns.toml", ColumnMap)
-"""By the name of the machine, and of the collection where there are several."""
+@cache
+def maps() -> Mapping[str, ColumnMap]:
+    """By the name of the machine, and of the collection where there are several."""
+    return read_table("scheduler_bridge.workloads", "columns.toml", ColumnMap)
 
 
 def find_map(columns: tuple[str, ...], path: object) -> ColumnMap:
@@ -77,10 +79,10 @@ def find_map(columns: tuple[str, ...], path: object) -> ColumnMap:
     Raises:
         TraceError: None does.
     """
-    for candidate in MAPS.values():
+    for candidate in maps().values():
         if set(candidate.required) <= set(columns):
             return candidate
-    known = "; ".join(f"{name}: {', '.join(candidate.required)}" for name, candidate in MAPS.items())
+    known = "; ".join(f"{name}: {', '.join(candidate.required)}" for name, candidate in maps().items())
     raise TraceError(
         f"{path}: unknown columns {', '.join(columns)[:200] or '(none)'}",
         f"known files have these columns: {known}",

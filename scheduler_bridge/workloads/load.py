@@ -9,13 +9,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler_bridge.record import decode_record
-from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
-from scheduler_bridge.workloads.columns import find_map
-from scheduler_bridge.workloads.elastisim import read_elastisim
 from scheduler_bridge.workloads.findings import TraceError
-from scheduler_bridge.workloads.history import workload_of
-from scheduler_bridge.workloads.job_files import read_job_file
 from scheduler_bridge.workloads.record import Workload
 from scheduler_bridge.workloads.source import Source
 from scheduler_bridge.workloads.swf import SwfOptions, read_swf
@@ -50,9 +44,13 @@ def load(path: Source | Path | str, *, nodes: int | None = None, swf: SwfOptions
             options = swf or SwfOptions()
             return read_swf(source, replace(options, nodes=nodes) if nodes else options)
         case ".csv":
+            from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
+
             keep = swf.keep_cut_off if swf else False
             return read_clean_csv([source], Cleaning(nodes=nodes), keep_cut_off=keep)
         case ".toml":
+            from scheduler_bridge.workloads.job_files import read_job_file
+
             return read_job_file(source, nodes=nodes)
         case ".json":
             return _read_json(source, nodes)
@@ -88,6 +86,8 @@ def _numbers(line: str) -> int:
 
 
 def _has_known_columns(line: str) -> bool:
+    from scheduler_bridge.workloads.columns import find_map
+
     try:
         find_map(tuple(name.strip().strip('"') for name in line.split(",")), "")
     except TraceError:
@@ -101,9 +101,15 @@ def _beginning(source: Source) -> str:
 
 def _read_json(source: Source, nodes: int | None) -> Workload:
     """ElastiSim's file has ``jobs`` with application models, the scheduler's a policy and the names of nodes."""
+    from scheduler_bridge.record import decode_record
+
     try:
         record = decode_record(source.read())
     except msgspec.DecodeError:
+        from scheduler_bridge.workloads.elastisim import read_elastisim
+
         return read_elastisim(source, nodes=nodes)
+    from scheduler_bridge.workloads.history import workload_of
+
     workload = workload_of(record, name=source.stem)
     return replace(workload, nodes=nodes) if nodes else workload

@@ -17,10 +17,10 @@ from scheduler_bridge.workloads import (
     convert,
     in_order,
     mebf_rule,
-    read_clean_csv,
     read_swf,
     write_swf,
 )
+from scheduler_bridge.workloads.cleaning import read_clean_csv
 from scheduler_bridge.workloads.conversion import Rule
 
 NODES = 64

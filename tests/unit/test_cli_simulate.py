@@ -448,7 +448,17 @@ def test_simulate_loads_no_daemon_and_no_other_command(tmp_path: Path) -> None:
     assert {name[1] for name in ours} <= LOADED_BY_SIMULATE
     others = {("scheduler_bridge", "cli", module) for module in COMMANDS.values()}
     assert not {name[2] for name in ours & others} - {"simulate", "explain"}
-    assert not loaded & {"asyncio", "matplotlib", "multiprocessing", "numpy", "pandas", "sqlite3", "ssl"}
+    assert not loaded & {
+        "asyncio",
+        "matplotlib",
+        "multiprocessing",
+        "numpy",
+        "pandas",
+        "rich",
+        "sqlite3",
+        "ssl",
+        "tomllib",
+    }
 
 
 def test_figures_for_programs_load_no_tables(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from scheduler_bridge.core.events import NodeDown
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Shrink, Start, get
 from scheduler_bridge.sim import Engine, ReplayOptions, parse_speedup, replay, sim_jobs
-from scheduler_bridge.workloads import TraceJob, Workload, read_elastisim
+from scheduler_bridge.workloads import TraceJob, Workload
+from scheduler_bridge.workloads.elastisim import read_elastisim
 
 TICK_S = 60.0
 

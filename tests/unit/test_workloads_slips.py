@@ -16,7 +16,8 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler_bridge.model.job_file import KEYS
-from scheduler_bridge.workloads import TraceError, load, read_elastisim, read_swf
+from scheduler_bridge.workloads import TraceError, load, read_swf
+from scheduler_bridge.workloads.elastisim import read_elastisim
 
 MARK = b"\xef\xbb\xbf"
 SWF = b"; MaxNodes: 4\n1 0 -1 60 2 -1 -1 2 90 -1 1 7 1 -1 -1 -1 -1 -1\n"

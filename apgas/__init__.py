@@ -25,22 +25,19 @@ else:
         "errors": "ApgasError CancelledError DeadlineError DeadPlaceError PlaceGoneError SlowPeerError UsageError",
         "malleability.core_ids": "CoreIds",
         "malleability.handler": "MalleableHandler",
-        "runtime.api": "async_ async_at at attach capture here immediate place places uncounted",
+        "runtime.api": "async_ async_at at attach capture here immediate place places Statistics statistics uncounted",
         "runtime.collectives": "broadcast gather reduce",
         "runtime.context": "Future",
-        "runtime.estimating": "estimate",
-        "runtime.failures": "on_place_failure",
+        "runtime.current": "PlaceState",
         "runtime.logs": "configure_logging",
-        "runtime.malleable": "at_safe_point core_ids define_malleable_handler disable_malleable_handler drain_orders "
-        "nodes offer_shrink progress request_grow resizes safe_point schedule_orders shrink_wish",
+        "runtime.malleable": "at_safe_point core_ids define_malleable_handler disable_malleable_handler "
+        "drain_orders estimate nodes offer_shrink on_place_failure progress request_grow resizes safe_point "
+        "schedule_orders shrink_wish",
         "runtime.mpi_comm": "comm",
-        "runtime.place_state": "PlaceState",
-        "runtime.program": "run",
+        "runtime.program": "run trace",
         "runtime.refs": "GlobalRef PlaceLocal",
-        "runtime.scopes": "FinishScope cancel cancelled deadline finish",
-        "runtime.statistics": "Statistics statistics",
+        "runtime.scopes": "cancel cancelled deadline finish FinishScope",
         "runtime.trace": "trace_between trace_instant trace_span",
-        "runtime.tracing": "trace",
     }
     _NAMES_THERE = {"trace_between": "between", "trace_instant": "instant", "trace_span": "span"}
     _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

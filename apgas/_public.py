@@ -15,6 +15,7 @@ from apgas.errors import (
 from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
+    Statistics,
     async_,
     async_at,
     at,
@@ -24,12 +25,12 @@ from apgas.runtime.api import (
     immediate,
     place,
     places,
+    statistics,
     uncounted,
 )
 from apgas.runtime.collectives import broadcast, gather, reduce
 from apgas.runtime.context import Future
-from apgas.runtime.estimating import estimate
-from apgas.runtime.failures import on_place_failure
+from apgas.runtime.current import PlaceState
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.malleable import (
     at_safe_point,
@@ -37,8 +38,10 @@ from apgas.runtime.malleable import (
     define_malleable_handler,
     disable_malleable_handler,
     drain_orders,
+    estimate,
     nodes,
     offer_shrink,
+    on_place_failure,
     progress,
     request_grow,
     resizes,
@@ -47,15 +50,12 @@ from apgas.runtime.malleable import (
     shrink_wish,
 )
 from apgas.runtime.mpi_comm import comm
-from apgas.runtime.place_state import PlaceState
-from apgas.runtime.program import run
+from apgas.runtime.program import run, trace
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
-from apgas.runtime.statistics import Statistics, statistics
 from apgas.runtime.trace import between as trace_between
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span
-from apgas.runtime.tracing import trace
 
 __all__ = [
     "ApgasError",

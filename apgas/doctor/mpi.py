@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from apgas.doctor.check import Check, flat, run, version_of
-from apgas.runtime import environment, mpis
+from apgas.runtime import environment
 
 _LOAD = """
 from apgas.runtime import environment
@@ -69,9 +69,9 @@ class Library:
     problem: str = ""
 
     @property
-    def kind(self) -> mpis.Mpi | None:
+    def kind(self) -> environment.Mpi | None:
         """Which one it is, if it is known."""
-        return mpis.named_in(self.said)
+        return environment.named_in(self.said)
 
 
 def library() -> Library:
@@ -100,7 +100,7 @@ def check_library() -> Check:
 
 def check_binding() -> Check:
     """The MPI that mpi4py loads is the one that was installed beside this Python."""
-    installed = [mpi for mpi in mpis.KNOWN if _installed(mpi)]
+    installed = [mpi for mpi in environment.KNOWN if _installed(mpi)]
     names = " and ".join(mpi.name for mpi in installed)
     tried = "looked which libmpi was loaded"
     if len(installed) > 1:
@@ -167,7 +167,7 @@ def check_world() -> Check:
     """Two processes started by mpiexec find each other."""
     mpiexec = _mpiexec()
     whose = identified(mpiexec)
-    openmpi = whose is not None and whose[0] is mpis.OPEN_MPI
+    openmpi = whose is not None and whose[0] is environment.OPEN_MPI
     if openmpi and os.geteuid() == 0 and not all(name in os.environ for name in _AS_ROOT):
         came = "the mpiexec of Open MPI refuses to start as root"
         mend = f"start as another user, or: export {' '.join(f'{name}=1' for name in _AS_ROOT)}"
@@ -201,7 +201,7 @@ def check_emulated_nodes() -> Check:
     mpiexec = str(environment.right_mpiexec() or _mpiexec())  # what the embedded scheduler starts jobs with
     tried = "mpiexec -launcher fork -hosts nodeA,nodeB"
     whose = identified(mpiexec)
-    if whose is not None and whose[0] is not mpis.MPICH:
+    if whose is not None and whose[0] is not environment.MPICH:
         return Check("emulated nodes", None, tried, f"{whose[0].name} has none; the embedded scheduler needs MPICH")
     done = run([mpiexec, "-launcher", "fork", "-hosts", "nodeA,nodeB", "-n", "2", sys.executable, "-c", _NODE])
     names = sorted(done.words.split())
@@ -211,15 +211,15 @@ def check_emulated_nodes() -> Check:
     return Check("emulated nodes", ok, tried, came, mend)
 
 
-def identified(mpiexec: str) -> tuple[mpis.Mpi, str] | None:
+def identified(mpiexec: str) -> tuple[environment.Mpi, str] | None:
     """Returns whose an mpiexec is, and its version; None if it does not say."""
     words = run([mpiexec, "--version"]).words
-    mpi = mpis.named_in(words)
+    mpi = environment.named_in(words)
     number = _NUMBER.search(words)
     return None if mpi is None else (mpi, number.group() if number else "of unknown version")
 
 
-def _installed(mpi: mpis.Mpi) -> bool:
+def _installed(mpi: environment.Mpi) -> bool:
     try:
         version(mpi.distribution)
     except PackageNotFoundError:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import ParamSpec, TypeVar
 
+import msgspec
+
 from apgas.core.identity import Place
 from apgas.errors import UsageError
 from apgas.runtime import current
@@ -258,3 +260,36 @@ def attach(scope: Scope) -> AbstractContextManager[None]:
         >>> thread.join()
     """
     return entered(scope)
+
+
+# What a place has done so far, in numbers ----------------------------------------------------------------------------
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """Counts of one place since the program began there.
+
+    Attributes:
+        messages_sent: Messages to other places, the runtime's own included.
+        activities_run: Activities that ended well here; about, for it is counted without a lock.
+    """
+
+    messages_sent: int
+    activities_run: int
+
+
+def statistics() -> Statistics:
+    """Tell what this place has done so far: ``apgas.gather(apgas.statistics)`` asks all of them.
+
+    Returns:
+        Its counts.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> counts = apgas.gather(apgas.statistics)
+        >>> sum(each.messages_sent for each in counts.values()) >= 2 * (len(counts) - 1)
+        True
+    """
+    driver = current.required()
+    return Statistics(driver.messages_sent, driver.activities_run)

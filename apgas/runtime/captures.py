@@ -17,10 +17,8 @@ from itertools import islice
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
-from apgas.runtime import tracebacks
-from apgas.runtime.calls import Call
-from apgas.runtime.codec import name_of
-from apgas.runtime.functions import global_names, travels_by_value
+from apgas.runtime import exceptions
+from apgas.runtime.serialization import Call, global_names, name_of, travels_by_value
 
 LARGE_BYTES: Final = 2**20
 """What a function takes along is worth a word from this size on."""
@@ -203,7 +201,7 @@ def _warn(name: str, part: Part) -> None:
     warnings.warn(
         f"{name} takes {part.path}{part.role}, {_bytes_of(part.value) / 2**20:.0f} MiB, along each time it is sent: "
         f"send it once, copies = apgas.broadcast({part.path}), and use copies.get() in the function",
-        stacklevel=tracebacks.level_of_program(),
+        stacklevel=exceptions.level_of_program(),
     )
 
 

@@ -15,13 +15,14 @@ from typing import Any, ParamSpec, TypeVar
 from apgas.core.identity import Place
 from apgas.core.messages import RefId
 from apgas.errors import CancelledError
-from apgas.runtime import codec, current, process
+from apgas.runtime import current, process, serialization
 from apgas.runtime.api import at
-from apgas.runtime.calls import Call, notice
 from apgas.runtime.context import Future, Scope, current_scope
-from apgas.runtime.handles import Carrier, Carrying, Handle
+from apgas.runtime.counting import Carrier, Carrying, Handle
 from apgas.runtime.mpi_comm import among
 from apgas.runtime.refs import GlobalRef, PlaceLocal
+from apgas.runtime.serialization import Call, notice
+from apgas.transport.base import Buffer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -134,7 +135,7 @@ def _fetch(source: GlobalRef[T]) -> T:
 class _Packed(Carrier):
     """A call that is pickled once and sent to several places; takes the call's name."""
 
-    def __init__(self, name: str, payload: list[codec.Buffer]) -> None:
+    def __init__(self, name: str, payload: list[Buffer]) -> None:
         self.__qualname__ = name
         self.payload = payload
 
@@ -148,12 +149,12 @@ class _Packed(Carrier):
         return _packed, (self.__qualname__, refs, *map(pickle.PickleBuffer, self.payload))
 
     def __call__(self, together: tuple[int, ...] | None) -> Any:
-        fn, args, kwargs = codec.loads(self.payload)
+        fn, args, kwargs = serialization.loads(self.payload)
         with among(together):
             return fn(*args, **kwargs)
 
 
-def _packed(name: str, refs: list[RefId], *payload: codec.Buffer) -> _Packed:
+def _packed(name: str, refs: list[RefId], *payload: Buffer) -> _Packed:
     handles = tuple(map(current.required().counting.handle, refs))
     return _Packed(name, Carrying(payload, handles) if handles else list(payload))
 
@@ -163,13 +164,13 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
     places = driver.places()
     for place in places:
         driver.transport.throttle(place.id)
-    packed = _Packed(codec.name_of(call[0]), codec.dumps(call, of_call=True) if len(places) > 1 else [])
+    packed = _Packed(serialization.name_of(call[0]), serialization.dumps(call, of_call=True) if len(places) > 1 else [])
     if packed.payload:
         notice(call[0], packed.payload, {place.id for place in places if place != driver.here})
     with driver.lock:
         places = driver.places()
         if len(places) > 1 and not packed.payload:  # somebody has joined meanwhile
-            packed.payload = codec.dumps(call, of_call=True)
+            packed.payload = serialization.dumps(call, of_call=True)
         together = tuple(place.id for place in places) if process.mpi_plane() is not None else None
         here = _with(together, call)
         # this place comes last: an activity of its own may wait for the others without letting go of the interpreter
@@ -196,5 +197,5 @@ def _with(together: tuple[int, ...] | None, call: Call) -> Call:
         with among(together):
             return fn(*args, **kwargs)
 
-    run.__qualname__ = codec.name_of(call[0])
+    run.__qualname__ = serialization.name_of(call[0])
     return run, (), {}

@@ -1,4 +1,4 @@
-"""Counts the copies of references: interprets ``core.references`` for one place."""
+"""Counts the references to objects of a place: handles, what they lead to, and ``core.references`` interpreted."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apgas.core import messages as m
 from apgas.core.effects import Send
 from apgas.core.messages import RefId
 from apgas.core.references import ReferenceEffect, References, Unreferenced
-from apgas.runtime.handles import Carrying, Handle, Watch, watch
 from apgas.transport.base import Buffer
 
 if TYPE_CHECKING:
@@ -178,3 +178,107 @@ class Counting:
             if isinstance(effect, Unreferenced):
                 everywhere = self._driver.objects.displace(effect.ref)
                 self._later(partial(self.free_everywhere if everywhere else self._driver.objects.free, effect.ref))
+
+
+# What the references of ``apgas.runtime.refs`` lead to on one place --------------------------------------------------
+
+
+class Objects:
+    """The objects that one place keeps for references.
+
+    Attributes:
+        homed: The objects of its ``GlobalRef``s.
+        local: Its objects of ``PlaceLocal``s.
+        states: Its objects of ``PlaceState``s.
+        lock: Held while one of those is made.
+    """
+
+    def __init__(self) -> None:
+        self.homed: dict[RefId, Any] = {}
+        self.local: dict[RefId, Any] = {}
+        self.states: dict[object, Any] = {}
+        self.lock = threading.RLock()
+        self._placed: set[RefId] = set()
+        self._lock = threading.Lock()
+        self._making: dict[RefId, threading.RLock] = {}
+
+    def making(self, key: RefId) -> threading.RLock:
+        """The lock under which the object of ``key`` is made.
+
+        One for each, not one for all: a factory may wait for another place, and that for another object here.
+        """
+        with self._lock:
+            return self._making.setdefault(key, threading.RLock())
+
+    def place(self, ref: RefId) -> None:
+        """Note that a ``PlaceLocal`` was made here: its objects are on all places."""
+        self._placed.add(ref)
+
+    def displace(self, ref: RefId) -> bool:
+        """Note that ``ref`` is not used any more; returns whether it was a ``PlaceLocal``."""
+        was_placed = ref in self._placed
+        self._placed.discard(ref)
+        return was_placed
+
+    def free(self, ref: RefId) -> None:
+        """Let the object of ``ref`` on this place go."""
+        self.homed.pop(ref, None)
+        self.local.pop(ref, None)
+        with self._lock:
+            self._making.pop(ref, None)
+
+
+# What keeps the object behind a reference: handles, and payloads that hold those of the references in them -----------
+
+
+class Handle:
+    """A place's hold on a reference; ``counts``: not that of a copy that a program has pickled by itself."""
+
+    __slots__ = ("__weakref__", "counts", "ref")
+
+    def __init__(self, ref: RefId, *, counts: bool) -> None:
+        self.ref = ref
+        self.counts = counts
+
+
+class Watch(weakref.ref[Handle]):
+    """Leads to a handle as long as there is one, then tells ``gone`` its reference.
+
+    That may be in any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of the
+    handle would run before it is gone: another thread could still get hold of it.
+    """
+
+    __slots__ = ("ref",)
+    ref: RefId
+
+
+def watch(handle: Handle, gone: Callable[[RefId], None]) -> Watch:
+    """Watch a handle; somebody has to keep what this returns."""
+    made = Watch(handle, lambda ended: gone(ended.ref))
+    made.ref = handle.ref
+    return made
+
+
+class Carrier:
+    """Base of what travels with handles; no ABC, for whether something is one is asked of all that travels."""
+
+    def handles(self) -> Iterable[Handle]:
+        """The handles that whoever unpickles it needs."""
+        raise NotImplementedError
+
+    def travel(self) -> tuple[Any, ...]:
+        """What ``__reduce__`` returns when the handles go with it."""
+        raise NotImplementedError
+
+
+class Carrying(list[Buffer]):
+    """A payload, and the handles of the references in it, which it keeps."""
+
+    def __init__(self, buffers: Iterable[Buffer], handles: tuple[Handle, ...]) -> None:
+        super().__init__(buffers)
+        self.handles = handles
+
+
+def like(payload: list[Buffer], buffers: list[Buffer]) -> list[Buffer]:
+    """Make ``buffers``, which were made of ``payload``, hold what that holds."""
+    return Carrying(buffers, payload.handles) if isinstance(payload, Carrying) else buffers

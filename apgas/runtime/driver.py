@@ -1,4 +1,4 @@
-"""Interprets the effects of a place's core: sends, threads, futures, timers.
+"""One place at work: carries out the effects of its core with sends, threads, futures and timers.
 
 Locking: the core is touched under one lock, and the sends that it asks for are handed to the transport under the same
 lock, because their order matters (a ``Final`` must stay behind the spawns before it); a send never waits. Everything
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import InvalidStateError
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, Final, TypeVar, assert_never
+from types import BuiltinFunctionType, CodeType
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -21,22 +23,17 @@ from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
-from apgas.errors import ApgasError, CancelledError, DeadlineError, UsageError
-from apgas.runtime import codec, current
-from apgas.runtime.calls import Call, Calls
-from apgas.runtime.context import Future, Scope, call_within
-from apgas.runtime.counting import Counting
+from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, SlowPeerError, UsageError
+from apgas.runtime import current, naming, serialization, trace
+from apgas.runtime.context import Future, Scope, call_within, pooled
+from apgas.runtime.counting import Carrying, Counting, Objects
 from apgas.runtime.executor import Executor
-from apgas.runtime.handles import Carrying
-from apgas.runtime.members import Members
-from apgas.runtime.no_more import NoMore
-from apgas.runtime.objects import Objects
-from apgas.runtime.running import Running
+from apgas.runtime.serialization import Call, Calls
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
 
 _log = logging.getLogger("apgas")
-
 T = TypeVar("T")
+
 
 LEAD_S: Final = 0.005
 """For so long a thread that waits reads what arrives itself: no other thread has to wake it when its answer comes."""
@@ -141,7 +138,7 @@ class Driver:
         except DeadlineError:
             raise self._given_up(finish) from None
         del self._fired[finish]
-        errors = [codec.load_error(error) for error in fired.errors]
+        errors = [serialization.load_error(error) for error in fired.errors]
         errors += [self._members.death(place, count) for place, count in fired.lost]
         if fired.cancelled:
             errors = [error for error in errors if not isinstance(error, CancelledError)]
@@ -306,12 +303,12 @@ class Driver:
         if self._failing:
             return
         self._failing = True  # telling it may fail, too
-        self.fail(f"place {self.core.here} is out of order: {codec.summary(error)}")
+        self.fail(f"place {self.core.here} is out of order: {serialization.summary(error)}")
 
     def _deaf(self, error: BaseException) -> None:
         """The io thread has ended: nothing will be heard of the others any more, so this place ends, and the job."""
         self._broken(error)
-        self.reason = f"place {self.core.here} hears nothing any more: {codec.summary(error)}"
+        self.reason = f"place {self.core.here} hears nothing any more: {serialization.summary(error)}"
         self.on_end(self.reason)
         self.over.set()
 
@@ -399,7 +396,7 @@ class Driver:
         try:
             if not payload:
                 raise CancelledError("its finish was cancelled before it began")
-            value = codec.loads(payload) if ok else codec.load_error(payload[0])
+            value = serialization.loads(payload) if ok else serialization.load_error(payload[0])
         except BaseException as error:  # noqa: BLE001 - whatever unpickling raises belongs to the caller
             future.set_exception(error)
             return
@@ -407,3 +404,272 @@ class Driver:
             future.set_result(value)
         else:
             future.set_exception(value)
+
+
+# What a place does when others become members, leave or die ----------------------------------------------------------
+
+CUT_OFF_S: Final = 2.0
+"""How long the connections of a place that is said to be dead may last."""
+
+
+class Members:
+    """Whom ``driver`` knows, and has known; ``calls`` notes what each of them was sent, and sent."""
+
+    def __init__(self, driver: Driver, calls: Calls) -> None:
+        self._driver = driver
+        self._calls = calls
+        self._survives = driver.core.survives
+        self._nodes = {info.place: info.node for info in driver.core.membership.members.values()}
+
+    def place(self, place: int) -> Place:
+        """The place with this id, whether it is still a member or not."""
+        return Place(place, self._nodes.get(place, ""))
+
+    def changed(self, change: e.MembersChanged) -> None:
+        """Enter an epoch, under the driver's lock; whom it mourns is left to ``bury``."""
+        transport = self._driver.transport
+        transport.learn({info.place: (info.host, info.port) for info in change.added})
+        self._nodes.update((info.place, info.node) for info in change.added)
+        for place in (*change.removed, *change.died):
+            transport.forget(place)
+        for place in change.removed:
+            # what it has sent uncounted may still be on its way
+            transport.on_gone(place, partial(self._calls.forget, place))
+        self._driver.on_members(change.epoch, [info.place for info in change.added])
+        for info in change.added:
+            if transport.is_lost(info.place):
+                # when its loss was reported it was none of ours, and is not reported again
+                why = "it was lost before it was a member"
+                transport.call_soon(partial(self._driver.on_lost, info.place, why))
+            elif self._survives:
+                # one that dies before it has said a word is noticed, too
+                with suppress(UnknownPeerError, TransportClosedError):  # it is being reported, or the program is over
+                    transport.connect(info.place)
+
+    def bury(self, place: int) -> None:
+        """Take what a dead place has sent until its connection ends, or as long as that may last; then nothing more."""
+        transport = self._driver.transport
+        transport.on_gone(place, partial(self._cut_off, place))
+        transport.call_later(CUT_OFF_S, partial(self._cut_off, place))
+        for hear in self._driver.on_place_died:
+            hear(self.place(place))
+
+    def _cut_off(self, place: int) -> None:
+        self._driver.change(lambda: self._driver.core.cut_off(place))
+        self._calls.forget(place)
+
+    def death(self, place: int, activities: int) -> DeadPlaceError:
+        """What became of so many activities on a dead place."""
+        epoch, node = self._driver.core.membership.dead[place]
+        return DeadPlaceError(place, epoch, node, activities)
+
+
+# Runs what a place was sent, or sent itself: activities on threads of the pool, or on the io thread if quick ---------
+
+_uncounted_log = logging.getLogger("apgas.uncounted")
+
+Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""What a wait of an activity is wrapped in."""
+
+
+_SMALL_BYTES: Final = 64 * 1024
+"""A call whose pickle is no larger than this is read by the io thread, and run by it if it is known to be quick."""
+
+
+class Running:
+    """Runs activities for ``driver``, whose ``calls`` tell what has arrived.
+
+    Attributes:
+        activities_run: How many ended well; about, for it is counted without a lock.
+    """
+
+    def __init__(self, driver: Driver, calls: Calls) -> None:
+        self.activities_run = 0
+        self._driver = driver
+        self._calls = calls
+        self._quick = QuickFunctions()
+
+    def begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
+        """Take an activity that another place sent."""
+        load = self._calls.arrived(src, payload)
+        if len(payload[0]) <= _SMALL_BYTES and self._driver.transport.in_io_thread():
+            self._driver.transport.run_last(partial(self._run_quickly, src, spawn, load))
+        else:
+            self._driver.executor.submit(partial(self._run, src, spawn, load))
+
+    def _run_quickly(self, src: int, spawn: m.Spawn, load: Callable[[], Call]) -> None:
+        """(io thread, last) Run an activity here if it is known to be quick, else on a thread of the pool."""
+        try:
+            call = load()
+        except BaseException:  # noqa: BLE001 - the second attempt fails where its error is taken care of
+            self._driver.executor.submit(partial(self._run, src, spawn, load))
+            return
+        if self._quick.expects(call[0]) and not self._driver.transport.crowded(src):
+            self._quick.doubt(call[0])  # if it takes long this time, others of it are not to pile up behind it
+            self._run(src, spawn, lambda: call, self._hand_over, soon=self._driver.transport.busy)
+        else:
+            self._driver.executor.submit(partial(self._run, src, spawn, lambda: call))
+
+    @contextmanager
+    def _hand_over(self) -> Iterator[None]:
+        """Around a wait in an activity that the io thread runs."""
+        self._driver.transport.hand_over()
+        yield
+
+    def _run(
+        self,
+        src: int,
+        spawn: m.Spawn,
+        load: Callable[[], Call],
+        waiting: Waiting | None = None,
+        *,
+        soon: bool = False,
+    ) -> None:
+        """Run an activity that another place sent, and answer."""
+        driver, core = self._driver, self._driver.core
+        if not core.may_begin(spawn.finish):
+            driver.change(lambda: core.dropped(src, spawn))
+            return
+        error: bytes | None = None
+        try:
+            answer = call_within(Scope(spawn.finish), waiting or driver.executor.waiting, self._answer, src, load)
+        except BaseException as raised:  # noqa: BLE001 - an activity's error travels, whatever it is
+            error = serialization.dump_error(raised, core.here, driver.here.node)
+            answer = [error]
+        to_finish = None if spawn.to_caller else error
+        with suppress(SlowPeerError):
+            # the answer has to go, even to a place that takes nothing for a minute
+            driver.transport.throttle(src)
+        driver.change(lambda: core.answered(src, spawn, answer, ok=error is None, error=to_finish), soon=soon)
+
+    def _answer(self, src: int, load: Callable[[], Call]) -> e.Payload:
+        fn, args, kwargs = load()
+        return serialization.dumps(self._call(src, fn, args, kwargs))
+
+    @naming.runs("fn")
+    def _call(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        began_s = time.perf_counter()
+        if not trace.on():
+            value = fn(*args, **kwargs)
+        else:
+            with trace.span(serialization.name_of(fn), "activity", sent_by=src):
+                value = fn(*args, **kwargs)
+        self._quick.learn(fn, time.perf_counter() - began_s)
+        self.activities_run += 1  # two threads may count one, which does no harm
+        return value
+
+    def run_local(self, scope: Scope, call: Call, future: Future[Any], *, to_caller: bool) -> None:
+        """Run an activity that this place sent itself: nothing is pickled but an error for the finish."""
+        driver, core = self._driver, self._driver.core
+        if not core.may_begin(scope.finish):
+            future.set_exception(CancelledError("its finish was cancelled before it began"))
+            driver.change(lambda: core.ended(scope.finish))
+            return
+        error: bytes | None = None
+        try:
+            value = call_within(scope, driver.executor.waiting, self._call, core.here, *call)
+        except BaseException as raised:  # noqa: BLE001 - an activity's error goes to its finish, whatever it is
+            if not to_caller:
+                error = serialization.dump_error(raised, core.here, driver.here.node)
+            future.set_exception(raised)
+        else:
+            future.set_result(value)
+        driver.transport.nudge()
+        driver.change(lambda: core.ended(scope.finish, error))
+
+    @naming.runs("fn")
+    def run_immediate(self, src: int, payload: e.Payload) -> None:
+        """(io thread) Run an immediate."""
+        load = self._calls.arrived(src, payload)
+        try:
+            fn, args, kwargs = load()
+            fn(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - the job ends with it
+            here = self._driver.core.here
+            _log.exception("place %d: an immediate failed", here)
+            self._driver.fail(f"an immediate failed on place {here}: {serialization.summary(error)}")
+
+    @naming.runs("fn")
+    def run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
+        """Run an activity that nobody waits for: what it raises is logged here."""
+        driver, core = self._driver, self._driver.core
+        name = "its function"
+        try:
+            with pooled(driver.executor.waiting):
+                fn, args, kwargs = load()
+                name = serialization.name_of(fn)
+                with trace.span(name, "activity", sent_by=src):
+                    fn(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - an activity's error, whatever it is
+            from apgas.runtime import exceptions
+
+            exceptions.folded(error)
+            _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", core.here, name, src)
+        driver.change(core.uncounted_ended)
+
+
+# Which functions return at once, by experience: those are run by the io thread itself, without a change of threads
+
+QUICK_S: Final = 200e-6
+"""A call that returns within this time was quick."""
+TRUSTED: Final = 2
+"""So many quick calls are needed before a function is trusted to be."""
+_MOST: Final = 4096
+"""Functions remembered; beyond it all are forgotten, for a program that makes so many has no use for the memory."""
+
+
+class QuickFunctions:
+    """Counts the quick calls of each function; one slow call outweighs eight. Functions are known by their code."""
+
+    def __init__(self) -> None:
+        self._scores: dict[int, int] = {}
+        self._known: dict[int, object] = {}
+
+    def expects(self, fn: object) -> bool:
+        """Tell whether ``fn`` is expected to return at once."""
+        return self._scores.get(id(getattr(fn, "__code__", fn)), 0) >= TRUSTED
+
+    def doubt(self, fn: object) -> None:
+        """Expect no call of ``fn`` to return at once while one is under way: ``learn`` trusts it again if that did."""
+        self._scores[id(getattr(fn, "__code__", fn))] = TRUSTED - 1
+
+    def learn(self, fn: object, seconds: float) -> None:
+        """Take note of how long a call of ``fn`` took. Any thread: a score that gets lost now and then does no harm."""
+        key = getattr(fn, "__code__", fn)
+        if not isinstance(key, CodeType | BuiltinFunctionType):
+            return
+        score = self._scores.get(id(key), 0)
+        if seconds > QUICK_S:
+            score = max(-8, score - 8)
+        elif score < TRUSTED:
+            score += 1
+        else:
+            return
+        if id(key) not in self._known:
+            if len(self._known) >= _MOST:
+                self._scores.clear()
+                self._known.clear()
+            self._known[id(key)] = key
+        self._scores[id(key)] = score
+
+
+# What nobody is to wait for any more ---------------------------------------------------------------------------------
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class NoMore(dict[K, V]):
+    """What was waited for when a driver gave up; whoever adds to it gets an error instead.
+
+    Args:
+        held: What was waited for until then.
+        error: For those who come later.
+    """
+
+    def __init__(self, held: dict[K, V], error: BaseException) -> None:
+        super().__init__(held)
+        self._error = error
+
+    def __setitem__(self, key: K, value: V) -> None:
+        raise self._error

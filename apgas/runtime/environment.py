@@ -1,4 +1,4 @@
-"""The process environment that MPI needs, arranged before MPI is loaded.
+"""What MPI needs around it: the environment, the library, and what a killed job would leave behind.
 
 Standard library only: a place imports this first, calls `prepare`, and then imports mpi4py.
 """
@@ -6,19 +6,27 @@ Standard library only: a place imports this first, calls `prepare`, and then imp
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import resource
+import select
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from apgas.errors import UsageError
-from apgas.runtime import mpis
+from apgas.runtime.loading import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
 
 LauncherKind = Literal["hydra", "openmpi", "pmix", "slurm", "none"]
 
@@ -126,10 +134,10 @@ def prepare() -> Launch:
             the transport that was chosen is none.
     """
     launch = launched_by(os.environ)
-    if launch.kind == "openmpi" and _bundled(mpis.MPICH) and not _bundled(mpis.OPEN_MPI):
+    if launch.kind == "openmpi" and _bundled(MPICH) and not _bundled(OPEN_MPI):
         raise _foreign_launcher(launch, "MPICH")
     before = dict(os.environ)
-    for mpi in mpis.KNOWN:  # which of them is loaded is mpi4py's choice
+    for mpi in KNOWN:  # which of them is loaded is mpi4py's choice
         for name, value in mpi.variables.items():
             os.environ.setdefault(name, value)
     if _only_loopback():
@@ -222,7 +230,7 @@ def tidied(launch: Launch) -> Iterator[None]:
     In a program that was started without mpiexec, Open MPI makes folders in the temporary one as it is loaded, uses
     them for nothing that is wanted here, and forgets them.
     """
-    if _managed(launch) or not _bundled(mpis.OPEN_MPI):
+    if _managed(launch) or not _bundled(OPEN_MPI):
         yield
         return
     import shutil
@@ -261,7 +269,7 @@ def _managed(launch: Launch) -> bool:
 
 def _prepare_singleton() -> None:
     """A program started without mpiexec looks its own one up at the first spawn: it must be ours, and not use ssh."""
-    if "SLURM_JOB_ID" not in os.environ and not _bundled(mpis.OPEN_MPI):
+    if "SLURM_JOB_ID" not in os.environ and not _bundled(OPEN_MPI):
         os.environ.setdefault("HYDRA_LAUNCHER", "fork")
     if os.geteuid() == 0:
         # Open MPI's refuses to start as root; this program is root already
@@ -307,10 +315,354 @@ def _foreign_launcher(launch: Launch, library: str) -> UsageError:
     )
 
 
-def _bundled(mpi: mpis.Mpi) -> bool:
+def _bundled(mpi: Mpi) -> bool:
     """Whether this MPI was installed from PyPI beside this interpreter; asking pip's records would take 30 ms."""
     return os.path.exists(f"{sys.prefix}/lib/{mpi.library}")
 
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
+
+
+# Loads MPI. With ``lifetime`` and the mpi transport this is where mpi4py is imported; a newcomer loads it first ------
+
+_too_early = False
+
+
+@functools.cache
+def load() -> Any:
+    """Return ``mpi4py.MPI``, initialised in an environment that suits us.
+
+    Raises:
+        UsageError: There is no MPI, or the process was started by a foreign mpiexec.
+    """
+    global _too_early  # noqa: PLW0603 - MPI is loaded once
+    before = sys.modules.get("mpi4py.MPI")
+    if before is not None:
+        needed = (named_in(before.Get_library_version()) or MPICH).variables
+        _too_early = not needed.keys() <= os.environ.keys()
+    launch = prepare()
+    import mpi4py
+
+    mpi4py.rc.finalize = False
+    if transport() == "mpi":
+        # The fast ones begin, on each communicator, with an MPI_Comm_dup that keeps the interpreter's lock. Others join
+        # that only when they have what this process still has to send, and nothing can send it.
+        mpi4py.rc.fast_reduce = False
+    with tidied(launch), at_once():
+        try:
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py of PyPI looks for a library by itself
+            raise UsageError(
+                f"mpi4py finds no MPI library that it can use: {str(error).partition(chr(10))[0]}\n"
+                f'install one beside it: {sys.executable} -m pip install "malleable-apgas[mpi]"\n'
+                "or name that of this machine: MPI4PY_LIBMPI=/path/to/libmpi.so"
+            ) from None
+
+    check_world(launch, MPI.COMM_WORLD.size, MPI.Get_library_version().split("\n", 1)[0].split(",", 1)[0])
+    return MPI
+
+
+def loaded_too_early() -> bool:
+    """Whether MPI had been loaded before, without what it needs to be told."""
+    return _too_early
+
+
+def kind() -> Mpi:
+    """Which MPI is loaded; one that is not known is treated as MPICH, which most are made of."""
+    return named_in(load().Get_library_version()) or MPICH
+
+
+# What the MPI libraries differ in: how each is recognised, what it can do for a job, how it is asked to spawn --------
+#
+# Data and pure functions; everything else is the same code for all of them.
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Mpi(NamedTuple):
+    """One MPI library.
+
+    Attributes:
+        name: How it is called.
+        distribution: The distribution on PyPI that brings it.
+        library: The file that this puts into ``lib``.
+        marks: Words of which one stands in what it and its mpiexec say about themselves.
+        resizes: Whether a job can grow and shrink under it.
+        hosts: On which hosts a job can grow.
+        planes: The data planes that work with it.
+        variables: What it needs in the environment before it is loaded; what the user has set is kept.
+        spawning: What it is told at each spawn.
+    """
+
+    name: str
+    distribution: str
+    library: str
+    marks: tuple[str, ...]
+    resizes: bool
+    hosts: str
+    planes: tuple[str, ...]
+    variables: Mapping[str, str] = _NOTHING
+    spawning: Mapping[str, str] = _NOTHING
+
+    def abilities(self) -> str:
+        """Say in a line what it can do."""
+        if not self.resizes:
+            return f"rigid jobs only (a spawned place could not leave); data plane {' or '.join(self.planes)}"
+        return f"rigid and malleable jobs, growing on {self.hosts}; data plane {' or '.join(self.planes)}"
+
+
+MPICH: Final = Mpi(
+    name="MPICH",
+    distribution="mpich",
+    library="libmpi.so.12",
+    marks=("MPICH", "HYDRA"),
+    resizes=True,
+    hosts="any host by name",
+    planes=("tcp", "mpi"),
+    # every place finalizes and exits alone, whichever world it came from
+    variables={"MPIR_CVAR_NO_COLLECTIVE_FINALIZE": "1"},
+)
+
+OPEN_MPI: Final = Mpi(
+    name="Open MPI",
+    distribution="openmpi",
+    library="libmpi.so.40",
+    marks=("Open MPI", "OpenRTE", "PRRTE"),
+    resizes=True,
+    hosts="the host of place 0",
+    planes=("tcp",),
+    variables={
+        # the same: no barrier in MPI_Finalize
+        "OMPI_MCA_async_mpi_finalize": "1",
+        # MPI carries a few greetings here. Its libfabric module sleeps for a second in each process that does without
+        # it, and its shared-memory module would leave segments behind when a job is killed.
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "self,tcp",
+    },
+    # places are idle much of the time, and a job may have more of them than cores
+    spawning={"map_by": "slot:OVERSUBSCRIBE"},
+)
+
+INTEL_MPI: Final = Mpi(
+    name="Intel MPI",
+    distribution="impi-rt",
+    library="libmpi.so.12",
+    marks=("Intel(R) MPI", "Intel MPI"),
+    resizes=False,
+    hosts="none",
+    planes=("tcp",),
+)
+
+# Intel MPI is made of MPICH and may say so: it is looked for first.
+KNOWN: Final = (INTEL_MPI, OPEN_MPI, MPICH)
+
+
+def named_in(text: str) -> Mpi | None:
+    """Return the MPI that ``text`` is about: a library's version, or what an mpiexec answers to ``--version``."""
+    return next((mpi for mpi in KNOWN if any(mark in text for mark in mpi.marks)), None)
+
+
+# Removes the names of files that MPICH would leave behind if the job ended abnormally --------------------------------
+#
+# MPICH keeps a shared-memory segment per world in /dev/shm, and hydra's proxy of each node a topology file in /tmp.
+# Both are opened or mapped once, at initialisation; a name that is unlinked after that cannot be left behind by a kill
+# -9. What a job leaves that is killed within its initialisation, the next one of the same user removes (``sweep``).
+
+_SEGMENT = "/dev/shm/mpich_shm_"
+_TOPOLOGY = "/hydra_hwloc_xmlfile_"
+_DELETED = " (deleted)"
+_PROXY = "hydra_pmi_proxy"
+_ANCESTORS = 4  # a place may be wrapped by a shell or two
+_BEGINNINGS = (("/dev/shm", "mpich_shm_"), ("/tmp", "hydra_hwloc_xmlfile_"))
+OLD_S: Final = 60.0
+"""No initialisation takes so long: a file that is older and not in use is left over."""
+
+
+def unlink_leftovers() -> list[str]:
+    """Unlinks the MPI files of this process that have served their purpose; returns the names that went.
+
+    Call it after MPI_Init and a barrier of this process's MPI.COMM_WORLD, so that every process of the world on this
+    node has opened them. Every place may call it; the first one of a node does the work. Never raises.
+    """
+    gone = []
+    for name in sorted(_mapped_segments() | _topology_files()):
+        with contextlib.suppress(OSError):  # another place was quicker
+            os.unlink(name)
+            gone.append(name)
+    return gone
+
+
+def sweep() -> list[str]:
+    """Unlinks what killed jobs of this user have left on this node; returns the names that went. Never raises.
+
+    Costs nothing but two listings where there is nothing that looks old; else a look at every process.
+    """
+    old = set(_old_files())
+    if not old:
+        return []
+    used: set[str] = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        used |= _mapped_segments(pid)
+        with contextlib.suppress(OSError):  # gone, or another user's
+            used |= _open_files(int(pid))
+    gone = []
+    for name in sorted(old - used):
+        with contextlib.suppress(OSError):  # another job was quicker
+            os.unlink(name)
+            gone.append(name)
+    return gone
+
+
+def _old_files() -> Iterable[str]:
+    now_s = time.time()
+    for folder, beginning in _BEGINNINGS:
+        names: list[str] = []
+        with contextlib.suppress(OSError):  # no such folder here
+            names = os.listdir(folder)
+        for name in names:
+            if not name.startswith(beginning):
+                continue
+            with contextlib.suppress(OSError):  # gone meanwhile
+                found = os.lstat(f"{folder}/{name}")
+                if found.st_uid == os.getuid() and now_s - found.st_mtime > OLD_S:
+                    yield f"{folder}/{name}"
+
+
+def _mapped_segments(pid: str = "self") -> set[str]:
+    """Names of the MPICH segments that a process has mapped."""
+    try:
+        lines = _text(f"/proc/{pid}/maps").splitlines()
+    except OSError:
+        return set()
+    names = (line[line.find(_SEGMENT) :] for line in lines if _SEGMENT in line)
+    return {name for name in names if not name.endswith(_DELETED)}
+
+
+def _topology_files() -> set[str]:
+    """Names of the topology files that the hydra proxy above this process holds open."""
+    found: set[str] = set()
+    pid = os.getppid()
+    for _ in range(_ANCESTORS):
+        if pid <= 1:
+            break
+        try:
+            command, parent = _command_and_parent(pid)
+            if command.startswith(_PROXY[:15]):  # the kernel keeps 15 characters
+                found |= _open_files(pid)
+                break
+        except (OSError, ValueError):
+            break
+        pid = parent
+    return found
+
+
+def _command_and_parent(pid: int) -> tuple[str, int]:
+    stat = _text(f"/proc/{pid}/stat")
+    command, rest = stat[stat.index("(") + 1 :].rsplit(")", 1)
+    return command, int(rest.split()[1])
+
+
+def _open_files(pid: int) -> set[str]:
+    names = set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+            if _TOPOLOGY in target and not target.endswith(_DELETED):
+                names.add(target)
+    return names
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+# Waits for processes of this machine to end, and ends those that Open MPI would leave running ------------------------
+#
+# For Open MPI ends the world of the process that died, and no other. A place ends when its process manager is gone
+# (``end_with_parent``), and when place 0 is gone, which it notices by its connection. One that holds on to its
+# interpreter notices nothing: place 0 ends those on its own node (``Wards``).
+
+MOMENT_S: Final = 0.6
+"""How long mpiexec takes to end place 0 with the code of the job; the code of a process that ends before may win."""
+
+_SESSION: Final = "PMIX_SERVER_TMPDIR"
+_SESSION_NAMES: Final = ("ompi.", "prte.")
+
+
+class Processes:
+    """Processes of this machine by handles of the kernel's: their numbers may be those of others one day."""
+
+    def __init__(self) -> None:
+        self._pids: dict[int, int] = {}
+
+    def hold(self, pids: Iterable[int]) -> None:
+        """Take a handle of each that runs."""
+        for pid in pids:
+            with suppress(OSError, AttributeError):  # gone already, or the kernel has no handles
+                self._pids[os.pidfd_open(pid)] = pid
+
+    def running(self, timeout_s: float = 0.0) -> list[int]:
+        """Wait until all have ended, for so long at most; returns which still run, and forgets the others."""
+        until = time.monotonic() + timeout_s
+        for handle in list(self._pids):
+            if _ended(handle, max(0.0, until - time.monotonic()) * 1000):
+                del self._pids[handle]
+                os.close(handle)
+        return list(self._pids.values())
+
+
+class Wards(Processes):
+    """Those that end with this one, at the latest."""
+
+    _grace_s = 0.0
+
+    def add(self, pids: Iterable[int], grace_s: float) -> None:
+        """Take charge of processes, which get so long to end by themselves; forget those that have ended."""
+        self.running()
+        self._grace_s = grace_s
+        self.hold(pids)
+
+    def kill(self) -> None:
+        """Kill them all after their time, whether this process lives or not: MPI's abort lets no thread of it run."""
+        running = self.running()  # a process that has not ended keeps its number for a moment
+        if running and not self._grace_s:
+            for pid in running:
+                with suppress(ProcessLookupError):  # ended just now
+                    os.kill(pid, signal.SIGKILL)
+        elif running:
+            words = ["sh", "-c", f'sleep {self._grace_s}; kill -s KILL "$@"', "sh", *map(str, running)]
+            silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
+            with suppress(OSError):  # no shell: MPI's abort is all there is
+                os.posix_spawn("/bin/sh", words, os.environ, file_actions=silent, setsid=True)
+
+
+def end_with_parent() -> None:
+    """End this process as soon as the one that started it is gone; where the kernel cannot tell, nothing is done."""
+    with suppress(OSError, AttributeError):  # no handles of processes here
+        parent = os.pidfd_open(os.getppid())
+        threading.Thread(target=_wait_and_end, args=(parent,), name="apgas-orphan", daemon=True).start()
+
+
+def _wait_and_end(parent: int) -> None:
+    _ended(parent, None)
+    # whoever could read a last word is gone, too
+    _remove_session(os.environ.get(_SESSION, ""))
+    os._exit(1)
+
+
+def _ended(handle: int, timeout_ms: float | None) -> bool:
+    watch = select.poll()  # select() refuses descriptors above 1023
+    watch.register(handle, select.POLLIN)
+    return bool(watch.poll(timeout_ms))
+
+
+def _remove_session(name: str) -> None:
+    """Remove the folder that the process manager kept on this node; the other places here do the same."""
+    import shutil
+    from pathlib import Path
+
+    folder = Path(name)
+    if folder.is_absolute() and folder.name.startswith(_SESSION_NAMES):
+        shutil.rmtree(folder, ignore_errors=True)

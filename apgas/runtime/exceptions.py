@@ -1,4 +1,4 @@
-"""Errors as they travel: of their own type, whatever their constructor takes, for it is not called again.
+"""Errors as they travel, of their own type, and what people see of their tracebacks.
 
 Pickle makes an error anew by calling its class with ``args``, which fails, or does something else, where a constructor
 takes other arguments than it hands to ``Exception``. Here the object is made by the built-in class that it is an
@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import copyreg
+import os
 import pickle
 import reprlib
 import sys
+import traceback
 from collections.abc import Iterator
-from types import MemberDescriptorType
+from concurrent.futures import _base
+from types import MemberDescriptorType, TracebackType
 from typing import Any, Final, TypeAlias, cast
 
 from apgas.errors import ApgasError
-from apgas.runtime.codec import summary
+from apgas.runtime.serialization import summary
 
 _HEAP_TYPE: Final = 1 << 9
 """The flag of classes that were defined at run time: neither built in nor of a library's static data."""
@@ -83,10 +86,10 @@ def load(body: Any) -> BaseException:
 
 
 def _reduction(error: BaseException, made_of: tuple[Any, ...], state: State) -> Reduced:
-    return _make, (type(error), _base(type(error)), *made_of), state, None, None, _fill
+    return _make, (type(error), _builtin_base(type(error)), *made_of), state, None, None, _fill
 
 
-def _base(kind: type[BaseException]) -> type[BaseException]:
+def _builtin_base(kind: type[BaseException]) -> type[BaseException]:
     """The built-in class by which instances of ``kind`` are laid out."""
     while kind.__flags__ & _HEAP_TYPE:
         kind = cast("type[BaseException]", kind.__base__)
@@ -98,7 +101,7 @@ def _made_of(error: BaseException) -> tuple[Any, ...]:
     if isinstance(error, BaseExceptionGroup):
         return error.message, list(error.exceptions)
     # OSError has more than args: the name of the file
-    arguments: tuple[Any, ...] = _base(type(error)).__reduce__(error)[1]  # type: ignore[assignment]  # never a text
+    arguments: tuple[Any, ...] = _builtin_base(type(error)).__reduce__(error)[1]  # type: ignore[assignment]  # never a text
     return arguments
 
 
@@ -110,7 +113,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _members(error: BaseException) -> Iterator[tuple[str, Any]]:
-    for owner in _base(type(error)).__mro__:
+    for owner in _builtin_base(type(error)).__mro__:
         for name, member in vars(owner).items():
             # what an AttributeError was looked up on is the program's, and may be anything
             if isinstance(member, MemberDescriptorType) and not name.startswith("__") and name != "obj":
@@ -136,7 +139,7 @@ def _as_known_here(kind: type[BaseException]) -> type[BaseException]:
     ours: object = vars(sys.modules["__main__"]).get(kind.__qualname__)
     if not isinstance(ours, type) or not issubclass(ours, BaseException) or ours.__module__ != "__main__":
         return kind
-    return ours if ours.__qualname__ == kind.__qualname__ and _base(ours) is _base(kind) else kind
+    return ours if ours.__qualname__ == kind.__qualname__ and _builtin_base(ours) is _builtin_base(kind) else kind
 
 
 def _fill(error: BaseException, state: State) -> None:
@@ -201,3 +204,85 @@ def _sendable(error: BaseException, deep: int) -> object:
 
 def _kind(value: object) -> str:
     return f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+# What people see of a traceback: their own code. ``APGAS_TRACEBACK=full`` shows the frames of the runtime, too -------
+#
+# The frames are taken out of the errors themselves, so whatever prints these, a notebook for example, prints them
+# short.
+
+ENV_TRACEBACK: Final = "APGAS_TRACEBACK"
+
+_HERE: Final = os.path.dirname(os.path.dirname(__file__))
+_OURS: Final = tuple(os.path.join(folder, "") for folder in (_HERE, os.path.join(os.path.dirname(_HERE), "glb")))
+_BENCHMARKS: Final = os.path.join(_HERE, "benchmarks", "")
+_HELPERS: Final = (str(contextlib.__file__), str(_base.__file__))
+"""Of the standard library and others, hidden where we call them or they call us."""
+
+
+def folded(error: BaseException) -> BaseException:
+    """Take our frames out of an error, and out of those that it comes of or consists of; returns it.
+
+    An error without any frame of the program keeps all of its own.
+    """
+    if full():
+        return error
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        visible = _visible(current.__traceback__)
+        if visible is not None or current is not error:
+            current.__traceback__ = visible
+        waiting += (current.__cause__, current.__context__)
+        if isinstance(current, BaseExceptionGroup):
+            waiting += current.exceptions
+    return error
+
+
+def full() -> bool:
+    """Whether all frames are to be shown."""
+    return os.environ.get(ENV_TRACEBACK) == "full"
+
+
+def text(error: BaseException) -> str:
+    """An error with its traceback, without our frames, as a note tells it."""
+    return "".join(traceback.format_exception(folded(error))).rstrip()
+
+
+def level_of_program() -> int:
+    """The ``stacklevel`` by which a warning of our caller names the innermost line of the program."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - as warnings does
+    while frame.f_back is not None and (is_ours(frame.f_code.co_filename) or _helps(frame.f_code.co_filename)):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def is_ours(filename: str) -> bool:
+    """Whether a file belongs to the runtime or the balancer; benchmarks are programs."""
+    return filename.startswith(_OURS) and not filename.startswith(_BENCHMARKS)
+
+
+def _helps(filename: str) -> bool:
+    return filename.startswith(_HELPERS)
+
+
+def _visible(first: TracebackType | None) -> TracebackType | None:
+    links: list[TracebackType] = []
+    while first is not None:
+        links.append(first)
+        first = first.tb_next
+    files = [link.tb_frame.f_code.co_filename for link in links]
+    hidden = [is_ours(file) for file in files]
+    for order in (range(1, len(files)), range(len(files) - 2, -1, -1)):
+        step = -1 if order.step > 0 else 1
+        for at in order:
+            hidden[at] = hidden[at] or (hidden[at + step] and _helps(files[at]))
+    visible: TracebackType | None = None
+    for link, out in zip(reversed(links), reversed(hidden), strict=True):
+        if not out:
+            visible = TracebackType(visible, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return visible

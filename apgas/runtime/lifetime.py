@@ -24,21 +24,8 @@ import msgspec
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
-from apgas.runtime import (
-    arrival,
-    environment,
-    library,
-    logs,
-    main_module,
-    mpis,
-    orphans,
-    outputs,
-    reach,
-    resilience,
-    segments,
-    watchdog,
-)
-from apgas.runtime.outputs import TaggedOutput
+from apgas.runtime import arrival, environment, logs, main_module, resilience, watchdog
+from apgas.runtime.logs import TaggedOutput, want
 from apgas.transport.auth import new_token
 from apgas.transport.near import Listening
 
@@ -51,7 +38,7 @@ READ_S: Final = 0.1
 ABORT_S: Final = 1.0
 """How long MPI may take to end the job."""
 
-wards = orphans.Wards()
+wards = environment.Wards()
 """Processes of this machine that end with this one."""
 
 
@@ -104,19 +91,19 @@ def start_world() -> Start:
             "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
             "import it in the functions that use it"
         )
-    mpi = library.load()
+    mpi = environment.load()
     world = mpi.COMM_WORLD
     token = world.bcast(new_token() if world.rank == 0 else None, root=0)
-    spot = reach.Spot(reach.machine(), environment.node_name())
+    spot = arrival.Spot(arrival.machine(), environment.node_name())
     spots = world.allgather(spot)
-    towards = reach.someone_elsewhere(spot, spots)
+    towards = arrival.someone_elsewhere(spot, spots)
     listening, told = arrival.listen(towards)
     everyone = world.allgather(told)
     # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it, not
     # place 0 if there is another, for the program waits for that one
     if spot not in spots[world.rank + 1 :]:
-        segments.unlink_leftovers()
-        segments.sweep()
+        environment.unlink_leftovers()
+        environment.sweep()
     _end_with_mpiexec()
     members = all_listening(everyone)
     assert listening is not None
@@ -132,9 +119,9 @@ def _beginning(bridge: Any) -> Beginning:
     """
     from apgas.transport.communicators import Beginning
 
-    mpi = library.load()
+    mpi = environment.load()
     version = mpi.Get_library_version()
-    kind = mpis.named_in(version)
+    kind = environment.named_in(version)
     if kind is None or "mpi" not in kind.planes or mpi.Query_thread() < mpi.THREAD_MULTIPLE:
         name = version.split("\n", 1)[0].split(",", 1)[0].strip()
         raise UsageError(
@@ -148,7 +135,7 @@ def _end_with_mpiexec() -> None:
     """See to it that this process does not stay behind, should the job be killed."""
     if environment.launched_by(os.environ).kind in ("hydra", "openmpi"):
         # mpiexec would wait for ever for places whose process manager was killed
-        orphans.end_with_parent()
+        environment.end_with_parent()
 
 
 def under_openmpi() -> bool:
@@ -181,7 +168,7 @@ def join_job(arrived: arrival.Arrival) -> Start | None:
         main_module.take_over(arrived.belongings)
     if admission.logs is not None:
         logs.apply(admission.logs)
-    outputs.want(tagged=admission.tagged)
+    want(tagged=admission.tagged)
     identity = Identity(admission.places[arrived.rank], admission.members, admission.epoch, beginning)
     return Start(identity, arrived.token, arrived.listening)
 
@@ -217,7 +204,7 @@ def leave(code: int = 0) -> NoReturn:
     """
     if code and under_openmpi():
         # place 0 is lost, and its mpiexec returns the code of whoever ends first: that of place 0 says more
-        time.sleep(orphans.MOMENT_S)
+        time.sleep(environment.MOMENT_S)
     import ctypes
 
     finalize()

@@ -66,9 +66,9 @@ def belongings(setup: Callable[[], object] | None) -> bytes:
     """
     from pathlib import Path
 
-    from apgas.runtime import codec
+    from apgas.runtime import serialization
 
-    packed = () if setup is None else tuple(map(bytes, codec.dumps(setup)))
+    packed = () if setup is None else tuple(map(bytes, serialization.dumps(setup)))
     cwd = str(Path.cwd())
     return pickle.dumps(Belongings(cwd, tuple(sys.path), describe(), _filters(), packed))
 
@@ -90,9 +90,9 @@ def take_over(pickled: bytes) -> None:
     warnings.filters[:] = filters  # type: ignore[index]  # a list, whatever its stub says
     warnings._filters_mutated()  # type: ignore[attr-defined]  # noqa: SLF001 - what `catch_warnings` calls, too
     if ours.setup:
-        from apgas.runtime import codec
+        from apgas.runtime import serialization
 
-        codec.loads(list(ours.setup))()
+        serialization.loads(list(ours.setup))()
 
 
 def _filters() -> tuple[bytes, ...]:

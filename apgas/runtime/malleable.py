@@ -1,21 +1,28 @@
-"""The functions that malleable programs call on place 0: handlers, orders, requests."""
+"""The functions that malleable programs call on place 0: handlers, orders, requests, estimates, lost places."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from apgas.core.estimate import Estimate, samples_of
+from apgas.core.estimate import estimate as estimate_from
 from apgas.core.identity import Place
-from apgas.core.resize import Bounds, Deadlines, ResizeRecord
+from apgas.core.resize import Bounds, Deadlines, Kind, ResizeRecord
 from apgas.errors import UsageError
 from apgas.malleability.handler import MalleableHandler
-from apgas.runtime.context import Future
+from apgas.runtime import current
+from apgas.runtime.context import Future, Scope, entered, pooled
+from apgas.runtime.current import PlaceState
+from apgas.runtime.driver import Driver
 from apgas.runtime.program import program
-from apgas.runtime.schedule import parse_orders
+from apgas.runtime.resizing import SerialCalls, parse_orders
 
 if TYPE_CHECKING:
     from apgas.malleability.core_ids import CoreIds
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -295,3 +302,116 @@ def progress(done: float, total: float | None = None, unit: str = "tasks") -> No
     if not math.isfinite(plain_done) or not math.isfinite(plain_total or 0.0):
         raise UsageError(f"progress is told in finite numbers, not {done} of {total}")
     program().resizing.progress(plain_done, plain_total, unit[:40])
+
+
+# ``apgas.estimate``: how long an order would take --------------------------------------------------------------------
+
+
+def estimate(*, grow: int = 0, shrink: int = 0) -> Estimate | None:
+    """(place 0) Estimate how long an order would take, from the resizes of this run and a calibration.
+
+    Each phase is taken to last ``a + b n`` seconds for ``n`` places, fitted so that outliers do not matter. As long as
+    this run has seen less than three resizes of that kind, those of earlier runs count as well, if
+    ``APGAS_CALIBRATION`` names a file to keep them in.
+
+    Args:
+        grow: By how many nodes; or
+        shrink: by how many.
+
+    Returns:
+        The estimate; None if no resize of that kind is known.
+
+    Raises:
+        UsageError: Not on place 0, or not exactly one of the numbers is given and at least 1.
+
+    Example:
+        >>> import time
+        >>> from apgas.testing.handlers import ReleaseNewest
+        >>> apgas.define_malleable_handler(ReleaseNewest())
+        >>> apgas.estimate(grow=4) is None  # nothing is known before the first one
+        True
+        >>> apgas.schedule_orders("0:+1")
+        >>> while not apgas.resizes():
+        ...     time.sleep(0.01)
+        >>> expected = apgas.estimate(grow=4)
+        >>> expected.nodes, expected.samples, expected.seconds > 0
+        (4, 1, True)
+    """
+    if min(grow, shrink) != 0 or max(grow, shrink) < 1:
+        raise UsageError(f"estimate(grow=N) or estimate(shrink=N) with N of at least 1, not {grow} and {shrink}")
+    resizing = program().resizing
+    kind: Kind = "grow" if grow else "shrink"
+    nodes = grow or shrink
+    earlier = resizing.calibration.samples() if resizing.calibration is not None else []
+    places = nodes * resizing.places_per_node
+    return estimate_from(kind, nodes, places, samples_of(resizing.records), earlier)
+
+
+# What a program does when a place of a resilient job has died: ``on_place_failure`` ----------------------------------
+
+_log = logging.getLogger("apgas.failures")
+
+
+class PlaceFailures:
+    """The handler of one place; called for one dead place after another."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.handler: Callable[[Place], Any] | None = None
+        self._driver = driver
+        self._calls = SerialCalls(driver.chores.submit)
+        self._put_off: list[Place] = []
+        driver.on_place_died.append(self._died)
+        driver.on_stay.append(self._stays)
+
+    def _died(self, place: Place) -> None:
+        self._calls.add(lambda: self._call(place))
+
+    def _stays(self) -> None:
+        with self._driver.lock:
+            missed, self._put_off = self._put_off, []
+        for place in missed:
+            self._died(place)
+
+    def _call(self, place: Place) -> None:
+        """Run the handler as an activity under a finish of its own."""
+        handler = self.handler
+        if handler is None:
+            return
+        with self._driver.lock:
+            if self._driver.core.drained:
+                # this place is about to be released; should it stay after all, it hears of the death then
+                self._put_off.append(place)
+                return
+            finish = self._driver.open_finish()
+        with current.working_for(self._driver), entered(Scope(finish)), pooled(self._driver.chores.waiting):
+            try:
+                handler(place)
+            except BaseException:  # noqa: BLE001 - the program's error is told, and the job goes on
+                _log.exception("the place failure handler failed for %s", place)
+            for error in self._driver.close_finish(finish):
+                _log.error("an activity of the place failure handler failed", exc_info=error)
+
+
+_failures = PlaceState(lambda: PlaceFailures(current.required()))
+
+
+def on_place_failure(handler: Callable[[Place], Any] | None) -> None:
+    """Have ``handler`` called on this place whenever a place of a resilient job has died.
+
+    It is called with the dead place, as an activity of its own, once the members are without that place: ``places()``
+    does not list it any more. Finishes hear of what was lost by themselves (``DeadPlaceError``). Each place has its own
+    handler; in a job that is not resilient it is never called, for there the loss of a place ends the job.
+
+    Args:
+        handler: What to call; it replaces the one before. None: nothing. What it raises is logged.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+
+    Example:
+        >>> import apgas
+        >>> def main():
+        ...     apgas.on_place_failure(lambda place: print(place, "is lost"))
+        >>> apgas.run(main)  # doctest: +SKIP
+    """
+    _failures.get().handler = handler

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Final, TypeVar
 
-from apgas.runtime.codec import name_of
+from apgas.runtime.serialization import name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

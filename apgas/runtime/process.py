@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import current, environment, lifetime, logs, outputs, reach, resilience, watchdog
+from apgas.runtime import arrival, current, environment, lifetime, logs, resilience, watchdog
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity, Start
@@ -52,7 +52,7 @@ def build(start: Start) -> Driver:
     if _mpi_plane is not None and identity.place == 0:
         driver.on_members = partial(_tell_plane, driver, _mpi_plane)
     current.be(driver)
-    outputs.install(identity.place)
+    logs.tag_output(identity.place)
     logs.install()
     before_waits(_transport.flush)
     if not resilience.wanted():
@@ -112,7 +112,7 @@ def listen_towards(host: str) -> Address:
         UsageError: This machine has no address that ``host`` could reach.
     """
     assert _transport is not None
-    return _transport.listen_also(reach.listen_where(host))
+    return _transport.listen_also(arrival.listen_where(host))
 
 
 def serve(place: Driver) -> int:

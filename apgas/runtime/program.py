@@ -1,32 +1,40 @@
-"""``apgas.run``: the life of a program, seen from place 0."""
+"""``apgas.run``: the life of a program, seen from place 0; interrupts, and its timeline."""
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import logging
+import math
 import os
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
 
+from apgas.core.identity import Place
+from apgas.core.resize import ResizeRecord
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
-from apgas.runtime import codec, current, environment, lifetime, naming, orphans, process, resilience, watchdog
+from apgas.runtime import current, environment, lifetime, naming, process, resilience, serialization, watchdog
+from apgas.runtime import trace as events
+from apgas.runtime.api import at, places
 from apgas.runtime.context import Scope, at_end, entered
 from apgas.runtime.driver import Driver
-from apgas.runtime.interrupts import SIGNALS, Interrupts
+from apgas.runtime.watchdog import Alarm
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from apgas.malleability.communicator import Communicator
     from apgas.runtime.resizing import Resizing
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -107,7 +115,7 @@ class _Job(Program):
 
         Whether what came of it is a defect of the program's clean-up, or of a lock that was taken, cannot be seen.
         """
-        self._end_by(by, "" if isinstance(error, KeyboardInterrupt) else f" ({codec.summary(error)})")
+        self._end_by(by, "" if isinstance(error, KeyboardInterrupt) else f" ({serialization.summary(error)})")
 
     def _end_by(self, by: signal.Signals, became: str = "") -> NoReturn:
         self.interrupts.ending(by)
@@ -118,9 +126,9 @@ class _Job(Program):
 
 def _fold(error: BaseException) -> None:
     """Take the runtime's frames out of an error that leaves ``main``; where errors are shown otherwise, they stay."""
-    from apgas.runtime import tracebacks
+    from apgas.runtime import exceptions
 
-    tracebacks.folded(error)
+    exceptions.folded(error)
 
 
 def _came_of_an_interrupt(error: BaseException | None) -> bool:
@@ -145,13 +153,13 @@ def _show_folded(show: Callable[[type[BaseException], BaseException, TracebackTy
     """Have errors that end the process shown without the frames of the runtime, by whatever shows them."""
 
     def show_folded(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        from apgas.runtime import tracebacks
+        from apgas.runtime import exceptions
 
-        if error in _unstarted and not tracebacks.full():
+        if error in _unstarted and not exceptions.full():
             _say("".join(traceback.format_exception_only(error)))
             return
         error.__traceback__ = trace
-        show(kind, tracebacks.folded(error), error.__traceback__)
+        show(kind, exceptions.folded(error), error.__traceback__)
 
     sys.excepthook = show_folded
 
@@ -163,7 +171,7 @@ _programs: dict[Driver | None, Program] = {}
 _parting: tuple[_Job, list[int]] | None = None
 """The last program, if not all of it could be ended with it, and its other places."""
 
-_ending: Final = orphans.Processes()
+_ending: Final = environment.Processes()
 """The other processes of the last program on this machine, which may not have ended yet."""
 
 
@@ -312,8 +320,8 @@ def _write_timeline(driver: Driver, resizing: Resizing) -> None:
 
 
 def _make_resizing(driver: Driver, token: bytes, setup: Callable[[], object] | None, began_s: float) -> Resizing:
-    from apgas.runtime.growth import MpiSpawner
     from apgas.runtime.resizing import Resizing
+    from apgas.runtime.spawning import MpiSpawner
 
     with driver.lock:
         return Resizing(driver, MpiSpawner(driver, token, setup), began_s=began_s)
@@ -488,3 +496,157 @@ def _end_by_force(this: _Job, error: BaseException) -> NoReturn:
         _say(f"{code}\n")
     this.hang_up()
     lifetime.abort(code if isinstance(code, int) else int(code is not None))
+
+
+# What Ctrl-C and TERM do on place 0, while a program runs ------------------------------------------------------------
+
+ECHO_S: Final = 1.0
+"""Within so many seconds after a signal another one is taken for the same."""
+
+MOMENT_S: Final = 0.0002
+"""After so much time a signal is given again that came in the middle of something."""
+
+SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+"""What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
+
+
+class Interrupts:
+    """Makes a KeyboardInterrupt in the main thread of a signal.
+
+    Args:
+        driver: Place 0.
+        unheard: Ends the job, on another thread, if the main thread is within MPI and does not come back.
+
+    Attributes:
+        signalled: The last signal.
+    """
+
+    def __init__(self, driver: Driver, unheard: Callable[[signal.Signals], None]) -> None:
+        self.signalled: signal.Signals | None = None
+        self._driver = driver
+        self._signalled_s = -math.inf
+        self._put_off = False
+        self._end = unheard
+        self._let_go = process.handle_signals(self._interrupt)
+        self._alarm = Alarm(self._unheard) if process.mpi_plane() is not None else None
+
+    def hear_no_more(self) -> None:
+        """Leave signals to those who took them before."""
+        self._let_go()
+        if self._alarm is not None:
+            self._alarm.silence()
+
+    def ending(self, by: signal.Signals) -> None:
+        """The job is being ended for a signal; code that keeps the interpreter's lock must not keep it from that."""
+        if self._alarm is not None:
+            self._alarm.ending(by)
+
+    def _unheard(self, by: signal.Signals) -> None:
+        """(thread of the alarm) End the job, unless the program has come to take the signal by itself."""
+        if signal.getsignal(by) == self._interrupt:
+            self._end(by)
+
+    def _interrupt(self, number: int, _: object) -> None:
+        """Raise in the main thread; remember why, for the exception may come out as another one (from a lock, say).
+
+        One Ctrl-C may arrive twice, because mpiexec passes it on: the second must not interrupt what the first began.
+        """
+        if self._alarm is not None:
+            self._alarm.heard()
+        if time.monotonic() - self._signalled_s < ECHO_S or self._put_off:
+            return
+        locked: bool = self._driver.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells
+        # half a frame may be on its way, or half a change be made: who relies on the other half would be lost
+        if locked and self._put_it_off(number):
+            return
+        self._signalled_s = time.monotonic()
+        self.signalled = signal.Signals(number)
+        if self._driver.transport.may_lead():
+            # it reads an answer itself, or is about to; what it does meanwhile must not be torn apart
+            self._driver.interrupted = True
+            return
+        raise KeyboardInterrupt
+
+    def _put_it_off(self, number: int) -> bool:
+        """Have the signal given again in a moment; False if there is no thread that could do that."""
+        self._put_off = True
+        try:
+            # threading has locks of its own, which the main thread may hold just now
+            _thread.start_new_thread(self._give_again, (number,))
+        except RuntimeError:
+            self._put_off = False
+            return False
+        return True
+
+    def _give_again(self, number: int) -> None:
+        time.sleep(MOMENT_S)
+        self._put_off = False
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, number)
+
+
+# Place 0's part in a timeline: turns tracing on everywhere, collects, and writes at the end --------------------------
+
+Ask: TypeAlias = Callable[[Place, Callable[[], Any]], Any]
+"""Runs a function on a place and waits for its value."""
+
+
+class Tracing:
+    """Traces all places from now on.
+
+    Args:
+        path: Where the timeline is written at the end.
+        ask: How to call other places.
+    """
+
+    def __init__(self, path: Path, ask: Ask) -> None:
+        self.path = path
+        self._ask = ask
+        self._timeline = events.Timeline()
+
+    def join(self, places: Iterable[Place]) -> None:
+        """Have ``places`` trace; learn their clocks."""
+        for place in places:
+            asked_ns = time.monotonic_ns()
+            clock_ns = self._ask(place, events.enable)
+            self._timeline.meet(place, clock_ns, asked_ns, time.monotonic_ns())
+
+    def collect(self, places: Iterable[Place]) -> None:
+        """Take what happened on ``places`` so far."""
+        for place in places:
+            self._timeline.add(place.id, self._ask(place, events.take))
+
+    def write(self, records: Sequence[ResizeRecord], zero_ns: int) -> None:
+        """Write the timeline; ``records``: what became of the orders, ``zero_ns``: the clock when their times began.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._timeline.add_resizes(records, zero_ns)
+        self._timeline.write(self.path)
+
+
+def trace(path: Path | str) -> None:
+    """(place 0) Trace all places from now on, newcomers too, and write the timeline when the program has ended well.
+
+    Open the file in Perfetto or chrome://tracing: activities, what libraries note, and orders with their phases, of all
+    places on one clock.
+
+    Args:
+        path: The file, JSON in the Chrome trace event format.
+
+    Raises:
+        UsageError: Tracing is on already, or the file's folder cannot be written.
+
+    Example:
+        >>> apgas.trace("timeline.json")
+    """
+    resizing = program().resizing
+    path = Path(path).absolute()
+    if resizing.tracing is not None:
+        raise UsageError("the program is traced already")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"the timeline cannot be written: {path.parent} is no folder that can be written")
+    resizing.tracing = Tracing(path, at)
+    resizing.tracing.join(places())

@@ -9,8 +9,8 @@ from apgas.core.identity import Place
 from apgas.core.messages import RefId
 from apgas.errors import PlaceGoneError, UsageError
 from apgas.runtime import current
+from apgas.runtime.counting import Carrier, Handle
 from apgas.runtime.driver import Driver
-from apgas.runtime.handles import Carrier, Handle
 
 T = TypeVar("T")
 R = TypeVar("R", bound="_Reference")

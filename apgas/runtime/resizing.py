@@ -1,4 +1,4 @@
-"""Place 0's part in resizes: interprets the effects of ``core.reshape`` with handler, MPI and scheduler."""
+"""Place 0's part in resizes: carries out the effects of ``core.reshape`` with handler, newcomers and scheduler."""
 
 from __future__ import annotations
 
@@ -7,39 +7,48 @@ import logging
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from apgas.core import resize as r
 from apgas.core.effects import Effect
 from apgas.core.identity import Place
+from apgas.core.messages import PlaceInfo, Release, encode
 from apgas.core.nodes import Nodes
 from apgas.core.reshape import Reshape, Step
+from apgas.core.resize import CallHandler, RecordKind, ResizeRecord
 from apgas.errors import CancelledError, UsageError
+from apgas.malleability import core_ids
 from apgas.malleability import orders as o
 from apgas.malleability.communicator import Communicator
+from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
-from apgas.runtime import codec, logs
-from apgas.runtime.admission import Newcomers
+from apgas.malleability.orders import Workers
+from apgas.runtime import logs, naming, serialization
 from apgas.runtime.calibration import Calibration
-from apgas.runtime.context import Future
+from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
-from apgas.runtime.evolving import Requests
-from apgas.runtime.growth import Spawner
-from apgas.runtime.handlers import SerialCalls, call_handler
-from apgas.runtime.methods import Methods
-from apgas.runtime.schedule import OwnOrders, ScheduledOrder, is_own
+from apgas.runtime.lifetime import Identity
+from apgas.runtime.spawning import Spawner
 from apgas.runtime.validation import checked
-from apgas.runtime.workers import WorkersOrders
+from apgas.transport.base import TimerHandle, TransportClosedError, UnknownPeerError
 
 if TYPE_CHECKING:
     from apgas.malleability.core_ids import CoreIds
-    from apgas.runtime.tracing import Tracing
+    from apgas.runtime.program import Tracing
+
 
 _log = logging.getLogger("apgas.resize")
+_handler_log = logging.getLogger("apgas.handler")
+
+
 T = TypeVar("T")
 
 PROGRESS_EVERY_S = 0.25
@@ -457,7 +466,7 @@ class Resizing:
             self._event(lambda now: self._reshape.returned(call.token, chosen, now))
         elif not self.over:
             _log.warning("%s raised", call.method, exc_info=error)
-            text = f"{call.method} raised {codec.summary(error)}"
+            text = f"{call.method} raised {serialization.summary(error)}"
             self._event(lambda now: self._reshape.failed(call.token, text, now, chosen))
 
     def _spawn(self, effect: r.StartSpawn) -> None:
@@ -475,3 +484,424 @@ class Resizing:
                 wanted = self._event(lambda now: self._reshape.failed(effect.token, why, now)) and False
         if not wanted:
             self._newcomers.send_home(added)
+
+
+# Newcomers, from the order that asks for them until they are members, or are sent home -------------------------------
+
+
+class Newcomers:
+    """Starts newcomers, for one order at a time, and tells them who they are.
+
+    Args:
+        driver: Place 0.
+        spawner: Starts places.
+    """
+
+    def __init__(self, driver: Driver, spawner: Spawner) -> None:
+        self._driver = driver
+        self._spawner = spawner
+        self._admitted_to = 0
+
+    @property
+    def current(self) -> bool:
+        """Whether the newcomers believe in the members that there are now. Under the driver's lock."""
+        return self._admitted_to == self._driver.core.epoch + 1
+
+    def start(self, nodes: tuple[str, ...]) -> tuple[tuple[PlaceInfo, ...], dict[str, float]]:
+        """Start a place on each of ``nodes``; returns the newcomers, and the seconds of each phase.
+
+        Raises:
+            Exception: Whatever kept them from starting; nothing is left of them.
+        """
+        began_s = time.monotonic()
+        marks: dict[str, float] = {}
+        added = self._spawner.spawn(nodes, self._admit, lambda phase: marks.update({phase: time.monotonic()}))
+        return added, {"spawn": marks["spawn"] - began_s, "join": marks["join"] - marks["spawn"]}
+
+    def send_home(self, newcomers: Sequence[PlaceInfo]) -> None:
+        """Release newcomers that came too late, before they ever were members."""
+        transport = self._driver.transport
+        transport.learn({info.place: (info.host, info.port) for info in newcomers})
+        for info in newcomers:
+            with suppress(UnknownPeerError, TransportClosedError):  # it has died, or the program is over
+                transport.send(info.place, encode(Release(0, 0)))
+            transport.forget(info.place)
+
+    def _admit(self, newcomers: list[PlaceInfo]) -> Identity:
+        """Number the newcomers; if they come too late to be members, their ids are not used again either."""
+        with self._driver.lock:
+            membership = self._driver.core.membership
+            ids = membership.new_ids(len(newcomers))
+            self._admitted_to = membership.epoch + 1
+            added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
+            return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
+
+
+# What the program asks of the scheduler, until that answers ----------------------------------------------------------
+
+
+class Requests:
+    """Requests for nodes, and offers of them, that are not answered yet.
+
+    Args:
+        tell: Sends a message to the scheduler, if there is one.
+    """
+
+    def __init__(self, tell: Callable[[o.Message], None]) -> None:
+        self._tell = tell
+        self._open: dict[int, Future[int]] = {}
+        self._numbers = itertools.count()
+
+    def ask(self, delta: int, *, anybody: bool) -> Future[int]:
+        """Ask for ``delta`` nodes more, or offer nodes back; the future is what is granted, 0 if nobody is asked."""
+        future: Future[int] = Future()
+        if not anybody:
+            future.set_result(0)
+            return future
+        number = next(self._numbers)
+        self._open[number] = future
+        self._tell(o.Evolving(number, delta))
+        return future
+
+    def answered(self, answer: o.Answer) -> None:
+        """Take an answer of the scheduler."""
+        _log.info("the scheduler answered request %d: %+d nodes %s", answer.request, answer.granted, answer.reason)
+        self._grant(answer.request, answer.granted)
+
+    def give_up(self) -> None:
+        """Nothing more will be answered."""
+        for request in list(self._open):
+            self._grant(request, 0)
+
+    def _grant(self, request: int, nodes: int) -> None:
+        future = self._open.pop(request, None)
+        if future is not None:
+            future.set_result(nodes)
+
+
+# Calls the program's malleable handler: on place 0, one method at a time, each as an activity of its own -------------
+
+
+@naming.runs("method")
+def call_handler(
+    handler: MalleableHandler, call: CallHandler, to_place: Callable[[int], Place]
+) -> Sequence[int] | None:
+    """Carry out one call; the ids that preShrink chose, None for the other methods.
+
+    Raises:
+        TypeError: preShrink returned something that is not a list of places.
+    """
+    first, method = [to_place(place) for place in call.first], call.method
+    match method:
+        case "preShrink":
+            chosen: object = handler.preShrink(call.count)
+            try:
+                if not isinstance(chosen, Sequence):
+                    raise TypeError
+                return [Place.number(place) for place in chosen]
+            except TypeError:
+                text = f"preShrink must return a list of places, or of their ids, not {chosen!r:.200}"
+                raise TypeError(text) from None
+        case "postShrink":
+            handler.postShrink(call.count, first)
+        case "preGrow":
+            handler.preGrow(call.count)
+        case "postGrow":
+            handler.postGrow(call.count, first, [to_place(place) for place in call.second])
+        case "shrinkAborted":
+            handler.shrinkAborted(first)
+        case _:
+            assert_never(method)
+    return None
+
+
+class SerialCalls:
+    """Runs calls one after another, each on a thread of the executor.
+
+    Args:
+        submit: The executor's.
+        on_idle: Called when none is left.
+    """
+
+    def __init__(
+        self, submit: Callable[[Callable[[], None]], None], on_idle: Callable[[], None] = lambda: None
+    ) -> None:
+        self._submit = submit
+        self._on_idle = on_idle
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._busy = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call runs or waits."""
+        return self._busy
+
+    def add(self, call: Callable[[], None], *, next_: bool = False) -> None:
+        """Run ``call`` behind those added before, or, if it is to be the next one, before those that wait.
+
+        Raises:
+            RuntimeError: There is no thread for it; it will not run.
+        """
+        with self._lock:
+            if next_:
+                self._waiting.appendleft(call)
+            else:
+                self._waiting.append(call)
+            if self._busy:
+                return
+            self._busy = True
+        try:
+            self._submit(self._drain)
+        except RuntimeError:  # there is no thread for it
+            with self._lock:
+                self._busy = False
+                self._waiting.remove(call)
+            raise
+
+    def _drain(self) -> None:
+        while True:
+            with self._lock:
+                call = self._waiting.popleft() if self._waiting else None
+                self._busy = call is not None
+            if call is None:
+                self._on_idle()
+                return
+            try:
+                call()
+            except BaseException:  # noqa: BLE001 - one failed call must not stop the line
+                _handler_log.exception("a handler call could not be carried out")
+
+
+# Runs methods of the program's malleable handler as what they are: activities that may spawn, wait and fail ----------
+
+
+class Methods:
+    """Runs one method at a time, each under a finish of its own.
+
+    Args:
+        driver: Of place 0; its chores are the threads that this is called on.
+
+    Attributes:
+        thread: The thread that runs one; 0: none.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.thread = 0
+        self._driver = driver
+
+    def run(self, method: Callable[[], object]) -> BaseException | None:
+        """Run ``method`` and all that it spawns; returns what it raised, or else what it had spawned."""
+        error: BaseException | None = None
+        self.thread = threading.get_ident()
+        finish = self._driver.open_finish()
+        with entered(Scope(finish)), pooled(self._driver.chores.waiting):
+            try:
+                method()
+            except BaseException as raised:  # noqa: BLE001 - the program's error becomes the outcome's reason
+                error = raised
+            failures = self._driver.close_finish(finish)
+        self.thread = 0
+        return error or (failures[0] if failures else None)
+
+
+# Orders without a scheduler: ``"1.5:+2,3:-1"`` grows by two after 1.5 s and shrinks by one after 3 s -----------------
+#
+# ``"2:workers=4"`` lets four workers compute in each place after 2 s.
+
+_FIRST: Final = 1 << 40
+"""Scheduled orders get numbers that no scheduler uses."""
+
+
+class ScheduledOrder(msgspec.Struct, frozen=True):
+    """An order that falls due ``at_s`` seconds after the schedule was set."""
+
+    at_s: float
+    kind: RecordKind
+    count: int
+    nodes: tuple[str, ...] = ()
+
+
+def is_own(order: int) -> bool:
+    """Whether the number of an order is of this program's schedule, and not a scheduler's."""
+    return order >= _FIRST
+
+
+class OwnOrders:
+    """The orders that a program has scheduled for itself and that are not due yet.
+
+    Args:
+        later: Calls a function after so many seconds; see ``Transport.call_later``.
+        due: Called with the number of an order when it falls due.
+    """
+
+    def __init__(self, later: Callable[[float, Callable[[], None]], TimerHandle], due: Callable[[int], None]) -> None:
+        self._later = later
+        self._due = due
+        self._waiting: dict[int, tuple[ScheduledOrder, TimerHandle]] = {}
+        self._next = _FIRST
+
+    def add(self, orders: Iterable[ScheduledOrder]) -> None:
+        """Let ``orders`` fall due at their times, counted from now."""
+        for item in orders:
+            number = self._next
+            self._next += 1
+            self._waiting[number] = item, self._later(item.at_s, partial(self._due, number))
+
+    def take(self, number: int) -> ScheduledOrder | None:
+        """The order that falls due; None if it was withdrawn meanwhile."""
+        item, _ = self._waiting.pop(number, (None, None))
+        return item
+
+    def withdraw(self) -> list[ResizeRecord]:
+        """Withdraw all of them; returns how each has ended."""
+        records = []
+        for number, (item, handle) in sorted(self._waiting.items()):
+            handle.cancel()
+            reason = f"the computation ended before {item.at_s:g} s"
+            records.append(ResizeRecord(number, item.kind, item.count, item.at_s, 0.0, {}, "not_due", reason, ()))
+        self._waiting.clear()
+        return records
+
+
+def parse_orders(text: str, hosts: tuple[str, ...] = ()) -> list[ScheduledOrder]:
+    """Read a schedule; newcomers are placed on ``hosts`` in turn, on this host if there are none.
+
+    Raises:
+        UsageError: The text is not a schedule; names the culprit.
+    """
+    orders = []
+    names = cycle(hosts)
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        at_s, kind, count = _parse_item(item)
+        nodes = tuple(islice(names, count)) if hosts and kind == "grow" else ()
+        orders.append(ScheduledOrder(at_s, kind, count, nodes))
+    if not orders:
+        raise UsageError(f"orders {text!r}: expected SECONDS:+N, SECONDS:-N or SECONDS:workers=N, separated by commas")
+    return sorted(orders, key=lambda order: order.at_s)
+
+
+def _parse_item(item: str) -> tuple[float, RecordKind, int]:
+    when, colon, change = item.partition(":")
+    what, equals, number = change.partition("=")
+    if equals and what.strip() == "workers":
+        at_s, _, workers = _parse_item(f"{when}:+{number.strip()}")
+        return at_s, "workers", workers
+    try:
+        at_s, count = float(when), int(change)
+    except ValueError:
+        at_s, count = math.nan, 0
+    if not colon or not math.isfinite(at_s) or change.strip()[:1] not in ("+", "-"):
+        raise UsageError(f"order {item!r}: expected SECONDS:+N, SECONDS:-N or SECONDS:workers=N, for example 1.5:+2")
+    if at_s < 0:
+        raise UsageError(f"order {item!r}: the time must not be negative")
+    if count == 0:
+        raise UsageError(f"order {item!r}: an order changes the number of places by at least 1")
+    return at_s, "grow" if count > 0 else "shrink", abs(count)
+
+
+# Orders for another number of workers: no place comes or goes, so the program's handler alone carries them out -------
+
+
+class WorkersOrders:
+    """Hands such orders to the handler, behind its other calls.
+
+    Args:
+        driver: The place's.
+        calls: The handler's calls, one after another.
+        methods: Runs the handler's methods.
+        handler: Returns the program's handler.
+        finished: Told how an order has ended, under the driver's lock.
+
+    Attributes:
+        zero_s: The clock when the times of the records began.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        calls: SerialCalls,
+        methods: Methods,
+        handler: Callable[[], MalleableHandler | None],
+        finished: Callable[[ResizeRecord], None],
+    ) -> None:
+        self._driver = driver
+        self._calls = calls
+        self._methods = methods
+        self._handler = handler
+        self._finished = finished
+        self.zero_s = 0.0
+        self._open: dict[int, tuple[int, float]] = {}
+        self._told: CoreIds | None = None
+        self._offered: CoreIds | None = None
+        self._offers = False
+        self._asked = False
+
+    @property
+    def core_ids(self) -> CoreIds | None:
+        """The cores that the job may use, as far as its scheduler has said; those of an order for its ``setWorkers``.
+
+        Raises:
+            UsageError: What it has said in the environment makes no sense.
+        """
+        if self._offers and threading.get_ident() == self._methods.thread:
+            return self._offered
+        if not self._asked:
+            try:
+                self._told = core_ids.from_environment()
+            except ValueError as error:
+                raise UsageError(f"{core_ids.ENV_CORE_IDS}: {error}") from None
+            self._asked = True
+        return self._told
+
+    def ordered(self, order: int, count: int, message: Workers | None = None) -> None:
+        """Take an order, with what a scheduler has said of it; never blocks."""
+        with self._driver.lock:
+            self._open[order] = count, time.monotonic() - self.zero_s
+            if self._handler() is None:
+                # the handler's calls may be stuck in one that is not waited for
+                self._finish(order, "refused", "no malleable handler is registered")
+                return
+
+        def carry_out() -> None:
+            if order in self._open:
+                outcome, reason = self._change(count, message)
+                with self._driver.lock:
+                    self._finish(order, outcome, reason)
+
+        self._calls.add(carry_out)
+
+    def end(self, why: str) -> None:
+        """Refuse the orders that have not ended, also one whose method runs; under the driver's lock."""
+        for order in list(self._open):
+            self._finish(order, "refused", why)
+
+    def _finish(self, order: int, outcome: Literal["done", "refused"], reason: str) -> None:
+        if order in self._open:
+            count, at_s = self._open.pop(order)
+            seconds = time.monotonic() - self.zero_s - at_s
+            self._finished(ResizeRecord(order, "workers", count, at_s, seconds, {}, outcome, reason, ()))
+
+    def _change(self, count: int, message: Workers | None) -> tuple[Literal["done", "refused"], str]:
+        """Call the handler in an activity with a finish of its own; return the outcome and why."""
+        handler = self._handler()
+        if handler is None:
+            return "refused", "no malleable handler is registered"
+        try:
+            told = _told(message) if message is not None else self.core_ids
+        except (UsageError, ValueError) as wrong:
+            return "refused", str(wrong)
+        self._offered, self._offers = told, True
+        error = self._methods.run(lambda: handler.setWorkers(count))
+        self._offers = False
+        if error is None:
+            self._told, self._asked = told, True
+            return "done", ""
+        if isinstance(error, NotImplementedError):
+            return "refused", str(error)
+        _handler_log.warning("setWorkers raised", exc_info=error)
+        return "refused", f"setWorkers raised {serialization.summary(error)}"
+
+
+def _told(message: Workers) -> CoreIds | None:
+    return core_ids.read(message.core_ids, message.core_ids_of, bind=core_ids.binds())

@@ -1,26 +1,37 @@
-"""(place 0) How processes for further places are started through MPI, admitted to the job, or sent home."""
+"""(place 0) How a job gets more places: hosts are looked at, processes started through MPI, admitted or sent home."""
 
 from __future__ import annotations
 
 import os
 import pickle
+import shlex
+import signal
+import socket
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
-from apgas.runtime import arrival, environment, library, lifetime, logs, main_module, mpis, orphans, outputs, resilience
+from apgas.runtime import arrival, environment, lifetime, logs, main_module, process, resilience
+from apgas.runtime.context import Scope
+from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Admission, Identity, all_listening
+from apgas.transport.base import Address
 
 _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
-    "from apgas.runtime.newcomer import main; main()"
+    "from apgas.runtime.arrival import main; main()"
 )
 """MPI does not hand on what the program has changed in its environment; what MPI reads itself comes with it, the rest
 before the newcomer reports."""
@@ -73,12 +84,12 @@ def spawn_places(
     Raises:
         ApgasError: MPI could not spawn them, or nobody could reach them; those that were spawned end.
     """
-    if library.loaded_too_early():
+    if environment.loaded_too_early():
         raise ApgasError(
             "mpi4py.MPI was imported before apgas.run, so MPI was loaded without what growing needs: import it in main"
         )
-    if not library.kind().resizes:
-        raise ApgasError(f"a job cannot grow under {library.kind().name}; MPICH and Open MPI can: malleable doctor")
+    if not environment.kind().resizes:
+        raise ApgasError(f"a job cannot grow under {environment.kind().name}; MPICH and Open MPI can: malleable doctor")
     _refuse_unreachable(nodes)
     changed = environment.changes(os.environ, environment.at_start())
     outfit = arrival.Outfit(changed, main_module.belongings(setup), setup is not None)
@@ -94,9 +105,9 @@ def spawn_places(
         except BaseException:
             worlds.send_home()
             raise
-    if library.kind() is mpis.OPEN_MPI:
+    if environment.kind() is environment.OPEN_MPI:
         here = [info.pid for info in added if info.node == environment.node_name()]
-        lifetime.wards.add(here, orphans.MOMENT_S if lifetime.under_openmpi() else 0.0)
+        lifetime.wards.add(here, environment.MOMENT_S if lifetime.under_openmpi() else 0.0)
     note("join")
     return added
 
@@ -128,7 +139,7 @@ class _Worlds:
         bridge: Callable[[tuple[int, ...], Any], None] | None,
     ) -> None:
         """Tell all who they are: ``added``, in the order of their reports."""
-        saying = logs.settings(), outputs.wanted()
+        saying = logs.settings(), logs.wanted()
         ids = iter([info.place for info in added])
         while self._heard:
             world, group = self._heard.pop(0)
@@ -146,7 +157,7 @@ class _Worlds:
 
 
 def _spawn(node: str, count: int, changed: Mapping[str, str | None]) -> Any:
-    mpi, kind = library.load(), library.kind()
+    mpi, kind = environment.load(), environment.kind()
     info = mpi.Info.Create()
     if node:
         info.Set("host", node)
@@ -177,7 +188,7 @@ def _refuse_unreachable(nodes: tuple[str, ...]) -> None:
         ApgasError: The job cannot grow there.
     """
     elsewhere = sorted(set(nodes) - {"", environment.node_name()})
-    if library.kind() is mpis.OPEN_MPI and elsewhere:
+    if environment.kind() is environment.OPEN_MPI and elsewhere:
         raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
 
 
@@ -187,19 +198,315 @@ def _greet(world: Any, node: str, words: tuple[bytes, str, arrival.Outfit]) -> N
     Raises:
         ApgasError: MPI has no way to it.
     """
-    mpi = library.load()
+    mpi = environment.load()
     try:
         world.bcast(words, root=mpi.ROOT)
     except mpi.Exception as error:
         where = node or "this host"
-        raise ApgasError(f"{library.kind().name} started places on {where}, and cannot reach them: {error}") from error
+        raise ApgasError(
+            f"{environment.kind().name} started places on {where}, and cannot reach them: {error}"
+        ) from error
 
 
 def _answer(world: Any, admission: Admission | None, bridge: Callable[[Any], None] | None = None) -> None:
     """Give a spawned world its admission, or send it home with None; but for ``bridge``, MPI has done its work."""
     body = b"" if admission is None else pickle.dumps(admission)
     # the newcomers read the body when they have loaded what it is made of
-    world.bcast((body, bytes(_LASTING_BYTES)), root=library.load().ROOT)
+    world.bcast((body, bytes(_LASTING_BYTES)), root=environment.load().ROOT)
     if bridge is not None:
         bridge(world.Merge(high=False))
     world.Disconnect()
+
+
+# (place 0) How a job gets more places: see ``Spawner``; and what has to be true of hosts before: see ``Routes`` ------
+
+SETTLED_S: Final = 10.0
+"""How long a spawn waits for the communicator of the last resize."""
+
+
+class Spawner(Protocol):
+    """Starts further places of a running job."""
+
+    def spawn(
+        self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+    ) -> tuple[PlaceInfo, ...]:
+        """Start a place per name in ``nodes`` (this machine where empty), ready to exchange frames; may take long.
+
+        Args:
+            nodes: Where; places on one node are next to each other in what is returned.
+            admit: Gives newcomers, told in that order, their ids, and names all members; called once they are up.
+            note: Is told when the processes are up ("spawn") and when they know their job ("join").
+
+        Raises:
+            ApgasError: They could not be started; nothing is left of them.
+        """
+
+
+class MpiSpawner:
+    """Has MPI start processes, wherever its launcher gets to.
+
+    Args:
+        driver: Place 0.
+        token: The job's secret, which newcomers are told.
+        setup: What newcomers run before they join, if there is something.
+    """
+
+    def __init__(self, driver: Driver, token: bytes, setup: Callable[[], object] | None = None) -> None:
+        self._token = token
+        self._setup = setup
+        self._routes = Routes(driver)
+
+    def spawn(
+        self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+    ) -> tuple[PlaceInfo, ...]:
+        """Spawn processes; see ``Spawner``."""
+
+        def admit_reachably(newcomers: list[PlaceInfo]) -> Identity:
+            identity = admit(newcomers)
+            return replace(identity, members=tuple(self._routes.reachable(identity.members)))
+
+        nodes, towards = self._routes.prepare(nodes)
+        plane = process.mpi_plane()
+        if plane is None:
+            return spawn_places(nodes, self._token, towards, self._setup, admit_reachably, note)
+        # others would wait for us, within MPI, while it spawns
+        plane.communicators.settled(SETTLED_S)
+        with plane.aside():
+            bridge = plane.communicators.bridge
+            return spawn_places(nodes, self._token, towards, self._setup, admit_reachably, note, bridge)
+
+
+class Routes:
+    """Lets newcomers and members reach each other.
+
+    A job that is all on one machine listens on loopback. When it grows to another machine for the first time, each
+    member is asked to listen on an address of the network as well; newcomers are told that one.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._further: dict[int, Address] = {}
+
+    def prepare(self, nodes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+        """Look whether places can be spawned on ``nodes``, and let those reach the members.
+
+        Returns:
+            The nodes to spawn on, and the address of this place that newcomers must reach; empty: all are on this
+            machine.
+
+        Raises:
+            ApgasError: A host cannot be used, or has no way to here; the job is as it was.
+        """
+        look_here()
+        by = launcher()
+        if by.stays_here:
+            return nodes, self._towards()
+        # without a name, mpiexec would choose one of its hosts
+        here = environment.node_name()
+        in_use = {place.node for place in self._driver.places()}
+        if not any(nodes) and in_use == {here}:
+            # A name would make mpiexec start another proxy for this host; if a place of that is killed, mpiexec's own
+            # clean-up may fail and return 0.
+            return nodes, self._towards()
+        nodes = tuple(node or here for node in nodes)
+        elsewhere = [node for node in dict.fromkeys(nodes) if not is_here(node)]
+        look(by, [node for node in elsewhere if node not in in_use])
+        if elsewhere:
+            self._open(elsewhere[0])
+        return nodes, self._towards()
+
+    def reachable(self, members: Iterable[PlaceInfo]) -> list[PlaceInfo]:
+        """The members with the addresses by which newcomers reach them."""
+        return [
+            replace(info, host=self._further[info.place][0], port=self._further[info.place][1])
+            if info.place in self._further
+            else info
+            for info in members
+        ]
+
+    def _open(self, host: str) -> None:
+        """Let every member that listens on loopback only listen where ``host`` reaches it, too."""
+        with self._driver.lock:
+            members = [info for info in self._driver.core.membership.staying if info.place not in self._further]
+        finish = self._driver.open_finish()
+        try:
+            answers = {
+                info.place: self._driver.spawn(
+                    Scope(finish), self._driver.place(info.place), (process.listen_towards, (host,), {}), to_caller=True
+                )
+                for info in members
+                if arrival.is_loopback(info.host)
+            }
+            self._further.update({place: answer.result() for place, answer in answers.items()})
+        finally:
+            self._driver.close_finish(finish)
+
+    def _towards(self) -> str:
+        me = self._driver.core.here
+        host = self._further[me][0] if me in self._further else self._driver.core.membership.members[me].host
+        return "" if arrival.is_loopback(host) else host
+
+
+# Looks at hosts before MPI is asked to spawn there: a host that cannot be reached would end the whole job ------------
+#
+# The look goes the way that MPI will go: through the launcher of mpiexec (ssh, or what stands in for it), which runs
+# our Python there. mpiexec tells its launcher only to its proxies, so the command line of ours is read.
+
+DEADLINE_S: Final = 10.0
+"""How long a host may take to answer."""
+
+_READ_S: Final = 0.2
+_REMOTE_SHELLS: Final = ("ssh", "rsh")
+_PROXY: Final = "hydra_pmi_proxy"
+_LOOK: Final = """
+import os, sys
+sys.path.insert(0, {source!r})
+os.chdir({folder!r})
+import apgas.runtime.arrival, mpi4py
+proxy = {proxy!r}
+if proxy and not os.access(proxy, os.X_OK): raise SystemExit("MPI is not installed there: no " + proxy)
+"""
+
+
+class Launcher(msgspec.Struct, frozen=True):
+    """How mpiexec starts processes on other hosts.
+
+    Attributes:
+        kind: Its name for it: ``fork`` (this machine only), ``ssh``, ``slurm``, …
+        program: What is called instead of the usual program; empty: the usual one.
+        extra: Further arguments for the program.
+        proxy: The program of MPI that it starts there; empty: not known.
+    """
+
+    kind: str
+    program: str = ""
+    extra: tuple[str, ...] = ()
+    proxy: str = ""
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether all names of hosts mean this machine."""
+        return self.kind == "fork"
+
+    def command(self, host: str, words: Sequence[str]) -> list[str] | None:
+        """Return what runs ``words`` on ``host``; None: this launcher cannot be asked to."""
+        if self.kind not in _REMOTE_SHELLS:
+            return None
+        program = self.program or self.kind
+        # a question for a password would wait for ever
+        options = ["-o", "BatchMode=yes"] if Path(program).name == "ssh" else []
+        return [program, *self.extra, *options, host, shlex.join(words)]
+
+
+def launcher() -> Launcher:
+    """Return how the mpiexec of this job starts processes on other hosts."""
+    return launcher_of(_proxy_arguments(os.getpid()), os.environ)
+
+
+def launcher_of(proxy: Sequence[str] | None, environ: Mapping[str, str]) -> Launcher:
+    """Read the launcher from the command line of our MPI proxy, or else from the environment.
+
+    Args:
+        proxy: The command line; None: there is none, because the program was started without mpiexec.
+        environ: The environment, which an mpiexec of our own would read.
+    """
+    extra = tuple(shlex.split(environ.get("HYDRA_LAUNCHER_EXTRA_ARGS", "")))
+    if proxy is None:
+        return Launcher(environ.get("HYDRA_LAUNCHER", "ssh"), environ.get("HYDRA_LAUNCHER_EXEC", ""), extra)
+    named = dict(pairwise(proxy))
+    return Launcher(named.get("--launcher", "ssh"), named.get("--launcher-exec", ""), extra, proxy[0])
+
+
+def _proxy_arguments(pid: int) -> list[str] | None:
+    """The command line of the MPI proxy among our ancestors."""
+    with suppress(OSError, ValueError, IndexError):  # gone meanwhile, or its command line is not what we know
+        while pid > 1:
+            status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            pid = int(status.rpartition(")")[2].split()[1])
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+            if Path(words[0]).name == _PROXY:
+                return words[:-1]
+    return None
+
+
+def is_here(name: str) -> bool:
+    """Tell whether ``name`` means this machine, as far as its own tables know."""
+    if not name or name in (environment.node_name(), os.uname().nodename, "localhost"):
+        return True
+    # unknown, or not ours
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError, UnicodeError):
+        sock.bind((socket.gethostbyname(name), 0))  # only an address of ours can be bound to
+        return True
+    return False
+
+
+def look_here() -> None:
+    """See whether a place could start on this machine: MPI would wait for ever for one whose program is gone.
+
+    Raises:
+        ApgasError: Something is missing; says what.
+    """
+    for path in (sys.executable, str(Path(__file__).with_name("newcomer.py"))):
+        if not os.access(path, os.R_OK):
+            raise ApgasError(f"no place can start on this host: {path or 'the interpreter'} is not there any more")
+
+
+def look(by: Launcher, hosts: Iterable[str], deadline_s: float = DEADLINE_S) -> None:
+    """Run our Python on each of ``hosts``, all at once, and see whether a place could start there.
+
+    Raises:
+        ApgasError: A host cannot be reached, does not answer in time, or lacks something; says which and what.
+    """
+    package = str(Path(__file__).parents[2])
+    program = _LOOK.format(source=package, folder=str(Path.cwd()), proxy=by.proxy)
+    looks: dict[str, subprocess.Popen[str]] = {}
+    try:
+        for host in dict.fromkeys(hosts):
+            command = by.command(host, [sys.executable, "-c", program])
+            if command is not None:
+                looks[host] = _start(command)
+        until = time.monotonic() + deadline_s
+        complaints = [_complaint(host, probe, until) for host, probe in looks.items()]
+    finally:
+        for probe in looks.values():
+            _end(probe)
+    wrong = [complaint for complaint in complaints if complaint]
+    if wrong:
+        raise ApgasError("; ".join(wrong))
+
+
+def _start(command: list[str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ApgasError(f"the launcher {command[0]} cannot be run: {error.strerror}") from error
+
+
+def _complaint(host: str, probe: subprocess.Popen[str], until: float) -> str:
+    """Wait for a probe; empty: all is well there."""
+    try:
+        # one that has answered, while another one was waited for, still has to be read
+        _, words = probe.communicate(timeout=max(_READ_S, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return f"host {host} did not answer in time"
+    if probe.returncode == 0:
+        return ""
+    lines = words.strip().splitlines()
+    return f"no place can start on host {host}: {lines[-1] if lines else f'exit code {probe.returncode}'}"
+
+
+def _end(probe: subprocess.Popen[str]) -> None:
+    if probe.poll() is None:
+        with suppress(ProcessLookupError):  # ended just now
+            os.killpg(probe.pid, signal.SIGKILL)
+        probe.wait()
+    if probe.stderr is not None:
+        probe.stderr.close()

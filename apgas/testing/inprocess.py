@@ -11,7 +11,7 @@ from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import codec, current, process
+from apgas.runtime import current, process, serialization
 from apgas.runtime.driver import Driver
 from apgas.runtime.lifetime import Identity
 from apgas.runtime.validation import checked
@@ -64,7 +64,7 @@ class InProcessPlaces:
         if self._setup is not None:
             for node in nodes:
                 try:
-                    codec.loads(codec.dumps(self._setup))()
+                    serialization.loads(serialization.dumps(self._setup))()
                 except BaseException as error:
                     raise ApgasError(f"{node}: setup raised {type(error).__name__}: {error}") from error
         transports = [self._network.transport() for _ in nodes]
@@ -138,7 +138,7 @@ class InProcessSpawner:
     def spawn(
         self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
     ) -> tuple[PlaceInfo, ...]:
-        """Start newcomers; see ``apgas.runtime.growth.Spawner``.
+        """Start newcomers; see ``apgas.runtime.spawning.Spawner``.
 
         Raises:
             ApgasError: A test wants it so.

@@ -15,7 +15,7 @@ import pytest
 from support import PATIENCE_S, SOON_S, Leftovers, mpirun, start_job
 from support.chaos import Storm, moment_s, start_storm, storm_command
 
-from apgas.runtime import segments
+from apgas.runtime import environment
 from apgas.testing.leftovers import Patience, living
 
 HELLO = Path(__file__).resolve().parents[2] / "docs" / "examples" / "hello.py"
@@ -37,7 +37,7 @@ def _strike(storm: Storm, rng: random.Random) -> str:
 def _swept_by_the_next_job(watch: Leftovers) -> None:
     """What MPI leaves when it is killed within its initialisation goes with the next job, once it is old."""
     for name in watch.files():
-        then = time.time() - segments.OLD_S - 10
+        then = time.time() - environment.OLD_S - 10
         os.utime(name, (then, then))
     if watch.files():
         mpirun(1, [HELLO])

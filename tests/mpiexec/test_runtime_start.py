@@ -60,7 +60,7 @@ def of_ours(loaded: set[str]) -> set[str]:
 
 
 def test_a_newcomer_joins_with_little() -> None:
-    loaded = loaded_by("import apgas.runtime.newcomer")
+    loaded = loaded_by("import apgas.runtime.arrival")
     assert of_ours(loaded) <= BEFORE_JOINING
     assert not loaded & (HEAVY | {"logging", "msgspec", "threading"})
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import PATIENCE_S
 
 from apgas.errors import DeadPlaceError, PlaceGoneError
-from apgas.runtime import codec
+from apgas.runtime import serialization
 from apgas.runtime.exceptions import RemoteError
 
 
@@ -159,7 +159,7 @@ LEFT_OUT = ("__notes__", "__orig_class__")
 
 
 def returned(error: BaseException) -> BaseException:
-    return codec.load_error(codec.dump_error(error, 1, "node"))
+    return serialization.load_error(serialization.dump_error(error, 1, "node"))
 
 
 def assert_same(one: BaseException, other: BaseException) -> None:
@@ -199,7 +199,7 @@ def test_errors_keep_all(
 
 @given(error=plain)
 def test_errors_are_values_too(error: BaseException) -> None:
-    (back,) = codec.loads(codec.dumps([error]))
+    (back,) = serialization.loads(serialization.dumps([error]))
     assert_same(error, back)
 
 

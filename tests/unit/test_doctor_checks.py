@@ -14,7 +14,7 @@ import pytest
 
 from apgas import doctor
 from apgas.doctor import Check, check, machine, mpi
-from apgas.runtime import mpis
+from apgas.runtime import environment
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_other_mpis_are_listed_with_what_they_can_do(fake_bin: Path, monkeypatch
     result = mpi.check_other_mpis()
     assert result.ok is None
     first, second = result.came_back.split(" | ")
-    assert first == f"{fake_bin}/mpiexec: Open MPI 5.0.11, {mpis.OPEN_MPI.abilities()}"
-    assert second == f"{intel}/mpiexec: Intel MPI 2021.17, {mpis.INTEL_MPI.abilities()}"
+    assert first == f"{fake_bin}/mpiexec: Open MPI 5.0.11, {environment.OPEN_MPI.abilities()}"
+    assert second == f"{intel}/mpiexec: Intel MPI 2021.17, {environment.INTEL_MPI.abilities()}"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_mpi4py_that_loads_another_mpi_is_found(monkeypatch: pytest.MonkeyPat
 
 
 def test_two_mpis_in_one_environment_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi, "_installed", lambda known: known is not mpis.INTEL_MPI)
+    monkeypatch.setattr(mpi, "_installed", lambda known: known is not environment.INTEL_MPI)
     result = mpi.check_binding()
     assert (result.ok, result.mend) == (False, "an environment for each: pip uninstall mpich")
 
@@ -146,7 +146,7 @@ def test_what_only_malleable_jobs_need_is_not_asked_of_a_rigid_mpi(monkeypatch: 
 
 
 def test_open_mpi_has_no_emulated_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi, "identified", lambda _: (mpis.OPEN_MPI, "5.0.11"))
+    monkeypatch.setattr(mpi, "identified", lambda _: (environment.OPEN_MPI, "5.0.11"))
     assert mpi.check_emulated_nodes().ok is None
 
 

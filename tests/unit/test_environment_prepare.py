@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from apgas.errors import UsageError
-from apgas.runtime import environment, mpis
+from apgas.runtime import environment
 from apgas.runtime.environment import Launch, launched_by
 
 BTL = "OMPI_MCA_btl"
@@ -130,7 +130,7 @@ def network(folder: Path, *interfaces: str | int) -> None:
 
 
 def test_open_mpi_leaves_no_folder_of_a_program_without_mpiexec(alone: pytest.MonkeyPatch) -> None:
-    alone.setattr(environment, "_bundled", lambda mpi: mpi is mpis.OPEN_MPI)
+    alone.setattr(environment, "_bundled", lambda mpi: mpi is environment.OPEN_MPI)
     alone.delenv("TMPDIR", raising=False)
     with environment.tidied(Launch("none")):
         folder = Path(os.environ["TMPDIR"])
@@ -143,7 +143,7 @@ def test_open_mpi_leaves_no_folder_of_a_program_without_mpiexec(alone: pytest.Mo
 
 def test_open_mpi_may_start_open_mpi(alone: pytest.MonkeyPatch) -> None:
     alone.setenv("OMPI_COMM_WORLD_SIZE", "4")
-    alone.setattr(environment, "_bundled", lambda mpi: mpi is mpis.OPEN_MPI)
+    alone.setattr(environment, "_bundled", lambda mpi: mpi is environment.OPEN_MPI)
     assert environment.prepare() == Launch("openmpi", 4)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S
 
-from apgas.runtime import segments
+from apgas.runtime import environment
 
 
 @pytest.fixture
@@ -27,15 +27,15 @@ def segment() -> Iterator[Path]:
 
 def test_a_mapped_segment_goes_and_stays_usable(segment: Path) -> None:
     with segment.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-        assert segments.unlink_leftovers() == [str(segment)]
+        assert environment.unlink_leftovers() == [str(segment)]
         memory[0] = 7
         assert memory[0] == 7
         assert not segment.exists()
-        assert segments.unlink_leftovers() == []
+        assert environment.unlink_leftovers() == []
 
 
 def test_segments_of_others_stay(segment: Path) -> None:
-    assert segments.unlink_leftovers() == []
+    assert environment.unlink_leftovers() == []
     assert segment.exists()
 
 
@@ -54,16 +54,16 @@ def test_the_topology_file_of_the_proxy_above_is_found(tmp_path: Path, monkeypat
         assert process.stdout is not None
         process.stdout.readline()
         monkeypatch.setattr(os, "getppid", lambda: process.pid)
-        assert segments.unlink_leftovers() == [str(topology)]
+        assert environment.unlink_leftovers() == [str(topology)]
         assert not topology.exists()
         assert other.exists()
-        assert segments.unlink_leftovers() == []
+        assert environment.unlink_leftovers() == []
         process.communicate(b"\n", timeout=PATIENCE_S)
 
 
 def test_without_a_proxy_nothing_is_found_and_nothing_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getppid", lambda: 2**22 + 1)  # no such process
-    assert segments.unlink_leftovers() == []
+    assert environment.unlink_leftovers() == []
 
 
 def _age(path: Path, seconds: float) -> None:
@@ -72,15 +72,15 @@ def _age(path: Path, seconds: float) -> None:
 
 
 def test_what_killed_jobs_left_is_swept(segment: Path) -> None:
-    _age(segment, segments.OLD_S + 10)
-    assert str(segment) in segments.sweep()
+    _age(segment, environment.OLD_S + 10)
+    assert str(segment) in environment.sweep()
     assert not segment.exists()
-    assert str(segment) not in segments.sweep()
+    assert str(segment) not in environment.sweep()
 
 
 def test_what_is_young_or_in_use_is_not_swept(segment: Path) -> None:
-    assert str(segment) not in segments.sweep()
-    _age(segment, segments.OLD_S + 10)
+    assert str(segment) not in environment.sweep()
+    _age(segment, environment.OLD_S + 10)
     with segment.open("r+b") as file, mmap.mmap(file.fileno(), 0):
-        assert str(segment) not in segments.sweep()
+        assert str(segment) not in environment.sweep()
     assert segment.exists()

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from apgas.errors import ProtocolError
-from apgas.runtime.calls import Calls
-from apgas.runtime.functions import MOST_VERSIONS
-from apgas.runtime.quick import QUICK_S, QuickFunctions
+from apgas.runtime.driver import QUICK_S, QuickFunctions
+from apgas.runtime.serialization import MOST_VERSIONS, Calls
 
 
 class Pair:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apgas.runtime import captures, codec
-from apgas.runtime.calls import Calls
+from apgas.runtime import captures, serialization
+from apgas.runtime.serialization import Calls
 
 LOCK = threading.Lock()
 
@@ -89,7 +89,7 @@ def test_arguments_are_named() -> None:
 
 def test_a_value_is_named() -> None:
     with pytest.raises(TypeError, match=r"cannot send \{.*: value\['x'\]\[1\] is a _thread.lock"):
-        codec.dumps({"x": (1, LOCK)})
+        serialization.dumps({"x": (1, LOCK)})
 
 
 def test_an_object_that_holds_itself_is_looked_at_once() -> None:

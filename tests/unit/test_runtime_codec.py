@@ -10,7 +10,7 @@ import pytest
 
 from apgas import PlaceGoneError, UsageError
 from apgas.core import messages as m
-from apgas.runtime import codec
+from apgas.runtime import serialization
 from apgas.runtime.exceptions import RemoteError
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.wire import DEFAULT_LIMITS, encode
@@ -37,22 +37,22 @@ class OnlyHere:
     "value", [((1, "two", 3.0, b"4", None, True, 6j), {}), (((((),),),), {}), tuple(range(100)), ((), {"a": 1})]
 )
 def test_plain_values_come_back_as_they_went(value: object) -> None:
-    assert codec.loads(codec.dumps(value)) == value
+    assert serialization.loads(serialization.dumps(value)) == value
 
 
 def test_tuples_that_hold_one_another_twice_are_sent_as_quickly_as_they_are_small() -> None:
     value: object = ()
     for _ in range(100):
         value = (value, value)
-    assert sum(map(len, codec.dumps((value, {})))) < 1000
+    assert sum(map(len, serialization.dumps((value, {})))) < 1000
 
 
 def test_what_only_looks_plain_travels_by_value_where_it_has_no_name() -> None:
     class Count(int):
         """A number of this function's own."""
 
-    payload = codec.dumps(((Count(3), lambda: 5), {}))
-    (count, five), _ = codec.loads(payload)
+    payload = serialization.dumps(((Count(3), lambda: 5), {}))
+    (count, five), _ = serialization.loads(payload)
     assert (count, five()) == (3, 5)
     assert type(count).__name__ == "Count"
 
@@ -60,27 +60,27 @@ def test_what_only_looks_plain_travels_by_value_where_it_has_no_name() -> None:
 @pytest.mark.parametrize("length", [3, 1000])
 def test_any_number_of_arrays_fits_in_a_frame(length: int) -> None:
     arrays = [np.full(length, float(number)) for number in range(DEFAULT_LIMITS.buffers + 100)]
-    payload = codec.dumps(arrays)
+    payload = serialization.dumps(arrays)
     assert encode(0, b"head", payload)
-    back = codec.loads(payload)
+    back = serialization.loads(payload)
     assert all(np.array_equal(one, other) for one, other in zip(arrays, back, strict=True))
 
 
 def test_a_large_array_travels_beside_the_pickle_whatever_its_order() -> None:
     for array in (np.zeros((500, 300)), np.asfortranarray(np.ones((500, 300))), np.zeros(0), np.ones((50, 40))[::2]):
-        payload = codec.dumps(array)
+        payload = serialization.dumps(array)
         assert len(payload) == (2 if array.nbytes > 100_000 else 1)
-        assert np.array_equal(codec.loads(payload), array)
+        assert np.array_equal(serialization.loads(payload), array)
 
 
 def test_a_value_that_no_frame_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "MOST_BYTES", 1000)
+    monkeypatch.setattr(serialization, "MOST_BYTES", 1000)
     with pytest.raises(UsageError, match="send it in parts"):
-        codec.dumps(bytes(1001))
+        serialization.dumps(bytes(1001))
 
 
 def test_an_error_without_a_text_travels() -> None:
-    error = codec.load_error(codec.dump_error(Awkward(), 3, "node"))
+    error = serialization.load_error(serialization.dump_error(Awkward(), 3, "node"))
     assert isinstance(error, Awkward)
     assert "raised on place 3 (node)" in error.__notes__[-1]
 
@@ -91,14 +91,14 @@ def test_an_error_without_a_text_whose_class_cannot_travel_is_replaced() -> None
     class Local(Awkward):
         held = lock
 
-    error = codec.load_error(codec.dump_error(Local(), 3, "node"))
+    error = serialization.load_error(serialization.dump_error(Local(), 3, "node"))
     assert isinstance(error, RemoteError)
     assert "Local" in str(error)
     assert "raised on place 3 (node)" in error.__notes__[0]
 
 
 def test_an_error_that_cannot_be_read_is_replaced() -> None:
-    error = codec.load_error(pickle.dumps(OnlyHere()))
+    error = serialization.load_error(pickle.dumps(OnlyHere()))
     assert isinstance(error, RemoteError)
     assert "SystemExit" in str(error)
 

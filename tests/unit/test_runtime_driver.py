@@ -13,11 +13,11 @@ import apgas
 from apgas.core import messages as m
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
-from apgas.runtime import codec, current
-from apgas.runtime.admission import Newcomers
-from apgas.runtime.calls import Calls
+from apgas.runtime import current, serialization
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
+from apgas.runtime.resizing import Newcomers
+from apgas.runtime.serialization import Calls
 from apgas.testing.job import Job, JobFailedError
 from apgas.transport.base import Transport, UnknownPeerError
 
@@ -121,7 +121,7 @@ def test_a_definition_counts_as_a_part_of_its_call(monkeypatch: pytest.MonkeyPat
     def reads() -> bytes:
         return table
 
-    monkeypatch.setattr(codec, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(serialization, "MOST_BYTES", 50_000)
     with pytest.raises(apgas.UsageError, match="at most 50000"):
         Calls().pack(1, (reads, (), {}))
 

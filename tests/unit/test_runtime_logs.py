@@ -18,7 +18,7 @@ from support import PATIENCE_S
 
 import apgas
 from apgas.runtime import logs, naming
-from apgas.runtime.outputs import TaggedOutput
+from apgas.runtime.logs import TaggedOutput
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S
 
-from apgas.runtime import orphans
+from apgas.runtime import environment
 
 WAITS = "import signal; signal.pause()"
 PLACE = """
@@ -54,14 +54,14 @@ def test_only_the_folder_of_a_process_manager_is_removed(
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / (name.strip("/") or "empty")
     folder.mkdir()
-    orphans._remove_session(f"{tmp_path}{name}" if name.startswith("/") else name)
+    environment._remove_session(f"{tmp_path}{name}" if name.startswith("/") else name)
     assert folder.exists()
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 0.05])
 def test_wards_are_killed_and_those_that_ended_are_forgotten(grace_s: float) -> None:
     lives, ended = (subprocess.Popen([sys.executable, "-c", code]) for code in (WAITS, ""))
-    wards = orphans.Wards()
+    wards = environment.Wards()
     wards.add([lives.pid, ended.pid], grace_s)
     ended.wait()
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -74,7 +74,7 @@ def test_wards_are_killed_and_those_that_ended_are_forgotten(grace_s: float) -> 
 
 def test_processes_are_awaited_and_those_that_still_run_are_named() -> None:
     lives, ends = (subprocess.Popen([sys.executable, "-c", code]) for code in (WAITS, ""))
-    held = orphans.Processes()
+    held = environment.Processes()
     held.hold([lives.pid, ends.pid])
     ends.wait()
     held.hold([ends.pid])  # it has no number any more

@@ -12,8 +12,8 @@ import pytest
 from support import PATIENCE_S
 
 from apgas.errors import ApgasError
-from apgas.runtime import probe
-from apgas.runtime.probe import Launcher, is_here, launcher_of, look, look_here
+from apgas.runtime import spawning
+from apgas.runtime.spawning import Launcher, is_here, launcher_of, look, look_here
 
 Agent = Callable[[str], Launcher]
 
@@ -123,7 +123,7 @@ def test_this_machine_needs_its_interpreter_and_the_package(monkeypatch: pytest.
     with pytest.raises(ApgasError, match=r"no place can start on this host: .*python is not there any more"):
         look_here()
     monkeypatch.undo()
-    monkeypatch.setattr(probe, "__file__", str(tmp_path / "probe.py"))
+    monkeypatch.setattr(spawning, "__file__", str(tmp_path / "probe.py"))
     with pytest.raises(ApgasError, match=r"newcomer\.py is not there any more"):
         look_here()
 

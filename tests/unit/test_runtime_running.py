@@ -7,9 +7,8 @@ from typing import Any, cast
 
 from apgas.core import messages as m
 from apgas.core.identity import Place
-from apgas.runtime.calls import Calls
-from apgas.runtime.driver import Driver
-from apgas.runtime.running import Running
+from apgas.runtime.driver import Driver, Running
+from apgas.runtime.serialization import Calls
 
 
 class Stub:

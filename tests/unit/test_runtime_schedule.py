@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from apgas.errors import UsageError
-from apgas.runtime.schedule import ScheduledOrder, parse_orders
+from apgas.runtime.resizing import ScheduledOrder, parse_orders
 
 
 def test_workers_are_scheduled_like_nodes() -> None:

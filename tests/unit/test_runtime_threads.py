@@ -13,7 +13,7 @@ from apgas import Future
 from apgas.runtime import current
 from apgas.runtime.context import pooled
 from apgas.runtime.executor import Executor
-from apgas.runtime.handlers import SerialCalls
+from apgas.runtime.resizing import SerialCalls
 from apgas.testing.pytest_plugin import MakeJob
 from apgas.transport.loop import EventLoop
 

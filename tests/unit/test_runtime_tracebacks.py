@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import apgas
-from apgas.runtime import tracebacks
+from apgas.runtime import exceptions
 from apgas.testing.job import Job
 
 MakeJob = Callable[..., Job[Any]]
@@ -40,7 +40,7 @@ def text_of(apgas_job: MakeJob) -> str:
         try:
             within()
         except Exception as error:  # noqa: BLE001 - as a notebook would
-            caught.append(tracebacks.folded(error))
+            caught.append(exceptions.folded(error))
 
     apgas_job(main, places=3).run()
     return "".join(traceback.format_exception(caught[0]))
@@ -67,9 +67,9 @@ def test_who_asks_for_them_sees_them(apgas_job: MakeJob, monkeypatch: pytest.Mon
 
 def test_an_error_of_the_runtime_alone_keeps_its_frames() -> None:
     with pytest.raises(AttributeError) as caught:
-        tracebacks._visible(3)  # type: ignore[arg-type]
+        exceptions._visible(3)  # type: ignore[arg-type]
     caught.value.__traceback__ = caught.tb.tb_next
-    assert tracebacks.folded(caught.value).__traceback__ is caught.tb.tb_next
+    assert exceptions.folded(caught.value).__traceback__ is caught.tb.tb_next
 
 
 def test_contexts_of_the_program_stay() -> None:
@@ -80,19 +80,19 @@ def test_contexts_of_the_program_stay() -> None:
 
     with pytest.raises(ValueError, match="on purpose") as caught, mine():
         pass
-    files = [frame.filename for frame in traceback.extract_tb(tracebacks.folded(caught.value).__traceback__)]
+    files = [frame.filename for frame in traceback.extract_tb(exceptions.folded(caught.value).__traceback__)]
     assert any(file.endswith("contextlib.py") for file in files)
 
 
 def test_a_warning_names_the_line_of_the_program() -> None:
     with pytest.warns(UserWarning, match="here") as caught:
-        warnings.warn("here", stacklevel=tracebacks.level_of_program())
+        warnings.warn("here", stacklevel=exceptions.level_of_program())
     assert caught[0].filename == __file__
 
 
 def test_benchmarks_are_programs() -> None:
     folder = apgas.__path__[0]
-    assert tracebacks.is_ours(f"{folder}/runtime/api.py")
-    assert tracebacks.is_ours(f"{folder.removesuffix('apgas')}glb/worker.py")
-    assert not tracebacks.is_ours(f"{folder}/benchmarks/uts/bag.py")
-    assert not tracebacks.is_ours(f"{folder}_of_mine/runtime/api.py")
+    assert exceptions.is_ours(f"{folder}/runtime/api.py")
+    assert exceptions.is_ours(f"{folder.removesuffix('apgas')}glb/worker.py")
+    assert not exceptions.is_ours(f"{folder}/benchmarks/uts/bag.py")
+    assert not exceptions.is_ours(f"{folder}_of_mine/runtime/api.py")

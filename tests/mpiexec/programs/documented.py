@@ -9,7 +9,7 @@ from typing import Any
 
 import apgas
 
-OF_ONE_PROGRAM = ("apgas.runtime.malleable", "apgas.runtime.estimating", "apgas.runtime.tracing")
+OF_ONE_PROGRAM = ("apgas.runtime.malleable", "apgas.runtime.malleable", "apgas.runtime.program")
 """What is in these modules changes the program for good: their examples are tried on simulated places."""
 
 

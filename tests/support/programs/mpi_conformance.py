@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from apgas.runtime import environment, segments
+from apgas.runtime import environment
 from apgas.testing.transport_conformance import CHECKS
 from apgas.transport.auth import new_token
 from apgas.transport.communicators import Beginning, Epoch
@@ -18,7 +18,7 @@ from apgas.transport.tcp import TcpTransport
 environment.prepare()
 from mpi4py import MPI  # noqa: E402 - the environment has to be prepared before
 
-segments.unlink_leftovers()
+environment.unlink_leftovers()
 TOKEN = new_token()
 OURS, OF_THE_PROGRAM = MPI.COMM_SELF.Dup(), MPI.COMM_SELF.Dup()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from glb.bag import Bag, Result
 from glb.config import Config
-from glb.core.graphs import Graph
+from glb.core.lifelines import Graph
 from glb.driver import Outcome, compute, set_user_handler, set_workers
 from glb.errors import BagError, ConfigError, GlbError, GraphError, LedgerError
 from glb.statistics import Statistics

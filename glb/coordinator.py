@@ -1,24 +1,23 @@
-"""Place 0's side of a computation: members, resizes, reduction."""
+"""Place 0's side of a computation: members, workers, resizes, progress, reduction."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import apgas
-from glb import affinity, joining, messages
+from glb import affinity, messages, runner
 from glb.bag import Bag, Result
+from glb.config import Report, Setup, everywhere
 from glb.core.leavers import Load, choose_leavers, deal, sum_of
 from glb.core.ledger import Ledger
-from glb.core.pieces import halve
+from glb.core.pool import halve
 from glb.errors import GlbError, LedgerError
-from glb.progress import Progress
-from glb.setup import Report, Setup, everywhere
 from glb.statistics import Statistics, tasks_in
-from glb.workers import Workers
 
 R = TypeVar("R", bound=Result)
 
@@ -64,7 +63,7 @@ class Computation(Generic[R]):
         messages.enlist(self)
         registered = not self.setup.config.static
         for places in (self.members[:1], self.members[1:]):
-            self._settle(places, everywhere(places, joining.join, self.setup, self.members, registered, self._bound))
+            self._settle(places, everywhere(places, runner.join, self.setup, self.members, registered, self._bound))
         self._ledger.joined(place.id for place in self.members)
         self.share_cores()
 
@@ -215,7 +214,7 @@ class Computation(Generic[R]):
     def _join(self, new: list[apgas.Place], old: list[apgas.Place]) -> None:
         self.members = sorted([*old, *new])
         usual = self.workers.usual
-        homes = everywhere(new, joining.join_late, self.setup, self.members, old, usual, self._bound)
+        homes = everywhere(new, runner.join_late, self.setup, self.members, old, usual, self._bound)
         self._settle(new, homes)
         self._ledger.joined(place.id for place in new)
         # not before: one that has work gives some to those that join with it
@@ -305,3 +304,120 @@ def _partition(bag: Bag[R], count: int) -> list[Bag[R]]:
     if len(parts) > count:
         raise GlbError(f"{type(bag).__name__}.partition({count}) returned {len(parts)} bags")
     return parts
+
+
+# How far a computation is, as place 0 knows it -----------------------------------------------------------------------
+
+_log = logging.getLogger("glb")
+
+SHOW_EVERY_S: Final = 0.25
+
+
+class Progress:
+    """Adds up what the places report and shows it.
+
+    ``show`` (tasks, places, workers) is called in a thread of its own, at most every ``SHOW_EVERY_S``; without it the
+    scheduler is told instead.
+
+    Args:
+        show: The program's callback.
+        size: Returns the present number of places.
+        workers: Returns the present number of workers on all places.
+    """
+
+    def __init__(
+        self, show: Callable[[int, int, int], None] | None, size: Callable[[], int], workers: Callable[[], int]
+    ) -> None:
+        self._show = show
+        self._size = size
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._by_place: dict[int, int] = {}
+        self._settled = 0
+        self._news = threading.Event()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def tasks(self) -> int:
+        """Tasks processed, as far as reported."""
+        with self._lock:
+            return self._settled + sum(self._by_place.values())
+
+    def by_place(self) -> dict[int, int]:
+        """Return what each place has processed, as far as reported since it joined."""
+        with self._lock:
+            return dict(self._by_place)
+
+    def start(self) -> None:
+        """Begin to show."""
+        if self._show is not None:
+            self._thread = threading.Thread(target=self._run, name="glb-progress", daemon=True)
+            self._thread.start()
+
+    def update(self, place: int, tasks: int) -> None:
+        """Note what ``place`` has processed; never blocks."""
+        with self._lock:
+            self._by_place[place] = tasks
+        if self._show is None:
+            apgas.progress(self.tasks)
+        else:
+            self._news.set()
+
+    def settle(self, place: int, tasks: int) -> None:
+        """Note the final count of ``place``; if it takes part again it counts from 0."""
+        with self._lock:
+            self._by_place.pop(place, None)
+            self._settled += tasks
+
+    def stop(self) -> None:
+        """Show the last count and end the thread."""
+        self._over.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._over.wait(SHOW_EVERY_S):
+                self._news.wait()
+                self._news.clear()
+                self._call()
+            self._call()
+        except Exception:  # noqa: BLE001 - the picture may fail, the computation goes on
+            _log.exception("on_progress failed; no more progress is shown")
+
+    def _call(self) -> None:
+        if self._show is not None:
+            self._show(self.tasks, self._size(), self._workers())
+
+
+# How many workers there are to be on each place ----------------------------------------------------------------------
+
+
+class Workers:
+    """The number of workers of each place of a computation.
+
+    Args:
+        usual: Workers of a place for which nothing else was said.
+    """
+
+    def __init__(self, usual: int) -> None:
+        self.usual = usual
+        self._own: dict[int, int] = {}
+
+    def of(self, place: apgas.Place) -> int:
+        """Return the workers of ``place``."""
+        return self._own.get(place.id, self.usual)
+
+    def total(self, places: Iterable[apgas.Place]) -> int:
+        """Return the workers of ``places`` together."""
+        return sum(map(self.of, places))
+
+    def set(self, count: int, places: Iterable[apgas.Place] | None) -> None:
+        """Let ``count`` be the number for ``places``; None: for all, and for those that join later."""
+        if places is None:
+            self.usual = count
+            self._own.clear()
+        else:
+            self._own |= {place.id: count for place in places}

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import apgas
-from glb import affinity, summary
+from glb import affinity
 from glb.bag import Bag, Result
-from glb.config import Config, check_whole
+from glb.config import Config, Setup, check_whole, everywhere
 from glb.coordinator import Computation
 from glb.elastic import Elastic
 from glb.errors import GlbError
-from glb.setup import Setup, everywhere
-from glb.statistics import Statistics
+from glb.statistics import Statistics, text
 
 R = TypeVar("R", bound=Result)
 
@@ -41,7 +40,7 @@ class Outcome(Generic[R]):
 
     def summary(self) -> str:
         """Return a table of what each place did and a sentence on where the time went, for people."""
-        return summary.text(self.places, self.statistics)
+        return text(self.places, self.statistics)
 
 
 class _Program:

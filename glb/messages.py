@@ -14,10 +14,10 @@ from glb import affinity
 from glb.errors import GlbError
 
 if TYPE_CHECKING:
+    from glb.config import Report
     from glb.coordinator import Computation
     from glb.core.leavers import Load
     from glb.runner import PlaceRunner
-    from glb.setup import Report
     from glb.statistics import Statistics
 
 _runners: apgas.PlaceState[dict[int, PlaceRunner[Any]]] = apgas.PlaceState(dict)

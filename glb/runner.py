@@ -1,30 +1,37 @@
-"""Runs one computation on one place: feeds the state machine and carries out its effects."""
+"""Runs one computation on one place: feeds the state machine, and carries out its effects with workers and messages."""
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import cloudpickle
 
 import apgas
+from glb import affinity, messages
 from glb.bag import Bag, Result
+from glb.config import Config, Report, Setup
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
-from glb.core.idleness import Idleness, Stretch
 from glb.core.leavers import Load
 from glb.core.lifelines import Lifelines
-from glb.core.phase import Phase
+from glb.core.pacing import Granularity, Idleness, Pacer, Stretch
 from glb.core.place import PlaceCore
-from glb.sending import Sender
-from glb.setup import Report, Setup
-from glb.slots import Slot
+from glb.core.view import Phase
+from glb.errors import BagError
 from glb.statistics import Statistics, size_of
-from glb.worker import Worker
+
+if TYPE_CHECKING:
+    from threading import Condition
+
 
 R = TypeVar("R", bound=Result)
+
 
 REPORT_EVERY_S: Final = 0.25
 
@@ -301,3 +308,267 @@ def _row(slot: int) -> str:
 
 def _ids(places: Iterable[apgas.Place]) -> list[int]:
     return sorted(place.id for place in places)
+
+
+# Sends what the state machine of a place wants sent, and starts its workers ------------------------------------------
+
+
+class Sender(Generic[R]):
+    """The ways out of one place in one computation.
+
+    Args:
+        number: The computation.
+        places: All places of it.
+        undo: Tells the state machine that a bag could not be given, under the place's lock.
+    """
+
+    def __init__(self, number: int, places: Iterable[apgas.Place], undo: Callable[[Give[R]], None]) -> None:
+        self._number = number
+        self._here = apgas.here()
+        self._places = {place.id: place for place in places}
+        self._undo = undo
+
+    def know(self, places: Iterable[apgas.Place]) -> None:
+        """Learn of more places."""
+        self._places.update((place.id, place) for place in places)
+
+    def start(self, slot: int, bag: Bag[R]) -> None:
+        """Start a worker, in an activity of the computation's finish."""
+        apgas.async_(messages.work, self._number, slot, bag)
+
+    def say(self, message: Message) -> None:
+        """Ask a place for work, or refuse it some."""
+        to = self._places[message.to]
+        match message:
+            case Request():
+                apgas.trace_instant("asks", "glb", place=message.to)
+                apgas.immediate(to, messages.requested, self._number, self._here, message.nonce)
+            case Refuse():
+                apgas.immediate(to, messages.refused, self._number, message.nonce)
+
+    def attend(self) -> None:
+        """Start the attendant, in an activity of the computation's finish."""
+        apgas.async_(messages.attend, self._number)
+
+    def give(self, give: Give[R], own: Bag[R] | None) -> int:
+        """Give a bag away; if its taker is gone it goes back into ``own``, or to place 0 (evacuation, or no ``own``).
+
+        Returns:
+            Its bytes, if it was given to whom it was meant for.
+        """
+        size_bytes = _size_bytes(give.bag)
+        try:
+            apgas.async_at(self._places[give.to], messages.receive, self._number, give.bag, give.nonce)
+        except apgas.PlaceGoneError:
+            if own is None or give.why == "evacuation":
+                self.forward(0, give.bag)
+            else:
+                self._undo(give)
+                own.merge(give.bag)
+            return 0
+        apgas.trace_instant(f"gives ({give.why})", "glb", place=give.to, bytes=size_bytes)
+        return size_bytes
+
+    def forward(self, to: int, bag: Bag[R]) -> None:
+        """Pass a bag on; to place 0 if ``to`` is gone."""
+        try:
+            apgas.async_at(self._places[to], messages.receive, self._number, bag, None)
+        except apgas.PlaceGoneError:
+            apgas.async_at(apgas.place(0), messages.receive, self._number, bag, None)
+
+    def tell_progress(self, tasks: int) -> None:
+        """Tell place 0 how much was processed here so far."""
+        apgas.immediate(apgas.place(0), messages.progressed, self._number, self._here.id, tasks)
+
+    def fail(self, reason: str) -> None:
+        """Tell place 0 that the computation has failed here."""
+        apgas.immediate(apgas.place(0), messages.failed, self._number, reason)
+
+
+def _size_bytes(bag: object) -> int:
+    """Return the bytes that ``bag`` takes on the way; classes of the main program count with their code."""
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        body = pickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        buffers.clear()
+        body = cloudpickle.dumps(bag, protocol=5, buffer_callback=buffers.append)
+    return len(body) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+# A worker: processes a bag, and attends to its place between two calls -----------------------------------------------
+
+
+class Worker(Generic[R]):
+    """One worker, from its bag to the end of its activity.
+
+    Args:
+        slot: Where it works.
+        core: The state machine of its place.
+        changed: The place's lock; notified when a worker that pauses should look.
+        carry_out: Carries out what a look leads to; True: the worker is to end.
+        report: Told after each call of ``process`` what time it is.
+    """
+
+    def __init__(
+        self,
+        slot: Slot,
+        core: PlaceCore[R],
+        changed: Condition,
+        carry_out: Callable[[list[Effect[R]], Slot, Bag[R]], bool],
+        report: Callable[[Slot, Bag[R], float], None],
+    ) -> None:
+        self._slot = slot
+        self._core = core
+        self._changed = changed
+        self._carry_out = carry_out
+        self._report = report
+
+    def process(self, bag: Bag[R]) -> None:
+        """Process ``bag`` until there is nothing left to do."""
+        core, own, clock = self._core, self._slot, time.monotonic
+        granularity, pacer = own.granularity, own.pacer
+        own.held = size_of(bag)
+        if pacer is not None:
+            pacer.resume(clock())
+        # having looked before a long call, a worker looks after it, too
+        while not ((core.attention or granularity.long or own.away) and self._look(bag)):
+            before = bag.work
+            start = clock()
+            more = bag.process(granularity.n)
+            now = clock()
+            done = bag.work - before
+            own.tasks += done
+            own.busy_s += now - start
+            granularity.observe(done, now - start)
+            self._report(own, bag, now)
+            if pacer is not None and self._pause(bag, pacer.done(done, now)):
+                return
+            if not more and _is_empty(bag, done) and self._dry(bag):
+                return
+
+    def _look(self, bag: Bag[R]) -> bool:
+        own = self._slot
+        own.away = own.granularity.long
+        return self._turn(self._core.look, bag)
+
+    def _dry(self, bag: Bag[R]) -> bool:
+        return self._turn(self._core.dry, bag)
+
+    def _turn(self, turn: Callable[[int, Bag[R], int], list[Effect[R]]], bag: Bag[R]) -> bool:
+        core, own = self._core, self._slot
+        with self._changed:
+            before = core.calls
+            effects = turn(own.number, bag, own.granularity.n if own.granularity.long else 0)
+            own.seen = core.calls
+            own.held = size_of(bag)
+            if core.calls != before:
+                self._changed.notify_all()
+        return self._carry_out(effects, own, bag)
+
+    def _pause(self, bag: Bag[R], until: float) -> bool:
+        """Wait until the worker is on schedule, but attend to thieves and evacuation at once; True ends the worker."""
+        own, core = self._slot, self._core
+        start = now = time.monotonic()
+        ended = False
+        while now < until and not ended:
+            with self._changed:
+                woken = self._changed.wait_for(lambda: core.calls != own.seen, until - now)
+            if woken:
+                ended = self._look(bag)
+            now = time.monotonic()
+        own.busy_s += now - start
+        return ended
+
+
+def _is_empty(bag: Bag[R], done: int) -> bool:
+    """Return whether ``bag``, which says that nothing remains, is empty.
+
+    Raises:
+        BagError: It holds tasks and processes none.
+    """
+    if bag.is_empty():
+        return True
+    if done == 0:
+        raise BagError(f"{type(bag).__name__}.process returned False and did nothing, but the bag is not empty")
+    return False
+
+
+# What the worker slots of a place remember: how much to process at a time, how fast, and what was done ---------------
+
+
+@dataclass(eq=False)
+class Slot:
+    """What one worker slot remembers between bags; written by the worker in it only.
+
+    Attributes:
+        number: Which slot it is.
+        granularity: How much to process at a time.
+        pacer: Holds the worker to a rate; None: no limit.
+        seen: What the state machine's ``calls`` were when the worker last looked.
+        away: Whether everything that the present call does not process was set out before it.
+        held: Tasks and bytes of the worker's bag when it last looked.
+        tasks: Tasks processed.
+        bytes_sent: Bytes of the bags given away.
+        busy_s: Seconds spent processing, pauses included.
+        alive_s: Seconds with a bag.
+    """
+
+    number: int
+    granularity: Granularity
+    pacer: Pacer | None
+    seen: int = 0
+    away: bool = False
+    held: tuple[int, int] = (0, 0)
+    tasks: int = 0
+    bytes_sent: int = 0
+    busy_s: float = 0.0
+    alive_s: float = 0.0
+
+    @classmethod
+    def of(cls, number: int, config: Config, now: float) -> Slot:
+        """Return a new slot for a computation with these settings."""
+        granularity = Granularity(config.granularity, config.target_s, config.rate)
+        return cls(number, granularity, None if config.rate is None else Pacer(config.rate, now))
+
+    def settle(self, statistics: Statistics) -> None:
+        """Add what was done to ``statistics``, and begin anew; nobody works here."""
+        statistics.tasks += self.tasks
+        statistics.bytes_sent += self.bytes_sent
+        statistics.busy_s += self.busy_s
+        statistics.balancing_s += self.alive_s - self.busy_s
+        if self.pacer is not None:
+            statistics.worst_lag_s = max(statistics.worst_lag_s, self.pacer.worst_lag_s)
+            statistics.given_up_s += self.pacer.given_up_s
+            self.pacer.given_up_s = 0.0
+        self.held = (0, 0)
+        self.tasks = self.bytes_sent = 0
+        self.busy_s = self.alive_s = 0.0
+
+
+# How a place begins to take part in a computation; called and waited for by place 0 ----------------------------------
+
+
+def join(
+    setup: Setup[Any], members: Sequence[apgas.Place], registered: bool, cores: apgas.CoreIds | None
+) -> affinity.Home:
+    """Take part from the start, on ``cores`` only: warm up, then be ready; tell where this place runs."""
+    affinity.bind(cores)
+    setup.warm_up()
+    messages.register(setup.number, PlaceRunner(setup, members, setup.workers, registered=registered))
+    return affinity.home()
+
+
+def join_late(
+    setup: Setup[Any],
+    members: Sequence[apgas.Place],
+    before: Sequence[apgas.Place],
+    workers: int,
+    cores: apgas.CoreIds | None,
+) -> affinity.Home:
+    """Take part from now on: answer at once, warm up, and steal once ``begin`` is said; tell where this place runs."""
+    affinity.bind(cores)
+    runner = PlaceRunner(setup, members, workers, registered=False, before=before)
+    messages.register(setup.number, runner)
+    runner.warm_up()
+    return affinity.home()

@@ -1,8 +1,10 @@
-"""What each place did: the numbers behind the balance, and the ledger that proves that nothing was lost."""
+"""What each place did: the numbers behind the balance, the ledger's proof, and what they say in words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import Final
 
 
 @dataclass(slots=True)
@@ -69,3 +71,104 @@ def tasks_in(bag: object) -> int:
     """Return the number of tasks that ``bag`` holds, or 0 if it has no length."""
     length = getattr(type(bag), "__len__", None)
     return 0 if length is None else int(length(bag))
+
+
+# What the statistics say, for people: a line per place, and a sentence -----------------------------------------------
+
+HEADS: Final = (
+    "place", "tasks", "share", "busy", "balancing", "stealing", "starving", "steals won", "given", "sent",
+)  # fmt: skip
+"""What is in the columns of ``rows``."""
+_WELL: Final = 0.95
+_UNEVEN: Final = 1.25
+_PREFIXES: Final = ("", "k", "M", "G", "T", "P")
+_CAUSES: Final = {
+    "starving": "waited for work that nobody had to give: there was too little of it at the beginning or at the end, "
+    "or it could not be split",
+    "stealing": "waited for the answers of victims: bags are worked off faster than new ones come",
+    "balancing": "went into giving work away: bags are large, slow to split, or split too often",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Where the time of workers went, as shares of 1."""
+
+    busy: float
+    balancing: float
+    stealing: float
+    starving: float
+
+    @classmethod
+    def of(cls, statistics: Statistics) -> Shares:
+        """Return the shares of one place, or of several."""
+        parts = (statistics.busy_s, statistics.balancing_s, statistics.stealing_s, statistics.starving_s)
+        total = sum(parts) or 1.0
+        return cls(*(part / total for part in parts))
+
+
+def rows(places: Mapping[int, Statistics], total: Statistics) -> list[tuple[str, ...]]:
+    """Return the cells under ``HEADS``: one row per place, and the last one for all of them.
+
+    "steals won": random victims that gave, of those that were asked; "given": bags given to thieves and, in brackets,
+    by leavers; "sent": bytes of them.
+    """
+    lines = [_row(str(place), statistics, total.tasks) for place, statistics in sorted(places.items())]
+    return [*lines, _row("all", total, total.tasks)]
+
+
+def _row(name: str, its: Statistics, tasks: int) -> tuple[str, ...]:
+    shares = Shares.of(its)
+    given = f"{its.steals_suffered + its.lifeline_deals}"
+    if its.evacuation_deals:
+        given += f" ({its.evacuation_deals})"
+    return (
+        name,
+        _scaled(its.tasks),
+        _percent(its.tasks / tasks if tasks else 0.0),
+        *(_percent(share) for share in (shares.busy, shares.balancing, shares.stealing, shares.starving)),
+        f"{its.steals_won} of {its.steals_tried}",
+        given,
+        f"{_scaled(its.bytes_sent)}{'' if its.bytes_sent >= 999.5 else ' '}B",
+    )
+
+
+def finding(places: Mapping[int, Statistics], total: Statistics) -> str:
+    """Say in a sentence or two where the time went, and whether the work was spread evenly."""
+    shares = Shares.of(total)
+    said = f"Workers were busy {_percent(shares.busy)} of the time"
+    if shares.busy < _WELL:
+        lost = max(_CAUSES, key=lambda name: float(getattr(shares, name)))
+        said += f"; {_percent(getattr(shares, lost))} {_CAUSES[lost]}"
+    return f"{said}. {_spread(places)}".rstrip()
+
+
+def _spread(places: Mapping[int, Statistics]) -> str:
+    if len(places) < 2:
+        return ""
+    busy = {place: its.busy_s for place, its in places.items()}
+    mean = sum(busy.values()) / len(busy)
+    most, least = max(busy, key=lambda place: busy[place]), min(busy, key=lambda place: busy[place])
+    if busy[most] <= _UNEVEN * mean and busy[least] * _UNEVEN >= mean:
+        return "The places worked about equally long."
+    return f"Place {most} worked {busy[most]:.2f} s, place {least} {busy[least]:.2f} s; the mean is {mean:.2f} s."
+
+
+def text(places: Mapping[int, Statistics], total: Statistics) -> str:
+    """Return the table and the sentence as plain text."""
+    lines: Sequence[Sequence[str]] = [HEADS, *rows(places, total)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    return "\n".join([*table, finding(places, total)])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _scaled(value: float) -> str:
+    power = 0
+    while value >= 999.5 and power < len(_PREFIXES) - 1:
+        value /= 1000
+        power += 1
+    return f"{value:.0f}" if power == 0 else f"{value:.3g} {_PREFIXES[power]}"

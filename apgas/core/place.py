@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from apgas.core import messages as m
-from apgas.core.cancel import Cancellations
 from apgas.core.effects import (
     Effect,
     Ends,
@@ -26,9 +25,8 @@ from apgas.core.effects import (
     Send,
     StaysOn,
 )
-from apgas.core.finish import FinishTable, Fired, Flush
-from apgas.core.leaving import Leaving
-from apgas.core.membership import Membership
+from apgas.core.finish import Cancellations, FinishTable, Fired, Flush
+from apgas.core.membership import Leaving, Membership
 from apgas.errors import CancelledError, InvariantError, PlaceGoneError, ProtocolError
 
 

@@ -20,13 +20,16 @@ dropped. The loss of place 0 ends the job.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
 
 from apgas.core import messages as m
 from apgas.core.effects import CallLost, Effect, LeaverDrained, Payload, PlaceLost, Send
-from apgas.core.finish import Fired, Flush
-from apgas.core.losses import ResilientFinishTable
+from apgas.core.finish import FinishTable, Fired, Flush, Share
+from apgas.core.messages import FinishId
 from apgas.core.place import PlaceCore
-from apgas.errors import ProtocolError
+from apgas.errors import InvariantError, ProtocolError
 
 
 class ResilientPlaceCore(PlaceCore):
@@ -214,3 +217,264 @@ class ResilientPlaceCore(PlaceCore):
     def _all_fired(self, fired: Iterable[Fired]) -> list[Effect]:
         effects = [effect for outcome in fired for effect in self._finish_effects(outcome)]
         return [*effects, *self._maybe_drained()]
+
+
+# Termination detection that survives the loss of places: ``finish`` with a count per pair of places ------------------
+#
+# Plain detection (``core.finish``) keeps one balance per place. Here a report also says from which place the completed
+# activities came, and the home counts for every pair (q, p) of places what q *sent* to p and what p *completed* of it.
+# A finish fires when every pair is even. When place d dies,
+#
+# - every survivor x *cuts off* d: it takes what still arrives of d, then nothing more, for ever; it tells every member
+#   how many of d's activities live, or wait to be reported, at x, per finish (``LossReport``);
+# - the home of a finish *settles* d once it has cut off d itself and holds the report of every survivor. What d sent to
+#   x is from then on what has arrived there, whatever d said of it. What was sent to d is not waited for any more: what
+#   d had not reported as completed is lost.
+#
+# Places that die before the dead before them are settled are settled together with those, for a dead place does not
+# tell any more what it took from another one. Until d is settled it counts like any other place. A drained leaver has
+# nothing of d's pending, for it has d's ``Final``: that it is drained is as good as its report. It is released only
+# when every member has heard so, and with it all its reports; what becomes of it then matters to nobody.
+#
+# Why even pairs mean that all is over. A dead place is one whose history ends; what was received of its reports
+# describes a prefix of that history, as for any other place. So without settled places the argument of ``core.finish``
+# holds, with pairs instead of sums. Let d be settled. No activity lives at d. For every x that is not settled the pair
+# (d, x) is exact, for x has reported: its messages travel in order, so that completed-until-then plus pending is all
+# that ever arrived, and nothing arrives later. Hence if (d, x) is even, every activity of d's at x is over and
+# reported. Now suppose all pairs into places that are not settled are even and an activity at such a place is
+# unaccounted. Follow its chain of spawners back: as long as a spawn is not reported, its spawner is unaccounted, too,
+# for its place was not quiet since. The chain ends at the body, at an activity sent by a settled place, or at one whose
+# spawn is reported. The first two are accounted: a contradiction. The third is balanced by a completion of the same
+# pair whose own spawn is unreported and which is earlier, as in ``core.finish``.
+#
+# What is lost is counted exactly where a survivor sent it, for all survivors have reported when the finish fires. An
+# activity that d started itself, or that another dead place sent it without a report, is known to nobody. But its
+# spawner was not reported as completed either, as d was not quiet since; follow that chain, and something that is
+# counted is at its end: a loss is never silent.
+
+Pair: TypeAlias = tuple[int, int]
+"""Who sent, and to whom."""
+
+
+class Pairs(msgspec.Struct):
+    """What the home of a finish knows, since the beginning; ``open``: by how much each pair is uneven.
+
+    ``arrived``: what a survivor has taken from a dead place, for ever. ``undelivered``: what a dead place had reported
+    as sent and did not arrive. ``told``: lost activities of which the caller was told, so that the finish need not.
+    """
+
+    sent: dict[Pair, int]
+    open: dict[Pair, int]
+    completed: dict[Pair, int] = msgspec.field(default_factory=dict)
+    errors: list[bytes] = msgspec.field(default_factory=list)
+    arrived: dict[Pair, int] = msgspec.field(default_factory=dict)
+    undelivered: dict[int, int] = msgspec.field(default_factory=dict)
+    told: dict[int, int] = msgspec.field(default_factory=dict)
+
+    def weigh(self, pair: Pair, settled: set[int]) -> None:
+        """Look at a pair anew, after one of its counts has changed."""
+        uneven = self.sent.get(pair, 0) - self.completed.get(pair, 0)
+        if uneven and pair[1] not in settled:
+            self.open[pair] = uneven
+        else:
+            self.open.pop(pair, None)
+
+    def hear(self, dead: int, survivor: int, pending: int) -> None:
+        """``survivor`` has cut off ``dead``, with ``pending`` activities of its that it has not reported yet."""
+        pair = (dead, survivor)
+        arrived = self.completed.get(pair, 0) + pending
+        if arrived:
+            self.arrived[pair] = arrived
+
+    def settle(self, dead: int, survivors: Iterable[int], settled: set[int]) -> None:
+        """Put what has arrived in the place of what ``dead`` said of it; ``settled`` has ``dead`` in it already."""
+        for survivor in survivors:
+            pair = (dead, survivor)
+            arrived = self.arrived.pop(pair, 0)
+            missing = self.sent.get(pair, 0) - arrived
+            if missing > 0:
+                self.undelivered[dead] = self.undelivered.get(dead, 0) + missing
+            if arrived or pair in self.sent:
+                self.sent[pair] = arrived
+                self.weigh(pair, settled)
+        for pair in [pair for pair in self.open if pair[1] == dead]:
+            del self.open[pair]
+
+    def lost(self, settled: set[int]) -> tuple[tuple[int, int], ...]:
+        """How many activities were lost with which settled place; to be asked when nothing is open."""
+        counts = {place: self.undelivered.get(place, 0) - self.told.get(place, 0) for place in settled}
+        for pair, sent in self.sent.items():
+            if pair[1] in settled:
+                counts[pair[1]] += max(0, sent - self.completed.get(pair, 0))
+        return tuple((place, count) for place, count in sorted(counts.items()) if count > 0)
+
+
+class Settling(msgspec.Struct):
+    """A dead place that is not settled: who has cut it off, and whose report is awaited."""
+
+    awaited: set[int]
+    heard: set[int]
+
+
+class ResilientFinishTable(FinishTable):
+    """All finishes that one place of a resilient job takes part in."""
+
+    def __init__(self, here: int) -> None:
+        super().__init__(here)
+        self._pairs: dict[FinishId, Pairs] = {}
+        self._settling: dict[int, Settling] = {}
+        self._settled: set[int] = set()
+        self._left: set[int] = set()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing runs here and no finish that was opened here is open."""
+        return self.live == 0 and not self._pairs
+
+    def open(self) -> FinishId:
+        """Open a finish at this place; its body is its first activity."""
+        finish = FinishId(self.here, self._next)
+        self._next += 1
+        body = (self.here, self.here)
+        self._pairs[finish] = Pairs({body: 1}, {body: 1})
+        self.arrived(finish, self.here)
+        return finish
+
+    def arrived(self, finish: FinishId, src: int) -> None:
+        """Count an activity of place ``src`` that begins to live here."""
+        super().arrived(finish, src)
+        share = self._shares[finish]
+        if share.sources is None:
+            share.sources = {}
+        share.sources[src] = share.sources.get(src, 0) + 1
+
+    def reported(self, src: int, report: Flush) -> Fired | None:
+        """Take a report at home.
+
+        Raises:
+            InvariantError: The finish is not open here: somebody counted wrongly.
+        """
+        pairs = self._pairs.get(report.finish)
+        if pairs is None:
+            raise InvariantError(f"place {self.here}: place {src} reports for {report.finish}, which is not open here")
+        if sum((report.sources or {}).values()) != report.completed:
+            raise InvariantError(f"place {self.here}: {report} of place {src} does not say where all came from")
+        for place, count in report.spawned.items():
+            pair = (src, place)
+            pairs.sent[pair] = pairs.sent.get(pair, 0) + count
+            pairs.weigh(pair, self._settled)
+        for place, count in (report.sources or {}).items():
+            pair = (place, src)
+            pairs.completed[pair] = pairs.completed.get(pair, 0) + count
+            pairs.weigh(pair, self._settled)
+        pairs.errors.extend(report.errors)
+        return self._fired(report.finish, pairs)
+
+    def is_open(self, finish: FinishId) -> bool:
+        """Whether ``finish``, opened here, has not fired yet."""
+        return finish in self._pairs
+
+    def outstanding(self, finish: FinishId) -> dict[int, int]:
+        """How many activities of ``finish``, opened here, are under way per place, as far as this place has heard."""
+        pairs, share = self._pairs.get(finish), self._shares.get(finish, Share())
+        if pairs is None:
+            return {}
+        known: dict[int, int] = {}
+        for (_, place), count in pairs.open.items():
+            known[place] = known.get(place, 0) + count
+        for place, count in share.spawned.items():
+            known[place] = known.get(place, 0) + count
+        known[self.here] = known.get(self.here, 0) - share.completed
+        return {place: count for place, count in sorted(known.items()) if count > 0}
+
+    # losses ----------------------------------------------------------------------------------------------------------
+
+    def died(self, place: int, survivors: set[int], drained: set[int]) -> None:
+        """The members have lost ``place``.
+
+        Args:
+            place: Who died.
+            survivors: The members, this place among them, whose reports settle it.
+            drained: Those of them of which nothing needs to be heard, for they have said everything.
+        """
+        final = drained | self._left
+        self._settling[place] = Settling(survivors - drained, final)
+        for pairs in self._pairs.values():
+            for other in final:
+                pairs.hear(place, other, 0)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no report of a loss is awaited."""
+        return not self._settling
+
+    def drained(self, place: int) -> list[Fired]:
+        """A leaver has said everything: nothing of anybody's is pending there, which is as good as any report."""
+        return [fired for dead in list(self._settling) for fired in self.loss_reported(place, dead, {})]
+
+    def left(self, place: int) -> None:
+        """A drained leaver has left: its counts are final."""
+        self._left.add(place)
+
+    def told(self, finish: FinishId, place: int) -> None:
+        """A caller here knows that its call is lost with ``place``: the finish, opened here, need not say so."""
+        pairs = self._pairs.get(finish)
+        if pairs is not None:
+            pairs.told[place] = pairs.told.get(place, 0) + 1
+
+    def cut_off(self, place: int) -> dict[int, dict[int, int]]:
+        """Nothing more will arrive from ``place``: what every home has to know, as home -> number -> pending."""
+        pending: dict[int, dict[int, int]] = {}
+        for finish, share in self._shares.items():
+            count = (share.sources or {}).get(place, 0)
+            if count:
+                pending.setdefault(finish.home, {})[finish.seq] = count
+        return pending
+
+    def loss_reported(self, src: int, place: int, pending: dict[int, int]) -> list[Fired]:
+        """Take the report of a survivor, which may be this place, about the dead ``place``."""
+        settling = self._settling.get(place)
+        if settling is None or src not in settling.awaited:
+            # we joined after that loss: no finish of ours ever knew that place
+            return []
+        settling.awaited.discard(src)
+        settling.heard.add(src)
+        for finish, pairs in self._pairs.items():
+            pairs.hear(place, src, pending.get(finish.seq, 0))
+        return self._settle()
+
+    def _settle(self) -> list[Fired]:
+        """Settle all dead places, if every living one has reported on each of them."""
+        dead = self._settling.keys()
+        if any(settling.awaited - dead for settling in self._settling.values()):
+            return []
+        self._settled |= dead
+        for pairs in self._pairs.values():
+            for place, settling in self._settling.items():
+                pairs.settle(place, settling.heard, self._settled)
+        self._settling.clear()
+        fired = [self._fired(finish, pairs) for finish, pairs in list(self._pairs.items())]
+        return [outcome for outcome in fired if outcome is not None]
+
+    def _fired(self, finish: FinishId, pairs: Pairs) -> Fired | None:
+        if pairs.open:
+            return None
+        del self._pairs[finish]
+        return Fired(finish, tuple(pairs.errors), pairs.lost(self._settled) if self._settled else ())
+
+    def validate(self) -> None:
+        """Check the whole table; for tests.
+
+        Raises:
+            InvariantError: The counts contradict each other.
+        """
+        super().validate()
+        for finish, share in self._shares.items():
+            if share.live > sum((share.sources or {}).values()):
+                raise InvariantError(f"place {self.here}: {finish} does not know where all of {share} came from")
+        for finish, pairs in self._pairs.items():
+            if not pairs.open or any(place in self._settled for _, place in pairs.open):
+                raise InvariantError(f"place {self.here}: {finish} waits for {pairs.open}")
+        dead = self._settling.keys()
+        if dead & self._settled or (dead and not any(settling.awaited - dead for settling in self._settling.values())):
+            raise InvariantError(f"place {self.here}: losses are to be settled: {self._settling}")

@@ -20,9 +20,8 @@ from typing import BinaryIO, assert_never
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
-from apgas.malleability.communicator import OrderListener
+from apgas.malleability.communicator import ENV_ON_LOSS, OnLoss, OrderListener
 from apgas.malleability.core_ids import ENV_CORE_IDS
-from apgas.malleability.loss import ENV_ON_LOSS, OnLoss
 
 _logger = logging.getLogger(__name__)
 

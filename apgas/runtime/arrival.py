@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from apgas.errors import UsageError
 from apgas.runtime import environment
 from apgas.runtime.loading import at_once
-from apgas.transport.near import Listening
+from apgas.transport.unix_socket import Listening
 
 
 class Told(NamedTuple):

@@ -27,7 +27,7 @@ from apgas.errors import UsageError
 from apgas.runtime import arrival, environment, logs, main_module, resilience, watchdog
 from apgas.runtime.logs import TaggedOutput, want
 from apgas.transport.auth import new_token
-from apgas.transport.near import Listening
+from apgas.transport.unix_socket import Listening
 
 if TYPE_CHECKING:
     from apgas.transport.communicators import Beginning

@@ -21,8 +21,7 @@ from apgas.core import resize as r
 from apgas.core.effects import Effect
 from apgas.core.identity import Place
 from apgas.core.messages import PlaceInfo, Release, encode
-from apgas.core.nodes import Nodes
-from apgas.core.reshape import Reshape, Step
+from apgas.core.reshape import Nodes, Reshape, Step
 from apgas.core.resize import CallHandler, RecordKind, ResizeRecord
 from apgas.errors import CancelledError, UsageError
 from apgas.malleability import core_ids

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from apgas.provenance import commit
-from apgas.testing.loss import LossSimulation
 from apgas.testing.simulation import Simulation
-from apgas.testing.survival import SurvivalSimulation
+from apgas.testing.survival import LossSimulation, SurvivalSimulation
 
 DELIVERIES: Final = 300
 """A job that ends well goes on until so many messages have arrived."""

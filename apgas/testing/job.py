@@ -1,23 +1,32 @@
-"""A malleable program in one process: simulated places, and orders at the moments that a test chooses."""
+"""A malleable program in one process: simulated places and scheduler, and orders at the moments that a test chooses."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
+import itertools
+import os
+import queue
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final, Generic, TypeVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final, Generic, TypeVar, assert_never
 
 from apgas.core.resize import OutcomeKind, RecordKind, ResizeRecord
 from apgas.errors import ApgasError, UsageError
+from apgas.malleability import orders as wire
+from apgas.malleability.communicator import OrderListener
 from apgas.malleability.orders import Lost
-from apgas.runtime import current, process
+from apgas.runtime import current, naming, process
 from apgas.runtime.driver import Driver
 from apgas.runtime.program import Program, all_gone, end_places, known, run_main
 from apgas.runtime.resizing import Resizing
-from apgas.testing import threads
 from apgas.testing.inprocess import InProcessPlaces, InProcessSpawner
-from apgas.testing.orders import Order, TestScheduler
 
 T = TypeVar("T")
 
@@ -205,7 +214,7 @@ class Job(Generic[T]):
         with ExitStack() as stack:
             stack.callback(sys.setswitchinterval, before_s)
             sys.setswitchinterval(process.SWITCH_S)
-            stack.enter_context(threads.inherited())
+            stack.enter_context(inherited())
             self._run()
         if self._error is not None:
             raise self._error
@@ -245,7 +254,7 @@ class Job(Generic[T]):
     def _await_end(self, driver: Driver) -> None:
         __tracebackhide__ = True
         if not self._over.wait(self._deadline_s):
-            where = threads.stacks({driver, *self._places.drivers.values()})
+            where = stacks({driver, *self._places.drivers.values()})
             raise JobHangsError(f"the program did not end within {self._deadline_s:g} s{self._open_orders()}\n{where}")
         if self._failure:
             raise JobFailedError(f"this would end a real job: {self._failure}")
@@ -271,3 +280,285 @@ class Job(Generic[T]):
                 left.give_up(ApgasError("the job is over"))
         process.close(driver)
         self._places.close(PARTING_S)
+
+
+# The scheduler of a simulated job: gives the orders that a test wants, and hears of their outcomes -------------------
+
+
+@dataclass(eq=False)
+class Order:
+    """An order that a test gives.
+
+    Attributes:
+        number: Of the order; the record of its end has the same.
+        kind: ``grow`` or ``shrink``.
+        count: Of nodes.
+        nodes: Where to grow, or whom to release preferably.
+        at_progress: It is given when the program has told so much progress; None: as soon as it may be.
+        core_ids: Workers: the cores of each node that the program may use; empty: nothing is said of them.
+        deferred: Whether the program waited in ``pre*`` for so long that the scheduler was told.
+        outcome: How it ended; None: not yet.
+    """
+
+    number: int
+    kind: RecordKind
+    count: int
+    nodes: tuple[str, ...]
+    at_progress: float | None
+    core_ids: str = ""
+    deferred: bool = False
+    outcome: wire.Outcome | None = None
+    _scheduler: TestScheduler | None = field(default=None, repr=False)
+
+    def wait(self, timeout_s: float = 10.0) -> wire.Outcome:
+        """Wait until it has ended.
+
+        Args:
+            timeout_s: Seconds to wait.
+
+        Returns:
+            How it ended: ``outcome`` (``done``, ``refused``, ``aborted``), ``reason``, ``nodes``, ``phases``.
+
+        Raises:
+            AssertionError: It did not end in time.
+        """
+        assert self._scheduler is not None
+        return self._scheduler.wait_for(self, timeout_s)
+
+    def withdraw(self) -> None:
+        """Take it back: this ends it while it waits, for its moment, in line, or in ``pre*``; later it is too late.
+
+        One that the program has not heard of ends as ``refused``; the job's ``resizes`` do not have it.
+        """
+        assert self._scheduler is not None
+        self._scheduler.withdraw(self)
+
+    def as_message(self) -> wire.Order:
+        """The order as schedulers send it."""
+        if self.kind == "workers":
+            return wire.Workers(order=self.number, count=self.count, core_ids=self.core_ids)
+        message = wire.Grow if self.kind == "grow" else wire.Shrink
+        return message(order=self.number, count=self.count, nodes=self.nodes)
+
+
+class TestScheduler:
+    """A communicator that holds orders back until the program is ready for them.
+
+    Args:
+        fresh: Names nodes that the job has not had yet.
+
+    Attributes:
+        orders: All that were given, or are to be given.
+        spare_nodes: How many nodes there are to grant when the program asks for some.
+        messages: All that the job said.
+    """
+
+    __test__ = False
+
+    def __init__(self, fresh: Callable[[int], tuple[str, ...]]) -> None:
+        self.orders: list[Order] = []
+        self.messages: list[wire.Message] = []
+        self.spare_nodes = 0
+        self._fresh = fresh
+        self._changed = threading.Condition()
+        self._numbers = itertools.count(1)
+        self._held: list[Order] = []
+        self._ready = False
+        self._progress: float | None = None
+        self._to_job: queue.SimpleQueue[wire.ToJob | None] = queue.SimpleQueue()
+
+    def give(
+        self,
+        kind: RecordKind,
+        count: int,
+        nodes: tuple[str, ...] = (),
+        at_progress: float | None = None,
+        core_ids: str = "",
+    ) -> Order:
+        """Give an order as soon as the program has a handler, and has told so much progress."""
+        if kind == "grow" and not nodes:
+            nodes = self._fresh(count)
+        order = Order(next(self._numbers), kind, count, nodes, at_progress, core_ids, _scheduler=self)
+        with self._changed:
+            self.orders.append(order)
+            self._held.append(order)
+            self._release()
+        return order
+
+    def withdraw(self, order: Order) -> None:
+        """Take an order back."""
+        with self._changed:
+            if order in self._held:
+                self._held.remove(order)
+                order.outcome = wire.Outcome(
+                    order=order.number,
+                    kind=order.kind,
+                    outcome="refused",
+                    reason="withdrawn",
+                    nodes=(),
+                    seconds=0.0,
+                    phases={},
+                )
+                self._changed.notify_all()
+            else:
+                self._to_job.put(wire.Withdraw(order=order.number))
+
+    def wait_for(self, order: Order, timeout_s: float) -> wire.Outcome:
+        """Wait until an order has ended.
+
+        Raises:
+            AssertionError: It did not end in time.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: order.outcome is not None, timeout_s)
+            if order.outcome is None:
+                given = "was not given: the program is not ready for it" if order in self._held else "did not end"
+                raise AssertionError(f"{order} {given} within {timeout_s:g} s")
+            return order.outcome
+
+    # the job's side (Communicator) -----------------------------------------------------------------------------------
+
+    def start(self, listener: OrderListener) -> None:
+        """Give orders to ``listener``: on a thread of our own, for the job may speak while it holds its locks."""
+        threading.Thread(target=self._deliver, args=(listener,), name="test-scheduler", daemon=True).start()
+
+    def send(self, message: wire.Message) -> None:
+        """Hear what the job says."""
+        with self._changed:
+            self.messages.append(message)
+            self._take(message)
+            self._release()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._to_job.put(None)
+
+    def _deliver(self, listener: OrderListener) -> None:
+        while (message := self._to_job.get()) is not None:
+            match message:
+                case wire.Grow() | wire.Shrink() | wire.Workers():
+                    listener.order(message)
+                case wire.Withdraw():
+                    listener.withdraw(message)
+                case wire.Answer():
+                    listener.answer(message)
+                    if message.granted:
+                        self.give("grow" if message.granted > 0 else "shrink", abs(message.granted))
+                case wire.Welcome() | wire.Refused():
+                    raise AssertionError(f"a test sends no {message}")
+                case _:
+                    assert_never(message)
+
+    def _take(self, message: wire.Message) -> None:
+        match message:
+            case wire.Ready():
+                self._ready = True
+            case wire.Disable():
+                self._ready = False
+            case wire.Progress(done=done):
+                self._progress = done
+            case wire.Deferred(order=number):
+                for order in self.orders:
+                    order.deferred = order.deferred or order.number == number
+            case wire.Outcome(order=number):
+                for order in self.orders:
+                    if order.number == number:
+                        order.outcome = message
+            case wire.Lost():
+                pass  # it is among the messages
+            case wire.Evolving():
+                # what it offers is taken, what it asks for is granted as long as there is some to spare
+                granted = min(message.delta, self.spare_nodes)
+                self.spare_nodes -= granted
+                self._to_job.put(wire.Answer(request=message.request, granted=granted))
+            case _:
+                raise AssertionError(f"a job does not send {message}")
+
+    def _release(self) -> None:
+        """Give the held orders whose moment has come, with ``_changed`` held."""
+        due = [order for order in self._held if self._is_due(order)]
+        self._held = [order for order in self._held if order not in due]
+        for order in due:
+            self._to_job.put(order.as_message())
+
+    def _is_due(self, order: Order) -> bool:
+        if order.at_progress is None:
+            return self._ready
+        return self._ready and self._progress is not None and self._progress >= order.at_progress
+
+
+# Threads that belong to simulated places: whoever starts one passes its place on, and hanging ones can be shown ------
+
+_PLUMBING: Final = (
+    f"{Path(__file__).parents[1]}{os.sep}",
+    *(str(module.__file__) for module in (threading, contextlib)),
+    f"{Path(str(concurrent.futures.__file__)).parent}{os.sep}",
+)
+"""What lies between the program and the place where a thread waits."""
+_DEEPEST: Final = 8
+"""So many frames of a thread are shown, the innermost."""
+
+_lock = threading.Lock()
+_jobs = 0
+_plain_start: Callable[[threading.Thread], None] = threading.Thread.start
+_owners: dict[int, Driver] = {}
+"""The places of running threads, by the threads' ids."""
+
+
+@contextlib.contextmanager
+def inherited() -> Iterator[None]:
+    """Within the block, a thread that is started by a thread of a place works for that place, too."""
+    global _jobs, _plain_start  # noqa: PLW0603 - Thread.start is one for the process
+    with _lock:
+        if _jobs == 0:
+            _plain_start = threading.Thread.start
+            threading.Thread.start = _start  # type: ignore[method-assign, assignment]  # patched on purpose
+        _jobs += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _jobs -= 1
+            if _jobs == 0:
+                threading.Thread.start = _plain_start  # type: ignore[method-assign, assignment]  # patched on purpose
+
+
+def _start(thread: threading.Thread) -> None:
+    driver = current.driver()
+    if driver is not None:
+        run = thread.run
+
+        def run_there() -> None:
+            _owners[threading.get_ident()] = driver
+            try:
+                with current.working_for(driver):
+                    run()
+            finally:
+                del _owners[threading.get_ident()]
+
+        thread.run = run_there  # type: ignore[method-assign]  # patched on purpose
+    _plain_start(thread)
+
+
+def stacks(of: set[Driver]) -> str:
+    """What the threads of some places are doing now, without those that wait for something to do."""
+    frames = sys._current_frames()  # noqa: SLF001 - there is no other way to look at running threads
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    found = []
+    for ident, driver in sorted(_owners.copy().items(), key=lambda item: (item[1].core.here, item[0])):
+        if driver in of and ident in frames:
+            text = _stack(frames[ident])
+            if text:
+                found.append(f"place {driver.core.here}, thread {names.get(ident, ident)}:\n{text}")
+    return "\n".join(found) or "no thread of a place runs anything of the program"
+
+
+def _stack(innermost: FrameType) -> str:
+    """The innermost frames of the program; empty if it has no part in what the thread does."""
+    theirs = [entry for entry in traceback.extract_stack(innermost) if not entry.filename.startswith(_PLUMBING)]
+    if theirs:
+        return "".join(traceback.format_list(theirs[-_DEEPEST:])).rstrip()
+    # compiled code has no frames
+    name = naming.activity_in(innermost)
+    return "" if name == naming.NOTHING else f"  in {name}"

@@ -5,24 +5,257 @@ A check builds its own transports with the factory it is given, and closes them.
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from apgas.testing import transport_io_checks as io_checks
-from apgas.testing.transport_recorder import (
-    PATIENCE_S,
-    Received,
-    Recorder,
-    TransportFactory,
-    WatchedTransport,
-    expect,
-    group,
-    pass_through,
-    wait,
-)
-from apgas.transport.base import UnknownPeerError
+from apgas.errors import ApgasError, UsageError
+from apgas.transport.base import Address, Transport, TransportClosedError, UnknownPeerError
+
+# The part of the transports' conformance suite that looks at the io thread: callbacks, timers, idleness, closing -----
+
+_QUIET_S: Final = 0.2
+
+
+def callbacks_run_in_order_on_the_io_thread(new: TransportFactory) -> None:
+    """``call_soon`` keeps the order, also from the io thread; an exception in a callback does no harm."""
+    with group(new, 1) as made:
+        transport = made.transports[0]
+        seen: list[object] = []
+        assert not transport.in_io_thread(), "this is no io thread"
+        transport.call_soon(lambda: seen.append(transport.in_io_thread()))
+        transport.call_soon(lambda: seen.append(1 // 0))
+        for number in range(100):
+            transport.call_soon(partial(seen.append, number))
+        pass_through(transport)
+        assert seen == [True, *range(100)], "callbacks of one thread out of order"
+        seen.clear()
+
+        def post() -> None:
+            transport.call_soon(lambda: transport.call_soon(lambda: seen.append("inner")))
+            for number in range(100):
+                transport.call_soon(partial(seen.append, number))
+            seen.append("post")
+
+        transport.call_soon(post)
+        for _ in range(3):
+            pass_through(transport)
+        assert seen == ["post", *range(100), "inner"], "callbacks of the io thread out of order"
+
+
+def timers_run_in_order(new: TransportFactory) -> None:
+    """Timers run by due time, equal ones in the order of the calls, on the io thread, and not after ``cancel``."""
+    delays_s = (0.06, 0.05, 0.0, 0.02, 0.0, 0.03, 0.0, 0.01)
+    with group(new, 1) as made:
+        transport = made.transports[0]
+        ran: list[tuple[int, float, bool]] = []
+        asked_s: list[tuple[float, float]] = []
+        done = threading.Event()
+
+        def run(number: int) -> None:
+            ran.append((number, time.monotonic(), transport.in_io_thread()))
+            if len(ran) == len(delays_s):
+                done.set()
+
+        def set_timers() -> None:
+            cancelled = [transport.call_later(0.01, partial(run, -1)) for _ in range(200)]
+            for number, delay_s in enumerate(delays_s):
+                before_s = time.monotonic()
+                transport.call_later(delay_s, partial(run, number))
+                asked_s.append((before_s + delay_s, time.monotonic() + delay_s))
+            for timer in (*cancelled, cancelled[0]):
+                timer.cancel()
+
+        transport.call_soon(set_timers)
+        wait(done, "a timer")
+        assert sorted(number for number, _, _ in ran) == list(range(len(delays_s))), "a cancelled timer ran"
+        assert all(on_io_thread for _, _, on_io_thread in ran), "a timer ran on another thread"
+        for number, at_s, _ in ran:
+            assert at_s >= asked_s[number][0], "a timer ran early"
+        order = [number for number, _, _ in ran]
+        for first, second in itertools.permutations(range(len(delays_s)), 2):
+            # A slow machine may set the second so late that either order is right.
+            if asked_s[first][1] < asked_s[second][0]:
+                assert order.index(first) < order.index(second), "timers out of order"
+        from_here = threading.Event()
+        transport.call_later(0.0, from_here.set)
+        wait(from_here, "a timer set on another thread")
+
+
+def idle_costs_nothing(new: TransportFactory) -> None:
+    """Connected places without traffic and timers do not wake up."""
+    with group(new, 2) as made:
+        for src in (0, 1):
+            made.transports[src].send(1 - src, b"")
+            made.transports[src].call_later(60, lambda: None).cancel()
+        for recorder in made.recorders:
+            recorder.wait_frames(1)
+        for transport in made.transports:
+            pass_through(transport)
+        before = [transport.wakeups for transport in made.transports]
+        threading.Event().wait(_QUIET_S)
+        # One each may still be on its way: the other side's answer to the last frame, say.
+        woken = [transport.wakeups - count for transport, count in zip(made.transports, before, strict=True)]
+        assert max(woken) <= 2, f"io threads woke {woken} times in {_QUIET_S} s without a reason"
+
+
+def close_flushes(new: TransportFactory) -> None:
+    """Frames sent just before ``close`` arrive, even those that opened the connection."""
+    body = bytes(8_000_000)
+    with group(new, 2) as made:
+        made.transports[0].send(1, b"last", [body])
+        made.transports[0].close(PATIENCE_S)
+        made.recorders[1].wait_frames(1)
+        assert made.recorders[1].wait_lost() == [0], "the wrong place was lost"
+
+
+def closed_means_closed(new: TransportFactory) -> None:
+    """``close`` can be repeated, works without ``start``, not on the io thread; afterwards nothing can be sent."""
+    unused = new()
+    expect(TransportClosedError, lambda: unused.send(1, b""))
+    unused.close()
+    unused.close()
+    with group(new, 2) as made:
+        transport = made.transports[0]
+        refused = threading.Event()
+
+        def close_here() -> None:
+            expect(UsageError, transport.close)
+            refused.set()
+
+        transport.call_soon(close_here)
+        wait(refused, "close on the io thread was not refused")
+        transport.close()
+        transport.close()
+        for dst in (0, 1):
+            expect(TransportClosedError, partial(transport.send, dst, b""))
+        transport.call_soon(lambda: None)
+        expect(UsageError, lambda: transport.start(5, Recorder()))
+
+
+# Helpers for tests of transports: a receiver that records, and groups of connected transports ------------------------
+
+PATIENCE_S: Final = 20.0
+"""Only a failing check waits that long."""
+
+
+class WatchedTransport(Transport, Protocol):
+    """A transport that counts how often its io thread wakes up."""
+
+    @property
+    def wakeups(self) -> int:
+        """How often the io thread has woken up so far."""
+
+
+TransportFactory: TypeAlias = Callable[[], WatchedTransport]
+
+
+class Received(NamedTuple):
+    """One frame as it was delivered."""
+
+    src: int
+    head: bytes
+    buffers: Sequence[bytearray | memoryview]
+
+
+class Recorder:
+    """A receiver that keeps what it gets, in order, and lets other threads wait for it."""
+
+    def __init__(self, react: Callable[[Received], None] | None = None) -> None:
+        self.frames: list[Received] = []
+        self.lost: list[tuple[int, str]] = []
+        self.log: list[str] = []
+        self._react = react
+        self._changed = threading.Condition()
+
+    def on_frame(
+        self, src: int, head: bytes | bytearray | memoryview, buffers: Sequence[bytearray | memoryview]
+    ) -> None:
+        """Keep a frame."""
+        frame = Received(src, bytes(head), buffers)
+        with self._changed:
+            self.frames.append(frame)
+            self.log.append(f"frame {src}")
+            self._changed.notify_all()
+        if self._react is not None:
+            self._react(frame)
+
+    def on_lost(self, place: int, reason: str) -> None:
+        """Keep a loss."""
+        with self._changed:
+            self.lost.append((place, reason))
+            self.log.append(f"lost {place}")
+            self._changed.notify_all()
+
+    def wait_frames(self, count: int) -> list[Received]:
+        """Wait until ``count`` frames have come, and return them."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self.frames) >= count, PATIENCE_S):
+                raise AssertionError(f"{len(self.frames)} of {count} frames came; losses: {self.lost}")
+            return list(self.frames)
+
+    def wait_lost(self, count: int = 1) -> list[int]:
+        """Wait until ``count`` losses were reported, and return the places."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self.lost) >= count, PATIENCE_S):
+                raise AssertionError(f"{len(self.lost)} of {count} losses were reported")
+            return [place for place, _ in self.lost]
+
+    def heads(self, src: int) -> list[bytes]:
+        """Return the heads of the frames of place ``src`` so far."""
+        with self._changed:
+            return [frame.head for frame in self.frames if frame.src == src]
+
+
+class Group(NamedTuple):
+    """Started transports that know one another: place i is ``transports[i]``."""
+
+    transports: list[WatchedTransport]
+    recorders: list[Recorder]
+    addresses: dict[int, Address]
+
+
+@contextmanager
+def group(new: TransportFactory, recorders: int | Sequence[Recorder]) -> Iterator[Group]:
+    """Build, start and in the end close one transport for each recorder, or as many as told with fresh ones."""
+    kept = [Recorder() for _ in range(recorders)] if isinstance(recorders, int) else list(recorders)
+    transports = [new() for _ in kept]
+    addresses = {place: transport.address for place, transport in enumerate(transports)}
+    try:
+        for place, (transport, recorder) in enumerate(zip(transports, kept, strict=True)):
+            transport.learn(addresses)
+            transport.start(place, recorder)
+        yield Group(transports, kept, addresses)
+    finally:
+        for transport in transports:
+            transport.close()
+
+
+def wait(event: threading.Event, what: str) -> None:
+    """Wait for ``event``, or fail with ``what``."""
+    if not event.wait(PATIENCE_S):
+        raise AssertionError(f"not in {PATIENCE_S} s: {what}")
+
+
+def pass_through(transport: Transport) -> None:
+    """Wait until the io thread has run everything that was posted to it before."""
+    passed = threading.Event()
+    transport.call_soon(passed.set)
+    wait(passed, "a callback on the io thread")
+
+
+def expect(error: type[ApgasError], call: Callable[[], object]) -> None:
+    """Fail unless ``call`` raises ``error``."""
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(f"{error.__name__} was not raised")
+
 
 Check: TypeAlias = Callable[[TransportFactory], None]
 
@@ -295,11 +528,11 @@ CHECKS: Final[tuple[Check, ...]] = (
     losses_come_once_and_last,
     idle_connections_notice_losses,
     unreachable_places_are_lost,
-    io_checks.callbacks_run_in_order_on_the_io_thread,
-    io_checks.timers_run_in_order,
-    io_checks.idle_costs_nothing,
-    io_checks.close_flushes,
-    io_checks.closed_means_closed,
+    callbacks_run_in_order_on_the_io_thread,
+    timers_run_in_order,
+    idle_costs_nothing,
+    close_flushes,
+    closed_means_closed,
 )
 
 

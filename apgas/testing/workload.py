@@ -1,11 +1,16 @@
-"""Random activities for simulations: they spawn, call, nest finishes, fail, and end; every one is accounted for."""
+"""Random activities and programs for simulations: they spawn, call, nest finishes, cancel, fail and end."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from apgas.core import effects as e
+from apgas.core import messages as m
 from apgas.core.messages import FinishId, Spawn
+from apgas.core.place import PlaceCore
+from apgas.errors import CancelledError, PlaceGoneError
 
 
 @dataclass(slots=True)
@@ -113,3 +118,202 @@ class Ledger:
 def appetite(rng: random.Random, depth: int) -> int:
     """How many steps a new activity gets: fewer the deeper it is, so that the tree ends."""
     return rng.randint(0, max(0, 5 - depth))
+
+
+# A random program for simulations: activities that spawn, call, nest finishes, cancel, fail and end ------------------
+
+
+class RandomProgram:
+    """Activities, each of which does something at random whenever it is its turn.
+
+    Args:
+        rng: Decides everything.
+        cores: The places.
+        ledger: Told what happens.
+        perform: Carries out effects of a place's core.
+        goes_on: Whether the first activity is to last longer.
+        unheard: Whether nobody hears of the end of an activity that did not begin, although a place has sent it.
+        activities: It stops spawning after about so many.
+
+    Attributes:
+        runnable: The activities that do not wait.
+        blocked: Those that do.
+        sent: The number and the finish of what was sent, by its place and call.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        cores: Mapping[int, PlaceCore],
+        ledger: Ledger,
+        perform: Callable[[int, Iterable[e.Effect]], None],
+        *,
+        goes_on: Callable[[], bool],
+        unheard: Callable[[Activity, PlaceCore], bool],
+        activities: int,
+    ) -> None:
+        self.runnable: list[Activity] = []
+        self.blocked: list[Activity] = []
+        self.sent: dict[tuple[int, int], tuple[int, m.FinishId]] = {}
+        self._rng = rng
+        self._cores = cores
+        self._ledger = ledger
+        self._perform = perform
+        self._goes_on = goes_on
+        self._unheard = unheard
+        self._budget = activities
+
+    def open(self) -> None:
+        """Begin: the first activity, on place 0, in a finish of its own."""
+        finish = self._cores[0].open_finish()
+        self._ledger.opened(finish, None)
+        self.runnable.append(Activity(-1, 0, finish, None, 12, begun=True))
+
+    def keep(self, stays: Callable[[Activity], bool]) -> None:
+        """Let all activities die but those that stay."""
+        self.runnable = [activity for activity in self.runnable if stays(activity)]
+        self.blocked = [activity for activity in self.blocked if stays(activity)]
+
+    def begin(
+        self, here: int, payload: e.Payload, finish: m.FinishId | None, caller: tuple[int, m.Spawn] | None
+    ) -> None:
+        """An activity arrives at place ``here``."""
+        number, depth = (int.from_bytes(bytes(part), "big") for part in payload)
+        self.runnable.append(Activity(number, here, finish, caller, appetite(self._rng, depth)))
+
+    @property
+    def main_lives(self) -> bool:
+        """Whether the activity that it began with has not ended."""
+        return any(activity.number == -1 for activity in (*self.runnable, *self.blocked))
+
+    def unblock(self, here: int, what: m.FinishId | int) -> None:
+        """What an activity at place ``here`` waits for has come about: a finish, or a call."""
+        for activity in self.blocked:
+            if activity.place == here and activity.blocked_on == what:
+                self.blocked.remove(activity)
+                activity.blocked_on = None
+                self.runnable.append(activity)
+                return
+
+    def _block(self, activity: Activity, what: m.FinishId | int) -> None:
+        activity.blocked_on = what
+        self.runnable.remove(activity)
+        self.blocked.append(activity)
+
+    def step(self) -> int:
+        """Let one activity do something; returns its place."""
+        activity = self._rng.choice(self.runnable)
+        core = self._cores[activity.place]
+        if activity.begun or self._begins(activity, core):
+            self._go_on(activity, core)
+        return activity.place
+
+    def _go_on(self, activity: Activity, core: PlaceCore) -> None:
+        if activity.number == -1 and (activity.steps <= 0 or self._budget <= 0) and self._goes_on():
+            activity.steps, self._budget = 4, max(self._budget, 8)
+        if activity.steps <= 0 or self._budget <= 0:
+            self._end_scope_or_activity(activity, core)
+            return
+        activity.steps -= 1
+        act = self._rng.random()
+        scope = activity.scopes[-1] if activity.scopes else activity.finish
+        if act < 0.05:
+            self._send_uncounted(activity, core)
+        elif scope is None or (act < 0.15 and len(activity.scopes) < 3):
+            finish = core.open_finish(scope)
+            self._ledger.opened(finish, scope)
+            activity.scopes.append(finish)
+        elif act > 0.99 and scope.seq + scope.home:
+            # any but that of the program itself, which would have nothing to do any more
+            self._cancel(activity, core, scope)
+        elif act < 0.3:
+            self._spawn_here(activity, core, scope)
+        else:
+            self._spawn_away(activity, core, scope, waits=act > 0.8)
+
+    def _begins(self, activity: Activity, core: PlaceCore) -> bool:
+        """It is an activity's turn: it begins, unless its finish was cancelled while it waited."""
+        activity.begun = activity.finish is None or core.may_begin(activity.finish)
+        if activity.begun:
+            self._ledger.began(activity.number, activity.finish, activity.place)
+            return True
+        assert activity.finish is not None
+        self.runnable.remove(activity)
+        if activity.caller is None:
+            self._ledger.not_begun(activity.number, activity.finish)
+            self._perform(activity.place, core.ended(activity.finish))
+        else:
+            if self._unheard(activity, core):
+                self._ledger.not_begun(activity.number, activity.finish)
+            self._perform(activity.place, core.dropped(*activity.caller))
+        return False
+
+    def _cancel(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
+        self._ledger.cancelled.add(scope)
+        self._ledger.heard.add((activity.place, scope))
+        self._perform(activity.place, core.cancel(scope))
+
+    def _end_scope_or_activity(self, activity: Activity, core: PlaceCore) -> None:
+        if activity.scopes:
+            finish = activity.scopes.pop()
+            self._ledger.over(finish, -1)
+            self._block(activity, finish)
+            self._perform(activity.place, core.ended(finish))
+            return
+        self.runnable.remove(activity)
+        if activity.finish is None:
+            self._ledger.over(None, activity.number)
+            self._perform(activity.place, core.uncounted_ended())
+            return
+        error = b"error" if self._rng.random() < 0.1 else None
+        self._ledger.over(activity.finish, activity.number, failed=error is not None)
+        if activity.caller is None:
+            self._perform(activity.place, core.ended(activity.finish, error))
+        else:
+            src, spawn = activity.caller
+            self._perform(activity.place, core.answered(src, spawn, [b"value"], ok=True, error=error))
+
+    def _spawn_here(self, activity: Activity, core: PlaceCore, scope: m.FinishId) -> None:
+        try:
+            core.spawn_here(scope)
+        except CancelledError:
+            return
+        self._budget -= 1
+        number = self._ledger.sent(scope, activity, activity.place)
+        self.runnable.append(Activity(number, activity.place, scope, None, appetite(self._rng, 2)))
+
+    def _spawn_away(self, activity: Activity, core: PlaceCore, scope: m.FinishId, *, waits: bool) -> None:
+        places = [info.place for info in core.membership.members.values() if info.place != activity.place]
+        if not places:
+            return
+        dst = self._rng.choice(places)
+        depth = self._rng.randint(0, 4)
+        number = self._ledger.spawned + 1
+        payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
+        try:
+            call, effects = core.spawn(scope, dst, payload, to_caller=waits)
+        except (PlaceGoneError, CancelledError):
+            return
+        self._budget -= 1
+        assert self._ledger.sent(scope, activity, dst) == number
+        self.sent[activity.place, call] = number, scope
+        self._perform(activity.place, effects)
+        if waits:
+            self._block(activity, call)
+
+    def _send_uncounted(self, activity: Activity, core: PlaceCore) -> None:
+        dst = self._rng.choice(sorted(core.membership.members))
+        depth = self._rng.randint(0, 2)
+        number = self._ledger.spawned + 1
+        payload: e.Payload = [number.to_bytes(4, "big"), depth.to_bytes(1, "big")]
+        try:
+            if dst == activity.place:
+                core.uncounted_here()
+                effects: list[e.Effect] = [e.RunUncounted(dst, payload)]
+            else:
+                effects = core.uncounted(dst, payload)
+        except PlaceGoneError:
+            return
+        self._budget -= 1
+        assert self._ledger.sent(None, activity, dst) == number
+        self._perform(activity.place, effects)

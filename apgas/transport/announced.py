@@ -1,17 +1,19 @@
-"""Receives by MPI what was announced on the line, and keeps the order of what comes on both ways. Io thread only."""
+"""Receives by MPI what was announced on the line, and keeps the order of what comes on both ways."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from apgas.errors import ProtocolError
-from apgas.transport import bulk
-from apgas.transport.arrivals import Arrival, Arrivals
+from apgas.transport.base import Buffer
 from apgas.transport.communicators import Epoch
+from apgas.transport.endpoint import OnLoop
 from apgas.transport.engine import Engine, Transfer
-from apgas.transport.onloop import OnLoop
 
 Deliver: TypeAlias = Callable[[int, "bytes | memoryview", Sequence["bytearray | memoryview"]], None]
 _KEPT = 2
@@ -52,10 +54,10 @@ class Announced:
             ProtocolError: It makes no sense, or its communicator is there no more.
             MemoryError: There is not enough for it.
         """
-        announcement, rest = bulk.parse(head)
+        announcement, rest = parse(head)
         number = announcement.number
         missing = [(part, bytearray(part.length_bytes)) for part in announcement.parts]
-        frame = bulk.assemble(small, missing)
+        frame = assemble(small, missing)
         if number not in self._epochs and self._epochs and number < max(self._epochs):
             raise ProtocolError(f"a frame by the communicator of epoch {number}, which is gone")
         arrival = self.arrivals.expect(src, partial(self._deliver, src, rest, frame))
@@ -108,3 +110,159 @@ class Announced:
             self._lose(src, f"cannot receive by MPI: {error}")
         else:
             self.arrivals.completed(src, arrival)
+
+
+# Keeps what arrives from each place in order while parts of it are still on their way. Io thread only ----------------
+
+_logger = logging.getLogger(__name__)
+
+
+class Arrival:
+    """Something of a place that is to be done in its turn, once it is complete; ``always``: even after ``drop``."""
+
+    __slots__ = ("act", "always", "complete")
+
+    def __init__(self, act: Callable[[], None], *, complete: bool, always: bool = False) -> None:
+        self.act = act
+        self.complete = complete
+        self.always = always
+
+
+class Arrivals:
+    """First in, first out per place; what is complete waits for what came before and is not.
+
+    Attributes:
+        waiting: The places of which something is incomplete, with all that waits.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: Final[dict[int, deque[Arrival]]] = {}
+
+    def take(self, place: int, act: Callable[[], None], *, always: bool = False) -> None:
+        """Do ``act`` in its turn: now, if nothing of ``place`` waits. ``always``: it is not to be dropped."""
+        queue = self.waiting.get(place)
+        if queue is None:
+            _do(act)
+        else:
+            queue.append(Arrival(act, complete=True, always=always))
+
+    def expect(self, place: int, act: Callable[[], None]) -> Arrival:
+        """Keep the turn of ``act``, which is done after ``completed``."""
+        arrival = Arrival(act, complete=False)
+        self.waiting.setdefault(place, deque()).append(arrival)
+        return arrival
+
+    def completed(self, place: int, arrival: Arrival) -> None:
+        """Do what has waited for ``arrival`` only."""
+        arrival.complete = True
+        queue = self.waiting.get(place)
+        while queue and queue[0].complete:
+            # what is done may send to ourselves, but never changes the queue of a place
+            _do(queue.popleft().act)
+        if queue is not None and not queue:
+            del self.waiting[place]
+
+    def drop(self, place: int) -> None:
+        """Forget all of ``place`` that waits, for what is incomplete will not be completed any more."""
+        for arrival in self.waiting.pop(place, ()):
+            if arrival.always:
+                _do(arrival.act)
+
+
+def _do(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception:
+        _logger.exception("what arrived could not be taken")
+
+
+# What stands before the head of a frame on the mpi plane's line: is the frame whole, or do parts come by MPI? Pure
+#
+# The line is TCP and keeps the order; MPI carries the buffers that are worth it. The first byte tells:
+#
+#     WHOLE       the frame is all there
+#     ANNOUNCED   number of the communicator, tag, then position and length of each buffer that comes by MPI; the others
+#                 are in the frame. All buffers of one frame have one tag, and come in the order of their positions.
+#     BUILD       no frame: place 0 asks to build the communicator of an epoch
+#     BYE         no frame: the sender has sent everything by MPI that it has announced
+#     ASIDE       no frame: MPI is busy at the sender, so nothing should come by it until BACK
+#     BACK        no frame: MPI is free again at the sender
+#     POKE        no frame: the sender waits for MPI, which may need to be called here, too
+
+WHOLE: Final = b"\x00"
+ANNOUNCED: Final = b"\x01"
+BUILD: Final = b"\x02"
+BYE: Final = b"\x03"
+ASIDE: Final = b"\x04"
+BACK: Final = b"\x05"
+POKE: Final = b"\x06"
+
+_FIXED: Final = struct.Struct("!cQII")
+_PART: Final = struct.Struct("!IQ")
+
+B = TypeVar("B")
+
+
+class Part(NamedTuple):
+    """A buffer that comes by MPI: where it belongs in the frame, and its length in bytes."""
+
+    position: int
+    length_bytes: int
+
+
+class Announcement(NamedTuple):
+    """What is told of the buffers that come by MPI: on which communicator, with which tag."""
+
+    number: int
+    tag: int
+    parts: tuple[Part, ...]
+
+
+def large(views: Sequence[Buffer], from_bytes: int) -> list[Part]:
+    """Return the buffers of at least ``from_bytes``."""
+    return [Part(position, len(view)) for position, view in enumerate(views) if len(view) >= from_bytes]
+
+
+def announce(announcement: Announcement, head: bytes) -> bytes:
+    """Return ``head`` with the announcement before it."""
+    number, tag, parts = announcement
+    return b"".join((_FIXED.pack(ANNOUNCED, number, tag, len(parts)), *(_PART.pack(*part) for part in parts), head))
+
+
+def parse(head: bytes | bytearray | memoryview) -> tuple[Announcement, memoryview]:
+    """Return the announcement and the frame's own head.
+
+    Raises:
+        ProtocolError: ``announce`` has not made this.
+    """
+    view = memoryview(head)
+    try:
+        _, number, tag, count = _FIXED.unpack_from(view)
+        ends = _FIXED.size + count * _PART.size
+        parts = tuple(Part(*part) for part in _PART.iter_unpack(view[_FIXED.size : ends]))
+    except struct.error as error:
+        raise ProtocolError(f"an announcement is cut off: {error}") from None
+    if len(parts) != count:
+        raise ProtocolError(f"an announcement of {count} buffers names {len(parts)}")
+    return Announcement(number, tag, parts), view[ends:]
+
+
+def assemble(small: Iterable[B], large: Iterable[tuple[Part, B]]) -> list[B]:
+    """Put the buffers that came by MPI between those that came with the frame.
+
+    Raises:
+        ProtocolError: A position is not in the frame, or two are the same.
+    """
+    buffers = list(small)
+    for part, buffer in large:
+        if part.position > len(buffers):
+            raise ProtocolError(f"a buffer is announced at position {part.position} of {len(buffers)}")
+        buffers.insert(part.position, buffer)
+    return buffers
+
+
+def own(view: Buffer) -> Buffer:
+    """The bytes of ``view`` as they are now; copied if somebody could change them."""
+    if isinstance(view, bytes) or (isinstance(view, memoryview) and isinstance(view.obj, bytes)):
+        return view
+    return bytes(view)

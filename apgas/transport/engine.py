@@ -1,4 +1,4 @@
-"""Carries out transfers by MPI: starts them, and has a thread look whether they are done.
+"""Carries out transfers by MPI: starts them, looks whether they are done, and has MPI make progress elsewhere.
 
 MPI has no way to sleep until something happens. So the thread looks at it again and again, but only while a transfer
 is under way: at first without a pause, for most transfers take less than that; then with naps that grow. A transfer is
@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 _logger = logging.getLogger(__name__)
@@ -258,3 +259,39 @@ class Engine:
                 request.Free()
             except Exception:
                 _logger.debug("a request could not be given up", exc_info=True)
+
+
+# Wakes up MPI at other places for as long as somebody here waits for what they have to do within it ------------------
+
+_EVERY_S: Final = 0.8 * LINGER_S
+"""So that those who are poked go on lingering until the next time."""
+
+
+class Poking:
+    """Pokes, again and again.
+
+    Args:
+        poke: Tells these places that MPI has to be called there.
+        later: Runs something in so many seconds.
+    """
+
+    def __init__(
+        self, poke: Callable[[Sequence[int]], None], later: Callable[[float, Callable[[], None]], object]
+    ) -> None:
+        self._poke = poke
+        self._later = later
+
+    def begin(self, places: Sequence[int], needed: Callable[[], bool]) -> None:
+        """Poke ``places`` from some time after now on, while ``needed()``: most waits end before that."""
+        self._later(STUCK_S, partial(self._again, places, needed))
+
+    def until_left(self, places: Sequence[int]) -> Callable[[], None]:
+        """Poke ``places`` until what is returned is called."""
+        over = threading.Event()
+        self.begin(places, lambda: not over.is_set())
+        return over.set
+
+    def _again(self, places: Sequence[int], needed: Callable[[], bool]) -> None:
+        if needed():
+            self._poke(places)
+            self._later(_EVERY_S, partial(self._again, places, needed))

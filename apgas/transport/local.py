@@ -9,10 +9,8 @@ from functools import partial
 
 from apgas.errors import UsageError
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
-from apgas.transport.delivery import Delivery
+from apgas.transport.endpoint import Delivery, OnLoop, PeerBook
 from apgas.transport.loop import EventLoop
-from apgas.transport.onloop import OnLoop
-from apgas.transport.peers import PeerBook
 from apgas.transport.wire import Frame, checked
 
 

@@ -1,4 +1,4 @@
-"""The io thread: one epoll loop with thread-safe callbacks and timers.
+"""The io thread: one epoll loop with thread-safe callbacks and timers, and how it waits.
 
 It sleeps without a timeout when no timer is pending, so an idle process costs nothing. Callbacks from other threads
 wake it through an eventfd, written only while the loop sleeps: both sides first publish (the callback, or the intent to
@@ -17,21 +17,19 @@ most often be awaited at once. ``_baton`` is held by whoever runs rounds.
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
 import logging
 import os
 import select
 import socket
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final
-
-from apgas.transport import forks
-from apgas.transport.poller import Poller
-from apgas.transport.timers import Timer, Timers
-from apgas.transport.watch import Watch
+from typing import Final, Protocol, TypeAlias
 
 _logger = logging.getLogger(__name__)
 _ROUND_S: Final = 0.001
@@ -110,7 +108,7 @@ class EventLoop:
         self._started = False
         self._ended = threading.Event()
         self._watch = Watch(self.working, self.hand_over_from, f"{name}-watch")
-        forks.loops.add(self)
+        loops.add(self)
 
     def start(self) -> None:
         """Start the thread."""
@@ -275,7 +273,7 @@ class EventLoop:
                 self._closed = True
                 self._epoll.close()
                 os.close(self._wake_fd)
-                forks.loops.discard(self)
+                loops.discard(self)
 
     def abandon(self) -> None:
         """Close our copies of everything in a forked child: the peers are to notice the end of the parent alone.
@@ -395,3 +393,246 @@ class EventLoop:
             callback()
         except BaseException:
             _logger.exception("callback %r failed", callback)
+
+
+# Callbacks that are due later ----------------------------------------------------------------------------------------
+
+_COMPACT: Final = 64
+_LONGEST_S: Final = 86400.0
+"""Nobody is told to sleep for longer: epoll takes no more than some weeks."""
+
+
+class Timer:
+    """A callback due at ``due_s`` on the monotonic clock."""
+
+    __slots__ = ("callback", "due_s")
+
+    def __init__(self, due_s: float, callback: Callable[[], None]) -> None:
+        self.due_s = due_s
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        """Do not run the callback any more."""
+        self.callback = None
+
+
+class Timers:
+    """Timers by the time they are due, and by the order they were made in. All but ``ticket`` on one thread."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._sequence = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def ticket(self) -> int:
+        """Return a number that tells timers of the same time apart. Any thread."""
+        return next(self._sequence)
+
+    def add(self, timer: Timer, ticket: int) -> None:
+        """Add a timer; cancelled ones go now and then."""
+        if len(self._heap) >= _COMPACT and len(self._heap).bit_count() == 1:
+            self._heap = [kept for kept in self._heap if kept[2].callback is not None]
+            heapq.heapify(self._heap)
+        heapq.heappush(self._heap, (timer.due_s, ticket, timer))
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the next one is due, or until it is time to ask again; None: there is none."""
+        while self._heap and self._heap[0][2].callback is None:
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return None
+        return min(max(0.0, self._heap[0][0] - time.monotonic()), _LONGEST_S)
+
+    def take_due(self) -> list[Callable[[], None]]:
+        """Return the callbacks that are due, once. One may cancel another: ask for each when its turn has come."""
+        now_s = time.monotonic()
+        due: list[Timer] = []
+        while self._heap and self._heap[0][0] <= now_s:
+            due.append(heapq.heappop(self._heap)[2])
+        return [_once(timer) for timer in due]
+
+
+def _once(timer: Timer) -> Callable[[], None]:
+    def run() -> None:
+        callback, timer.callback = timer.callback, None
+        if callback is not None:
+            callback()
+
+    return run
+
+
+# Notices when the io thread is kept by one piece of work -------------------------------------------------------------
+
+TICK_S: Final = 0.002
+"""Work that is seen at two ticks in a row is long."""
+CALM_TICKS: Final = 10
+"""After so many ticks without work the watch goes to sleep."""
+
+
+class Watch:
+    """Looks at the io thread every few milliseconds while it does work now and then; sleeps otherwise, at no cost.
+
+    Args:
+        working: Returns the number of the present work (0: none), and how many there have been.
+        on_long: Called with that number when the work takes long. It may be over by then. If it cannot start a thread
+            (``RuntimeError``) it is called again.
+        name: Of the thread.
+    """
+
+    def __init__(self, working: Callable[[], tuple[int, int]], on_long: Callable[[int], None], name: str) -> None:
+        self._working = working
+        self._on_long = on_long
+        self._name = name
+        self._awake = False
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Semaphore(0)
+
+    def keep_awake(self) -> None:
+        """Watch the work that begins now. Io thread.
+
+        This thread says that it works before it looks whether the watch is awake, and the watch says that it sleeps
+        before it looks whether there is work: one of the two sees the other.
+        """
+        if self._awake:
+            return
+        self._awake = True
+        if self._thread is not None:
+            self._wake.release()
+            return
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives no thread now: the next work asks again
+            self._awake = False
+        else:
+            self._thread = thread
+
+    def stop(self) -> None:
+        """End the thread; not waited for, because it holds nothing."""
+        self._stopped = True
+        self._wake.release()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._tick()
+            self._awake = False
+            if self._working()[0]:
+                self._awake = True
+            else:
+                self._wake.acquire()
+
+    def _tick(self) -> None:
+        calm = 0
+        before = self._working()
+        while calm < CALM_TICKS and not self._stopped:
+            time.sleep(TICK_S)
+            now = self._working()
+            if now[0] and now[0] == before[0]:
+                with contextlib.suppress(RuntimeError):  # the system gives no thread: asked again at the next tick
+                    self._on_long(now[0])
+            calm = 0 if now != before or now[0] else calm + 1
+            before = now
+
+
+# Forked children let go of the loops of their parent -----------------------------------------------------------------
+
+
+class Loop(Protocol):
+    """What a child must not go on with."""
+
+    def abandon(self) -> None:
+        """(child) Let go of it, without a lock, for another thread of the parent may have held it."""
+
+
+loops: Final[weakref.WeakSet[Loop]] = weakref.WeakSet()
+"""Those of this process."""
+
+
+def _abandon_all() -> None:
+    for loop in loops:
+        loop.abandon()
+    loops.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
+# Waits for events: asleep, or awake for a moment where the next one is about to come ---------------------------------
+#
+# To wake a thread that sleeps on another core takes longer than a short message and its answer: the sender's system
+# call wakes the core, and the core the thread. So a thread whose last events have come in quick succession stays awake
+# for as long as the next one should take, and looks again and again. It gives its core away between two looks; where
+# somebody else wants that core, or the interpreter, a look takes long, and the thread goes to sleep as ever. Staying
+# awake is for ``AWAKE_S`` at most and has to be earned by quick events in a row: by twice as many after each time that
+# it was in vain, by half as many after each time that it was not.
+
+Events: TypeAlias = list[tuple[int, int]]
+"""File descriptors, and what they are ready for."""
+
+QUICK_S: Final = 200e-6
+"""An event that comes within this time was quick; that of a round trip in which all sleep is."""
+AWAKE_S: Final = 100e-6
+"""For how long a thread stays awake, at most."""
+LEAST_PRICE: Final = 2
+"""So many quick events in a row make it worth while to stay awake, at first and where that pays."""
+MOST_PRICE: Final = 256
+"""Likewise, where it was in vain again and again."""
+STALL_S: Final = 30e-6
+"""A look that takes longer says that the core, or the interpreter, is wanted elsewhere."""
+
+
+class Poller:
+    """Asks for events. One thread at a time.
+
+    Args:
+        look: Waits for events for at most so many seconds, None without a limit: ``epoll.poll``.
+        clock: In seconds, monotonic.
+        give_way: Gives the core away to threads that are ready to run, if there are any.
+
+    Attributes:
+        price: How many quick events in a row have to come before it stays awake.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[float | None], Events],
+        clock: Callable[[], float] = time.monotonic,
+        give_way: Callable[[], None] = os.sched_yield,
+    ) -> None:
+        self.price = LEAST_PRICE
+        self._streak = 0
+        self._look = look
+        self._clock = clock
+        self._give_way = give_way
+
+    def poll(self, timeout_s: float | None) -> Events:
+        """Wait for events for at most ``timeout_s``, None without a limit; returns none if that is over."""
+        if timeout_s is not None and timeout_s <= AWAKE_S:
+            return self._look(timeout_s)
+        began_s = self._clock()
+        if self._streak >= self.price:
+            events = self._stay_awake(began_s)
+            if events:
+                self.price = max(self.price // 2, LEAST_PRICE)
+                return events
+            self.price = min(2 * self.price, MOST_PRICE)
+            self._streak = 0
+            return self._look(None if timeout_s is None else max(0.0, timeout_s - (self._clock() - began_s)))
+        events = self._look(timeout_s)
+        self._streak = self._streak + 1 if self._clock() - began_s < QUICK_S else 0
+        return events
+
+    def _stay_awake(self, began_s: float) -> Events:
+        before_s = began_s
+        while True:
+            events = self._look(0.0)
+            if events:
+                return events
+            self._give_way()
+            now_s = self._clock()
+            if now_s - began_s > AWAKE_S or now_s - before_s > STALL_S:
+                return []
+            before_s = now_s

@@ -17,7 +17,7 @@ import itertools
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -25,15 +25,50 @@ from typing import Final
 import msgspec
 
 from apgas.errors import ProtocolError, SlowPeerError
-from apgas.transport import bulk
+from apgas.transport import announced
 from apgas.transport.announced import Announced
-from apgas.transport.base import Buffer, Receiver, TransportClosedError, UnknownPeerError
+from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
-from apgas.transport.engine import Engine, Transfer
-from apgas.transport.overlay import Overlay
-from apgas.transport.poking import Poking
+from apgas.transport.endpoint import OnLoop
+from apgas.transport.engine import Engine, Poking, Transfer
 from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import checked
+
+# A transport that sends what it is given over another one; what it does not change is that one's ---------------------
+
+
+class Overlay(OnLoop):
+    """The part of the contract that does not look at frames, as the line below keeps it.
+
+    Args:
+        line: The transport below.
+    """
+
+    def __init__(self, line: TcpTransport) -> None:
+        super().__init__(line.loop)
+        self._line = line
+
+    @property
+    def address(self) -> Address:
+        """Where the line listens."""
+        return self._line.address
+
+    def listen_also(self, host: str) -> Address:
+        """Listen on a further address; see ``TcpTransport``."""
+        return self._line.listen_also(host)
+
+    def learn(self, peers: Mapping[int, Address]) -> None:
+        """Allow frames to ``peers``; see ``Transport``."""
+        self._line.learn(peers)
+
+    def connect(self, place: int) -> None:
+        """Open the connection to ``place`` now; see ``Transport``."""
+        self._line.connect(place)
+
+    def hold(self, place: int) -> None:
+        """Let the connection to ``place`` live as long as this process; see ``Transport``."""
+        self._line.hold(place)
+
 
 _logger = logging.getLogger(__name__)
 
@@ -97,7 +132,7 @@ class MpiTransport(Overlay):
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
-        self._poking = Poking(lambda places: self._tell(places, bulk.POKE), line.call_later)
+        self._poking = Poking(lambda places: self._tell(places, announced.POKE), line.call_later)
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
@@ -124,7 +159,7 @@ class MpiTransport(Overlay):
         """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""
         worlds = self.communicators.worlds(added)
         task = Build(number, tuple(members), worlds)
-        self._tell(members, bulk.BUILD + msgspec.msgpack.encode(task))
+        self._tell(members, announced.BUILD + msgspec.msgpack.encode(task))
         self.communicators.build(task)
 
     @contextmanager
@@ -134,7 +169,7 @@ class MpiTransport(Overlay):
         places = () if epoch is None else tuple(epoch.ranks)  # in the end the same, though there may be others by then
         with self._changed:
             self._aside[self._here] += 1
-        self._tell(places, bulk.ASIDE)
+        self._tell(places, announced.ASIDE)
         try:
             with self._changed:
                 self._changed.wait_for(lambda: not self._outgoing, _ASIDE_S)
@@ -142,7 +177,7 @@ class MpiTransport(Overlay):
         finally:
             with self._changed:
                 self._aside[self._here] -= 1
-            self._tell(places, bulk.BACK)
+            self._tell(places, announced.BACK)
             self._engine.linger()
 
     def _tell(self, places: Iterable[int], words: bytes) -> None:
@@ -172,10 +207,10 @@ class MpiTransport(Overlay):
             raise UnknownPeerError(dst, "was forgotten and is not known any more")
         if buffers and dst != self._here:
             views = checked(head, buffers)
-            parts = bulk.large(views, self._config.bulk_bytes)
+            parts = announced.large(views, self._config.bulk_bytes)
             if parts and self._send_beside(dst, head, views, parts):
                 return
-        self._line.send(dst, bulk.WHOLE + head, buffers, soon=soon)
+        self._line.send(dst, announced.WHOLE + head, buffers, soon=soon)
 
     def crowded(self, dst: int) -> bool:
         """Tell whether ``throttle`` would wait; see ``Transport``."""
@@ -230,7 +265,7 @@ class MpiTransport(Overlay):
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: not self._outgoing, timeout_s)
                 talked = sorted(self._talked - self._forgotten)
-            self._tell(talked, bulk.BYE)
+            self._tell(talked, announced.BYE)
             self._line.close(timeout_s)
             self._engine.stop()
             self._unending.Complete()
@@ -238,11 +273,11 @@ class MpiTransport(Overlay):
 
     # sending ---------------------------------------------------------------------------------------------------------
 
-    def _send_beside(self, dst: int, head: bytes, views: Sequence[Buffer], parts: list[bulk.Part]) -> bool:
+    def _send_beside(self, dst: int, head: bytes, views: Sequence[Buffer], parts: list[announced.Part]) -> bool:
         """Send ``parts`` by MPI and the rest on the line; False if they have to travel on the line, too."""
         if not self._by_mpi(dst):
             return False
-        owned = [bulk.own(views[part.position]) for part in parts]
+        owned = [announced.own(views[part.position]) for part in parts]
         size_bytes = sum(part.length_bytes for part in parts)
         with self._lock:
             epoch = self._by_mpi(dst)
@@ -262,7 +297,9 @@ class MpiTransport(Overlay):
         beside = {part.position for part in parts}
         rest = [view for position, view in enumerate(views) if position not in beside]
         try:
-            self._line.send(dst, bulk.announce(bulk.Announcement(epoch.number, tag, tuple(parts)), head), rest)
+            self._line.send(
+                dst, announced.announce(announced.Announcement(epoch.number, tag, tuple(parts)), head), rest
+            )
         except BaseException:
             # nobody will ask for it; its tag is its own, so it is in nobody's way
             self._engine.give_up(transfer)
@@ -304,14 +341,14 @@ class MpiTransport(Overlay):
     def _part_from(self, place: int) -> None:
         """Say the last word to a forgotten place."""
         if place in self._talked:
-            self._tell([place], bulk.BYE)
+            self._tell([place], announced.BYE)
         self._line.forget(place)
 
     def _poke(self) -> None:
         """(engine) What we send is not taken for long."""
         with self._lock:
             places = list(self._outgoing)
-        self._tell(places, bulk.POKE)
+        self._tell(places, announced.POKE)
 
     def _abandon(self, place: int) -> None:
         """Do not wait any longer for a lost place to take what was sent to it."""
@@ -328,7 +365,7 @@ class MpiTransport(Overlay):
     ) -> None:
         """Take a frame of the line."""
         kind = head[:1]
-        if kind == bulk.WHOLE:
+        if kind == announced.WHOLE:
             rest = head[1:] if isinstance(head, bytes) else memoryview(head)[1:]
             if src in self._announced.arrivals.waiting:
                 self._announced.arrivals.take(src, partial(self._deliver, src, rest, buffers))
@@ -336,17 +373,17 @@ class MpiTransport(Overlay):
                 self._deliver(src, rest, buffers)
             return
         try:
-            if kind == bulk.ANNOUNCED:
+            if kind == announced.ANNOUNCED:
                 self._announced.expect(src, head, buffers)
-            elif kind == bulk.BUILD and src == 0:
+            elif kind == announced.BUILD and src == 0:
                 self.communicators.build(msgspec.msgpack.decode(memoryview(head)[1:], type=Build))
-            elif kind == bulk.BYE:
+            elif kind == announced.BYE:
                 self._byes.add(src)
-            elif kind == bulk.POKE:
+            elif kind == announced.POKE:
                 self._engine.linger()
-            elif kind in (bulk.ASIDE, bulk.BACK):
+            elif kind in (announced.ASIDE, announced.BACK):
                 with self._lock:
-                    self._aside[src] += 1 if kind == bulk.ASIDE else -1
+                    self._aside[src] += 1 if kind == announced.ASIDE else -1
             else:
                 raise ProtocolError(f"a frame of kind {bytes(kind)!r} makes no sense")
         except (ProtocolError, MemoryError, msgspec.DecodeError) as error:

@@ -13,17 +13,13 @@ from typing import NamedTuple
 import msgspec
 
 from apgas.errors import UsageError
-from apgas.transport import near
+from apgas.transport import unix_socket
 from apgas.transport.auth import Caller, Listener, check_token
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
-from apgas.transport.channel import Channel
-from apgas.transport.connector import Connector
-from apgas.transport.delivery import Delivery
-from apgas.transport.door import Door
-from apgas.transport.incoming import Incoming
+from apgas.transport.channel import Channel, Incoming
+from apgas.transport.connections import Connector, Door
+from apgas.transport.endpoint import Delivery, OnLoop, PeerBook
 from apgas.transport.loop import EventLoop
-from apgas.transport.onloop import OnLoop
-from apgas.transport.peers import PeerBook
 from apgas.transport.shared import MOST_BYTES, Budget
 from apgas.transport.wire import DEFAULT_LIMITS, MAX_PLACE, SCRATCH_BYTES, Decoder, Frame, Limits, checked, encode
 
@@ -68,7 +64,7 @@ class TcpTransport(OnLoop):
     """
 
     def __init__(
-        self, token: bytes, where: str | near.Listening = "127.0.0.1", config: TcpConfig | None = None
+        self, token: bytes, where: str | unix_socket.Listening = "127.0.0.1", config: TcpConfig | None = None
     ) -> None:
         super().__init__(EventLoop("apgas-io"))
         self._token = check_token(token)
@@ -85,7 +81,7 @@ class TcpTransport(OnLoop):
         self._closing = False
         self._closed = False
         self._drained = threading.Event()
-        self._doors = [self._new_door(near.Listening(where) if isinstance(where, str) else where)]
+        self._doors = [self._new_door(unix_socket.Listening(where) if isinstance(where, str) else where)]
 
     @property
     def address(self) -> Address:
@@ -122,7 +118,7 @@ class TcpTransport(OnLoop):
         with self._lock:
             if self._closing or self._delivery.receiver is None:
                 raise TransportClosedError("the transport is not running")
-            door = self._new_door(near.Listening(host))
+            door = self._new_door(unix_socket.Listening(host))
             self._doors.append(door)
             self._loop.call_soon(partial(self._open_door, door))
             return door.address
@@ -221,7 +217,7 @@ class TcpTransport(OnLoop):
                 self._end_all()
             self._loop.stop()
 
-    def _new_door(self, listening: near.Listening) -> Door:
+    def _new_door(self, listening: unix_socket.Listening) -> Door:
         return Door(self._loop, listening, self._config.handshake_deadline_s, self._config.max_callers)
 
     # the rest runs on the io thread, except _open --------------------------------------------------------------------

@@ -55,22 +55,22 @@ def show_statistics(measurement: Measurement, stream: TextIO | None = None) -> N
     from rich.table import Table
     from rich.text import Text
 
-    from glb import summary
+    from glb import statistics
 
     if measurement.total is None:
         return
     console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
     table = Table(title="What the places did", title_justify="left", title_style="bold")
-    for head in summary.HEADS:
+    for head in statistics.HEADS:
         table.add_column(head, justify="right", no_wrap=True)
-    *places, total = summary.rows(measurement.counts, measurement.total)
+    *places, total = statistics.rows(measurement.counts, measurement.total)
     for cells in places:
         table.add_row(*map(Text, cells))
     table.add_section()
     table.add_row(*map(Text, total), style="bold")
     console.width = max(console.width, WIDTH)
     console.print(table)
-    console.print(Text(summary.finding(measurement.counts, measurement.total)))
+    console.print(Text(statistics.finding(measurement.counts, measurement.total)))
 
 
 def rows(measurement: Measurement) -> list[tuple[str, str]]:

@@ -28,18 +28,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from glb.bag import Bag, Result
-from glb.core import counting
+from glb.core import view
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
-from glb.core.evacuation import Evacuation
+from glb.core.leavers import Evacuation
 from glb.core.lifelines import Lifelines
-from glb.core.phase import Phase
-from glb.core.pieces import half, take_all
-from glb.core.pool import Pool
-from glb.core.slots import Slots
-from glb.core.thief import Search, Thief
-from glb.core.thieves import Thieves
-from glb.core.victim import Victim
-from glb.core.view import View
+from glb.core.pool import Pool, Slots, half, take_all
+from glb.core.thief import Search, Thief, Thieves, Victim
+from glb.core.view import Phase, View
 from glb.errors import LedgerError
 from glb.statistics import Statistics, tasks_in
 
@@ -192,7 +187,7 @@ class PlaceCore(Generic[R]):
             return []
         if self._evacuation.leaving:
             return [Forward(self._evacuation.anybody(), bag)]
-        counting.taken(self.statistics, bag, stolen=nonce is not None)
+        view.taken(self.statistics, bag, stolen=nonce is not None)
         self._thief.rest()
         effects: list[Effect[R]] = []
         if (slot := self._slots.take()) is not None:
@@ -278,7 +273,7 @@ class PlaceCore(Generic[R]):
     def give_failed(self, give: Give[R]) -> None:
         """Undo a ``Give`` to a place that is gone; the worker must merge the bag into its own."""
         self.thieves.discard(give.to)
-        counting.taken_back(self.statistics, give)
+        view.taken_back(self.statistics, give)
         self._refresh()
 
     def set_workers(self, count: int) -> list[Message]:
@@ -299,7 +294,7 @@ class PlaceCore(Generic[R]):
     def _serve(self, bag: Bag[R] | None = None) -> list[Effect[R]]:
         gifts, refusals = self._victim.serve(bag)
         gives = [
-            counting.given(self.statistics, to, loot, nonce, "lifeline" if nonce is None else "random")
+            view.given(self.statistics, to, loot, nonce, "lifeline" if nonce is None else "random")
             for to, nonce, loot in gifts
         ]
         return [*gives, *refusals]
@@ -337,7 +332,7 @@ class PlaceCore(Generic[R]):
             return []
         messages: list[Message] = [*self._victim.refuse_all()]
         if (self.thieves or self._slots.any_free) and self._thief.state is Search.RESTING:
-            messages += counting.asked(self.statistics, self._thief.search())
+            messages += view.asked(self.statistics, self._thief.search())
         return messages
 
     def _hand_over(self, bag: Bag[R]) -> list[Effect[R]]:
@@ -359,7 +354,7 @@ class PlaceCore(Generic[R]):
         self._slots.release(slot)
         effects: list[Effect[R]] = [Ended()]
         if not (self._slots.alive or self._aborted or self._evacuation.leaving):
-            effects = [*self._victim.refuse_all(), *counting.asked(self.statistics, self._thief.search()), *effects]
+            effects = [*self._victim.refuse_all(), *view.asked(self.statistics, self._thief.search()), *effects]
         else:
             effects = [*self._nothing_left(), *effects]
         self._refresh()
@@ -370,11 +365,11 @@ class PlaceCore(Generic[R]):
     def begin(self) -> list[Message]:
         """Be warm, and begin to steal, unless work has come before."""
         self._cold = False
-        return counting.asked(self.statistics, self._thief.search()) if self.phase is Phase.JOINING else []
+        return view.asked(self.statistics, self._thief.search()) if self.phase is Phase.JOINING else []
 
     def refused(self, nonce: int) -> list[Message]:
         """Take the refusal of a random victim; an answer to an older question is ignored."""
-        return counting.asked(self.statistics, self._thief.refused(nonce))
+        return view.asked(self.statistics, self._thief.refused(nonce))
 
     def requested(self, thief: int, nonce: int | None) -> list[Message]:
         """Take the question of a thief; ``nonce`` is None for a lifeline request.
@@ -405,8 +400,8 @@ class PlaceCore(Generic[R]):
             return []
         self._know(members)
         if self.phase is Phase.JOINING:
-            return counting.asked(self.statistics, self._thief.register())
-        asked = counting.asked(self.statistics, self._thief.rewired())
+            return view.asked(self.statistics, self._thief.register())
+        asked = view.asked(self.statistics, self._thief.rewired())
         return [*asked, *self._nothing_left()]
 
     def _know(self, members: Sequence[int]) -> None:
@@ -473,7 +468,7 @@ class PlaceCore(Generic[R]):
         pieces = self._evacuation.hand_out(bag, workers, self.thieves.lifeline)
         for to, _ in pieces:
             self.thieves.discard(to)
-        return [counting.given(self.statistics, to, piece, None, "evacuation") for to, piece in pieces]
+        return [view.given(self.statistics, to, piece, None, "evacuation") for to, piece in pieces]
 
     def _refresh(self) -> None:
         slots = self._slots

@@ -1,4 +1,4 @@
-"""A place without work looks for some: random victims first, then its lifeline buddies.
+"""Stealing, from both sides: a place without work looks for some, and a place with work serves those it knows of.
 
 | state   | meaning                                  | left by                                                       |
 |---------|------------------------------------------|---------------------------------------------------------------|
@@ -13,9 +13,12 @@ each way, hence only a few random victims; a lifeline buddy never refuses, it se
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Container
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from glb.core.effects import Request
+from glb.bag import Bag, Result
+from glb.core.effects import Refuse, Request
+from glb.core.pool import Pool
 from glb.core.view import View
 
 if TYPE_CHECKING:
@@ -94,3 +97,136 @@ class Thief:
 
     def _ask_buddies(self) -> list[Request]:
         return [Request(buddy, None) for buddy in self._view.buddies]
+
+
+# How a place with work serves thieves --------------------------------------------------------------------------------
+#
+# | thief    | becomes known by          | forgotten by                                                                |
+# |----------|---------------------------|-----------------------------------------------------------------------------|
+# | random   | its question              | serve: loot, or a refusal once every worker has had nothing; no worker left |
+# | lifeline | its question, or by being | serve: loot; a failed gift; leaving                                         |
+# |          | a buddy's new member      |                                                                             |
+#
+# Every thief that is known when a worker with something to split looks is served in that look: a thief waits for a
+# victim with splittable work no longer than the call of ``process`` that is under way. Work that was set out before a
+# long call is given by the attendant, which waits for no call.
+
+R = TypeVar("R", bound=Result)
+
+
+class Victim(Generic[R]):
+    """Serves thieves from the workers' bags and the pool.
+
+    Args:
+        pool: The bags that no worker holds.
+        lifeline: Lifeline thieves that are known from the start.
+    """
+
+    __slots__ = ("_pool", "thieves")
+
+    def __init__(self, pool: Pool[R], lifeline: Collection[int]) -> None:
+        self._pool = pool
+        self.thieves = Thieves(lifeline)
+
+    def serve(self, bag: Bag[R] | None) -> tuple[list[tuple[int, int | None, Bag[R]]], list[Refuse]]:
+        """Let a worker with ``bag`` serve all thieves, or with None the attendant from what is set out.
+
+        Returns:
+            (thief, nonce, loot) of each gift, and the refusals.
+        """
+        gifts: list[tuple[int, int | None, Bag[R]]] = []
+        while (thief := self.thieves.first()) is not None:
+            loot = self._pool.loot() if bag is None else self._pool.cut(bag)
+            if loot is None:
+                # thieves count the workers that had nothing, and the attendant is none
+                disappointed = [] if bag is None else self.thieves.disappoint()
+                return gifts, [Refuse(to, nonce) for to, nonce in disappointed]
+            to, nonce = thief
+            self.thieves.served(to, nonce)
+            gifts.append((to, nonce, loot))
+        return gifts, []
+
+    def refuse_all(self) -> list[Refuse]:
+        """Refuse the random thieves: there is no worker left to ask."""
+        return [Refuse(thief, nonce) for thief, nonce in self.thieves.refuse_all()]
+
+
+# The thieves that a place knows of -----------------------------------------------------------------------------------
+
+
+class Thieves:
+    """Random thieves, who wait for an answer, and lifeline thieves, who wait for work.
+
+    A random thief is refused after as many workers as were alive when it asked have had nothing to give, so it waits
+    for about one call of ``process``. A place is registered at most once of each kind. Of two random steals of a thief
+    the newer counts, by nonce, because the older one may arrive later.
+    """
+
+    __slots__ = ("_lifeline", "_random")
+
+    def __init__(self, lifeline: Collection[int] = ()) -> None:
+        self._random: dict[int, list[int]] = {}
+        self._lifeline: dict[int, None] = dict.fromkeys(lifeline)
+
+    def __bool__(self) -> bool:
+        return bool(self._random or self._lifeline)
+
+    @property
+    def lifeline(self) -> tuple[int, ...]:
+        """The lifeline thieves, longest waiting first."""
+        return tuple(self._lifeline)
+
+    @property
+    def random(self) -> dict[int, int]:
+        """The nonces of the random thieves, longest waiting first."""
+        return {thief: nonce for thief, (nonce, _) in self._random.items()}
+
+    def knows(self, thief: int, nonce: int | None) -> bool:
+        """Return whether this question waits for an answer, or with None the thief for work."""
+        return thief in self._lifeline if nonce is None else self._random.get(thief, (0,))[0] == nonce
+
+    def add_random(self, thief: int, nonce: int, chances: int) -> None:
+        """Register a random thief, to be refused after ``chances`` workers could not give."""
+        if self._random.get(thief, (0,))[0] < nonce:
+            self._random[thief] = [nonce, chances]
+
+    def add_lifeline(self, thief: int) -> None:
+        """Register a lifeline thief."""
+        self._lifeline[thief] = None
+
+    def first(self) -> tuple[int, int | None] | None:
+        """Return who is to be served next and the nonce of a random steal, or None."""
+        for thief, (nonce, _) in self._random.items():
+            return thief, nonce
+        for thief in self._lifeline:
+            return thief, None
+        return None
+
+    def served(self, thief: int, nonce: int | None) -> None:
+        """Forget the request that was served; a thief with loot needs no second one from here."""
+        if nonce is not None:
+            del self._random[thief]
+        self._lifeline.pop(thief, None)
+
+    def disappoint(self) -> list[tuple[int, int]]:
+        """Count one worker that could not give; return those whose chances are used up, and forget them."""
+        for entry in self._random.values():
+            entry[1] -= 1
+        return self._forget([thief for thief, (_, chances) in self._random.items() if chances <= 0])
+
+    def refuse_all(self) -> list[tuple[int, int]]:
+        """Forget all random thieves and return them with their nonces."""
+        return self._forget(list(self._random))
+
+    def keep(self, members: Container[int]) -> None:
+        """Forget everyone who is not among ``members``: they leave, and need no answer."""
+        self._random = {thief: entry for thief, entry in self._random.items() if thief in members}
+        self._lifeline = {thief: None for thief in self._lifeline if thief in members}
+
+    def discard(self, thief: int) -> None:
+        """Forget ``thief``: it is gone."""
+        self._random.pop(thief, None)
+        self._lifeline.pop(thief, None)
+
+    def _forget(self, thieves: list[int]) -> list[tuple[int, int]]:
+        return [(thief, self._random.pop(thief)[0]) for thief in thieves]

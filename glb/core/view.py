@@ -1,12 +1,16 @@
-"""Whom a place knows: the members of the computation, which it does not copy."""
+"""What a place knows and counts: its phase, the members of the computation, bags and questions under way."""
 
 from __future__ import annotations
 
+import enum
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+from glb.bag import Bag, Result
+from glb.core.effects import Give, Message, Request
 from glb.core.lifelines import Lifelines
+from glb.statistics import Statistics, tasks_in
 
 if TYPE_CHECKING:
     from random import Random
@@ -63,3 +67,69 @@ def _contains(members: Sequence[int], place: object) -> bool:
         return False
     at = bisect_left(members, place)
     return at < len(members) and members[at] == place
+
+
+# What a place is about -----------------------------------------------------------------------------------------------
+#
+# | phase      | meaning                                  | left by                                              |
+# |------------|------------------------------------------|------------------------------------------------------|
+# | JOINING    | no worker yet; asks nobody               | receive -> WORKING; begin -> STEALING                |
+# | WAITING    | no worker; lifelines asked; silent       | receive -> WORKING                                   |
+# | STEALING   | no worker; one random victim asked       | receive -> WORKING; refused (last try) -> WAITING    |
+# | WORKING    | workers alive                            | last worker dry -> STEALING; evacuate -> EVACUATING  |
+# | EVACUATING | workers hand out their bags as they stop | last worker and attendant stopped -> EVACUATED       |
+# | EVACUATED  | no worker; passes on what still arrives  | readmit -> JOINING                                   |
+# | ABORTED    | the computation failed; drops everything | -                                                    |
+#
+# ``evacuate`` takes an idle place to EVACUATED at once; ``abort`` takes every phase to ABORTED.
+
+
+class Phase(enum.Enum):
+    """See the table of the module."""
+
+    JOINING = enum.auto()
+    WAITING = enum.auto()
+    STEALING = enum.auto()
+    WORKING = enum.auto()
+    EVACUATING = enum.auto()
+    EVACUATED = enum.auto()
+    ABORTED = enum.auto()
+
+
+# What a place counts of bags and questions that come and go: the statistics, and the ledger's side of them -----------
+
+R = TypeVar("R", bound=Result)
+
+
+def given(
+    statistics: Statistics, to: int, bag: Bag[R], nonce: int | None, why: Literal["random", "lifeline", "evacuation"]
+) -> Give[R]:
+    """Count a bag that place ``to`` gets, and return the effect that sends it."""
+    tasks = tasks_in(bag)
+    statistics.sent += 1
+    statistics.tasks_sent += tasks
+    statistics.steals_suffered += why == "random"
+    statistics.lifeline_deals += why == "lifeline"
+    statistics.evacuation_deals += why == "evacuation"
+    return Give(to, bag, nonce, why, tasks)
+
+
+def taken_back(statistics: Statistics, give: Give[R]) -> None:
+    """Uncount a bag that could not be sent."""
+    statistics.sent -= 1
+    statistics.tasks_sent -= give.tasks
+
+
+def taken(statistics: Statistics, bag: Bag[R], *, stolen: bool) -> None:
+    """Count a bag that has come; ``stolen``: as the answer to a random steal."""
+    statistics.received += 1
+    statistics.tasks_received += tasks_in(bag)
+    statistics.steals_won += stolen
+
+
+def asked(statistics: Statistics, requests: list[Request]) -> list[Message]:
+    """Count questions for work, and return them."""
+    random = sum(request.nonce is not None for request in requests)
+    statistics.steals_tried += random
+    statistics.lifeline_requests += len(requests) - random
+    return list(requests)

@@ -18,10 +18,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from glb.core.effects import Effect, Give, Message, Refuse, Request
-from glb.core.phase import Phase
 from glb.core.place import PlaceCore
+from glb.core.view import Phase
 from glb.testing.bags import Total
-from glb.testing.events import Loot, Wire, Worker
+from glb.testing.control import Loot, Wire, Worker
 
 if TYPE_CHECKING:
     from glb.testing.simulation import Simulation

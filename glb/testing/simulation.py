@@ -20,28 +20,28 @@ from typing import assert_never
 
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
 from glb.core.leavers import Load
-from glb.core.pieces import halve
 from glb.core.place import PlaceCore
+from glb.core.pool import halve
 from glb.statistics import Statistics, tasks_in
 from glb.testing.bags import Carrying, Numbers, Total, numbers
 from glb.testing.checks import Checks, SimulationError
-from glb.testing.control import Control
-from glb.testing.events import (
+from glb.testing.control import (
     Abort,
     Ask,
     Attendant,
     Begin,
+    Control,
     Evacuate,
     Join,
     Loot,
     Members,
+    Network,
     Readmit,
+    Scenario,
     Wire,
     Worker,
     Workers,
 )
-from glb.testing.network import Network
-from glb.testing.scenario import Scenario
 
 __all__ = ["Outcome", "Simulation", "SimulationError"]
 

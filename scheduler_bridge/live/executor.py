@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from apgas.malleability import loss
+from apgas.malleability import communicator
 from apgas.malleability import orders as wire
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge.jobrunner import marks, processes
@@ -335,7 +335,7 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
     }
     path = request.environment.get("PATH") or inherited.get("PATH", os.defpath)
     return {
-        loss.ENV_ON_LOSS: _RECONNECT,
+        communicator.ENV_ON_LOSS: _RECONNECT,
         **inherited,
         **request.environment,
         **({ENV_RESILIENT: "1"} if request.resilient else {}),

@@ -15,8 +15,8 @@ import pytest
 from support import PATIENCE_S
 from support.vectors import FOLDER, JOB, TOKEN, VECTORS, about, messages
 
+from apgas.malleability import orders
 from apgas.malleability import orders as wire
-from apgas.malleability import schema
 from apgas.malleability.socket import SocketCommunicator
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.session import Action, Close, Heard, JobLink, OpenOrder, Send, Session
@@ -29,7 +29,7 @@ conversations = pytest.mark.parametrize("script", VECTORS["conversations"], ids=
 
 def test_the_schema_is_that_of_the_types() -> None:
     path = FOLDER / "v2.schema.json"
-    assert path.read_text(encoding="utf-8") == schema.text(), f"python -m apgas.malleability.schema > {path}"
+    assert path.read_text(encoding="utf-8") == orders.text(), f"python -m apgas.malleability.orders > {path}"
     jsonschema.Draft202012Validator.check_schema(CHECKED_IN)
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from support import Leftovers, python_run
 
-from apgas.testing.transport_conformance import CHECKS, Check
-from apgas.testing.transport_recorder import TransportFactory
+from apgas.testing.transport_conformance import CHECKS, Check, TransportFactory
 from apgas.transport.auth import new_token
 from apgas.transport.local import LocalNetwork
 from apgas.transport.tcp import TcpTransport

@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glb.config import Config
-from glb.core.graphs import Complete, Graph, Hypercube, Kautz, RandomRegular, Ring
-from glb.core.lifelines import GRAPHS, Lifelines
+from glb.core.lifelines import GRAPHS, Complete, Graph, Hypercube, Kautz, Lifelines, RandomRegular, Ring
 from glb.errors import ConfigError, GraphError
 from glb.testing import check_graph
 

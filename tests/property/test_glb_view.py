@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glb.core.lifelines import Lifelines
-from glb.core.slots import Slots
+from glb.core.pool import Slots
 from glb.core.view import View
 
 IDS = st.sets(st.integers(0, 60), min_size=1).map(lambda ids: tuple(sorted(ids)))

@@ -13,8 +13,8 @@ from support import planted
 from apgas.errors import ApgasError
 from apgas.testing.__main__ import main
 from apgas.testing.hunt import DELIVERIES, Spread, lossy, repeatable, whole
-from apgas.testing.loss import LossSimulation
 from apgas.testing.simulation import Simulation
+from apgas.testing.survival import LossSimulation
 
 SEEDS = 10_000
 BLOCKS = 10

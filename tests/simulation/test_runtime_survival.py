@@ -9,10 +9,9 @@ import pytest
 
 from apgas.core.effects import Effect, LeaverDrained
 from apgas.core.finish import Fired
-from apgas.core.losses import Pairs, ResilientFinishTable, Settling
 from apgas.core.place import PlaceCore
 from apgas.core.reshape import Reshape
-from apgas.core.resilient import ResilientPlaceCore
+from apgas.core.resilient import Pairs, ResilientFinishTable, ResilientPlaceCore, Settling
 from apgas.core.resize import ReshapeEffect
 from apgas.errors import ApgasError
 from apgas.testing.hunt import repeatable, resilient

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from apgas.core.cancel import Cancellations
 from apgas.core.effects import Effect, Payload, ResolveCall, Send
-from apgas.core.finish import FinishTable, Fired, Flush
+from apgas.core.finish import Cancellations, FinishTable, Fired, Flush
 from apgas.core.membership import Membership
 from apgas.core.messages import AnyMessage, FinishId, Forget, Leave, Message, PlaceInfo, Reply, Spawn
 from apgas.core.place import PlaceCore

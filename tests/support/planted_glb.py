@@ -8,16 +8,13 @@ import pytest
 
 from glb.bag import Bag
 from glb.core.effects import Effect, Ended, Give, Message, Refuse, Request, Run, Start
-from glb.core.evacuation import Evacuation
+from glb.core.leavers import Evacuation
 from glb.core.place import PlaceCore
-from glb.core.pool import Pool
-from glb.core.slots import Slots
-from glb.core.thief import Thief
-from glb.core.thieves import Thieves
+from glb.core.pool import Pool, Slots
+from glb.core.thief import Thief, Thieves
 from glb.core.view import View
 from glb.testing.bags import Numbers, Total
-from glb.testing.control import Control
-from glb.testing.events import Join, Wire
+from glb.testing.control import Control, Join, Wire
 
 Core = PlaceCore[Total]
 Effects = list[Effect[Total]]

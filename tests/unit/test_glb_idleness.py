@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glb.core.idleness import Idleness, Stretch
+from glb.core.pacing import Idleness, Stretch
 
 
 def test_a_slot_steals_then_starves_then_works() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Refuse, Request, Run, Start
 from glb.core.lifelines import Lifelines
-from glb.core.phase import Phase
 from glb.core.place import PlaceCore
+from glb.core.view import Phase
 from glb.errors import LedgerError
 from glb.statistics import tasks_in
 from glb.testing.bags import Numbers, Total

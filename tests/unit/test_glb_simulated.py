@@ -16,7 +16,7 @@ from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.inprocess import InProcessSpawner
 from apgas.testing.job import Job
 from apgas.testing.pytest_plugin import MakeJob
-from glb import joining, messages
+from glb import messages, runner
 from glb.coordinator import Computation
 from glb.core.place import PlaceCore
 from glb.testing import Numbers, Total
@@ -45,7 +45,7 @@ def test_a_computation_grows_and_shrinks(apgas_job: MakeJob) -> None:
 
 
 given_to_1 = threading.Event()
-take_bag, join_late = messages.receive, joining.join_late
+take_bag, join_late = messages.receive, runner.join_late
 
 
 def note_and_receive(number: int, bag: object, nonce: int | None) -> None:
@@ -66,7 +66,7 @@ def test_newcomers_give_each_other_nothing_before_all_have_joined(
     """The first of two would have work at once, and knows that the second one will ask it for some."""
     given_to_1.clear()
     monkeypatch.setattr(messages, "receive", note_and_receive)
-    monkeypatch.setattr(joining, "join_late", join_slowly)
+    monkeypatch.setattr(runner, "join_late", join_slowly)
 
     def main() -> None:
         outcome = glb.compute(Numbers([1], LIMIT), Total, glb.Config(workers=1, rate=5000))

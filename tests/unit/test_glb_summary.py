@@ -10,7 +10,7 @@ import glb
 from benchmarks.harness import summary as tables
 from benchmarks.harness.measurement import Measurement
 from glb import Statistics
-from glb.summary import HEADS, finding, rows, text
+from glb.statistics import HEADS, finding, rows, text
 
 BUSY = Statistics(tasks=900, busy_s=9.6, balancing_s=0.1, stealing_s=0.1, starving_s=0.2, steals_won=3, steals_tried=9)
 IDLE = Statistics(tasks=100, busy_s=2.0, starving_s=8.0, lifeline_deals=2, evacuation_deals=1, bytes_sent=12_345)

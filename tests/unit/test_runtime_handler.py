@@ -15,8 +15,7 @@ import apgas
 from apgas import Deadlines, async_at, finish, place, places
 from apgas.runtime.executor import MAX_RUNNING
 from apgas.testing.inprocess import InProcessSpawner
-from apgas.testing.job import Job
-from apgas.testing.orders import Order
+from apgas.testing.job import Job, Order
 from apgas.testing.pytest_plugin import MakeJob
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
-from apgas.core.nodes import Nodes
-from apgas.core.reshape import Reshape, Step
+from apgas.core.reshape import Nodes, Reshape, Step
 from apgas.errors import UsageError
 from apgas.runtime.environment import places_per_node
 

@@ -9,9 +9,8 @@ from collections import Counter
 import pytest
 
 from apgas.testing import soak_measure as measure
-from apgas.testing.soak_books import Book, Plan, Tally, expected, roots
 from apgas.testing.soak_measure import MIB, Sample, Use, complaints
-from apgas.testing.soak_program import SoakError, _compare
+from apgas.testing.soak_program import Book, Plan, SoakError, Tally, _compare, expected, roots
 
 
 def _tally(*numbers: int) -> Tally:

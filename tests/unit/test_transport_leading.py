@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from support.loops import pass_through
 
-from apgas.transport.loop import EventLoop
-from apgas.transport.poller import Events, Poller
+from apgas.transport.loop import EventLoop, Events, Poller
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_timers_of_the_same_time_run_in_the_order_of_the_calls(
 ) -> None:
     clock = SimpleNamespace(monotonic=lambda: 100.0)
     monkeypatch.setattr("apgas.transport.loop.time", clock)
-    monkeypatch.setattr("apgas.transport.timers.time", clock)
+    monkeypatch.setattr("apgas.transport.loop.time", clock)
     ran: list[int] = []
 
     def set_timers() -> None:

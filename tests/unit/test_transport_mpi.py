@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apgas.errors import SlowPeerError
-from apgas.testing.transport_recorder import Recorder, pass_through
+from apgas.testing.transport_conformance import Recorder, pass_through
 from apgas.transport.auth import new_token
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.communicators import Beginning, Epoch

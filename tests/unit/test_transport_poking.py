@@ -3,8 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from apgas.transport.engine import LINGER_S, STUCK_S
-from apgas.transport.poking import Poking
+from apgas.transport.engine import LINGER_S, STUCK_S, Poking
 
 
 class Clock:

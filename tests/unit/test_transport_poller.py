@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apgas.transport.poller import AWAKE_S, LEAST_PRICE, MOST_PRICE, QUICK_S, STALL_S, Events, Poller
+from apgas.transport.loop import AWAKE_S, LEAST_PRICE, MOST_PRICE, QUICK_S, STALL_S, Events, Poller
 
 LOOK_S = 1e-6
 EVENT: Events = [(3, 1)]

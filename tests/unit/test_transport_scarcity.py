@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from apgas.testing.transport_recorder import PATIENCE_S, Group, group
-from apgas.transport.channel import Channel
-from apgas.transport.incoming import Incoming
+from apgas.testing.transport_conformance import PATIENCE_S, Group, group
+from apgas.transport.channel import Channel, Incoming
 from apgas.transport.loop import EventLoop
 from apgas.transport.shared import LEAST_BYTES, NUMBER, Budget, Handing, Lender, receive, send_handing
 from apgas.transport.tcp import TcpTransport

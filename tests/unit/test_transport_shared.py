@@ -16,8 +16,8 @@ import pytest
 from support import PATIENCE_S
 
 from apgas.errors import ProtocolError
-from apgas.testing.transport_recorder import Recorder
-from apgas.transport import near, shared
+from apgas.testing.transport_conformance import Recorder
+from apgas.transport import shared, unix_socket
 from apgas.transport.auth import new_token
 from apgas.transport.base import Buffer
 from apgas.transport.shared import LEAST_BYTES, NUMBER, Borrower, Budget, Handing, Lender
@@ -238,7 +238,7 @@ def test_places_of_one_machine_meet_at_a_local_socket() -> None:
 
 
 def test_places_that_do_not_meet_there_use_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "local_name", lambda address: b"\0apgas/test/" + os.urandom(8))
+    monkeypatch.setattr(unix_socket, "local_name", lambda address: b"\0apgas/test/" + os.urandom(8))
     with Pair() as pair:
         pair.ends[0].send(1, b"hello", [bytes(3 * MIB)])
         (frame,) = pair.recorders[1].wait_frames(1)
@@ -247,7 +247,7 @@ def test_places_that_do_not_meet_there_use_tcp(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_kernel_asks_whether_a_far_place_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "local_name", lambda address: b"\0apgas/test/" + os.urandom(8))
+    monkeypatch.setattr(unix_socket, "local_name", lambda address: b"\0apgas/test/" + os.urandom(8))
     with Pair() as pair:
         pair.ends[0].send(1, b"hello")
         pair.recorders[1].wait_frames(1)
@@ -262,7 +262,7 @@ def test_the_kernel_asks_whether_a_far_place_is_still_there(monkeypatch: pytest.
 
 
 def test_nobody_elses_socket_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "_owner", lambda sock: os.geteuid() + 1)
+    monkeypatch.setattr(unix_socket, "_owner", lambda sock: os.geteuid() + 1)
     with Pair() as pair:
         pair.ends[0].send(1, b"hello")
         pair.recorders[1].wait_frames(1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from apgas.errors import UsageError
-from apgas.testing.transport_recorder import PATIENCE_S, Group, Recorder, group
+from apgas.testing.transport_conformance import PATIENCE_S, Group, Recorder, group
 from apgas.transport.auth import Caller, Listener
 from apgas.transport.base import Address, TransportClosedError
 from apgas.transport.tcp import TcpConfig, TcpTransport

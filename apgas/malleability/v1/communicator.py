@@ -15,8 +15,7 @@ from typing import Final, assert_never
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_V1_SCHEDULER
 from apgas.malleability import orders as wire
-from apgas.malleability.communicator import OrderListener
-from apgas.malleability.loss import OnLoss
+from apgas.malleability.communicator import OnLoss, OrderListener
 from apgas.malleability.v1 import lines
 from apgas.malleability.v1.jobside import AnswerSelf, Give, JobSide, Reply, Report
 from apgas.malleability.v1.ports import CONNECT_S, LinePort, address, callers_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..harness.figures import Unit
-from ..harness.goals import Goal
+from ..harness.goals import Goal, Unit
 
 PACED_ORDERS: Final = ",".join(f"{0.5 + 0.8 * i:.1f}:{'-+'[i % 2]}1" for i in range(6))
 PACED_RATE: Final = 2.5e7

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from ..harness import measuring, provenance
-from ..harness.display import Display
+from ..harness import measurement, measuring
 from ..harness.errors import BadUsage
-from ..harness.result_file import ResultFile
+from ..harness.measurement import ResultFile
+from ..harness.measuring import Display
 from ..uts.tree import MAX_DEPTH
 from . import results as table
 from .catalogue import MEASURES
@@ -56,7 +56,7 @@ def _command(
         target.reserve()
         with measuring.interruptible(), Display(rounds * len(names), quiet) as display:
             results = Runner([MEASURES[name] for name in names], rounds, depth, nap, display).run()
-        target.write(results.as_json(provenance.gather([socket.gethostname()], None)))
+        target.write(results.as_json(measurement.gather([socket.gethostname()], None)))
         table.show(results, json)
         return 1 if results.failures else 0
 

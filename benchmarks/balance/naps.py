@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from ..harness.ranges import RangeBag, Ranges
-from ..synthetic.durations import relative
+from ..synthetic.plain import relative
 
 if TYPE_CHECKING:
     from apgas import ResizeRecord

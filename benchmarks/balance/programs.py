@@ -68,7 +68,7 @@ def _kernel(depth: int) -> tuple[int, float, float]:
 
 def _twin_in_c(command: Command) -> Answer:
     """Run the kernel as a C program, in as many lanes as are faster here; return what ``_kernels`` does, or why not."""
-    from ..kernels.contender import Absent
+    from ..kernels.results import Absent
 
     try:
         return min((_in_c(lanes, command["depth"]) for lanes in (16, 32)), key=lambda found: found["cpu_s"])

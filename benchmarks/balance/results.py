@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import TextIO
 
-from ..harness.figures import written
-from ..harness.goals import OURS, Verdict, judge
+from ..harness.goals import OURS, Verdict, judge, written
 from .catalogue import Measure, Quantity
 
 

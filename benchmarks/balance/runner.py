@@ -18,7 +18,7 @@ from .catalogue import PACED_DEPTH, PACED_ORDERS, PACED_RATE, Measure
 from .results import Results
 
 if TYPE_CHECKING:
-    from ..harness.display import Display
+    from ..harness.measuring import Display
 
 READY_S: Final = 120.0
 WARM_UP_DEPTH: Final = 11

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from ..harness.errors import BadUsage
-from ..harness.result_file import WholeFile
+from ..harness.measurement import WholeFile
 from ..harness.spec import Benchmark
-from .bag import BLOCK_SOURCES, BCBag, Centrality, load_solver
+from .bag import BLOCK_SOURCES, BCBag, Centrality, fraction_bits, load_solver
 from .instances import Generated, Instance, keep
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .bag import Centrality
+    from .graph import Graph
+
 
 MANY_SOURCES = 1024
 """From so many on, eight sources are a call of ``process``; on smaller graphs they take no time."""
@@ -44,7 +55,6 @@ def build(
     """
 
     def value(result: Centrality) -> object:
-        from .scores import summary
 
         return summary(instance.graph(), result)
 
@@ -55,7 +65,6 @@ def build(
         return check(instance.graph(), solver.zeros() if result.totals is None else result.totals)
 
     def publish(result: Centrality) -> list[tuple[str, str]]:
-        from .scores import Scores
 
         scores = Scores.of(instance.graph(), result)
         if output is not None:
@@ -140,3 +149,58 @@ def _read(path: Path, directed: bool | None, multigraph: bool) -> tuple[Instance
     graph = read_graph(path, directed, multigraph)
     about: dict[str, object] = {"graph": str(path), "vertices": graph.vertices, "edges": graph.edges}
     return keep(graph, str(path)), about | {"directed": graph.directed}
+
+
+# The centrality of each vertex by name: what is shown, and the file that a user gets ---------------------------------
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Centralities, not normalised; of an undirected graph each pair of ends counts once.
+
+    Attributes:
+        names: The vertices, in rising order.
+        values: Their centralities.
+    """
+
+    names: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, graph: Graph, result: Centrality) -> Scores:
+        """Return the scores of all vertices of ``graph``."""
+        values = np.zeros(graph.vertices)
+        if result.totals is not None:
+            values[: graph.active] = result.totals * unit_of(graph)
+        order = np.argsort(graph.names)
+        return cls(graph.names[order], values[order])
+
+    def top(self, count: int) -> list[tuple[int, float]]:
+        """Return the ``count`` vertices of highest centrality, of equal ones those with the smallest names."""
+        best = np.argsort(-self.values, kind="stable")[:count]
+        return [(int(self.names[v]), float(self.values[v])) for v in best]
+
+    def as_csv(self) -> str:
+        """Return one line per vertex, ``vertex,betweenness``; the numbers are exact."""
+        text = io.StringIO()
+        text.write("vertex,betweenness\n")
+        text.writelines(
+            f"{name},{value!r}\n" for name, value in zip(self.names.tolist(), self.values.tolist(), strict=True)
+        )
+        return text.getvalue()
+
+
+def unit_of(graph: Graph) -> float:
+    """Return the centrality that one in a total stands for."""
+    return 2.0 ** -(fraction_bits(graph.vertices) + (not graph.directed))
+
+
+def summary(graph: Graph, result: Centrality) -> dict[str, object]:
+    """Return sum, maximum and a digest of the totals, which are the same bits for any number of places."""
+    totals = np.zeros(graph.active, np.int64) if result.totals is None else result.totals
+    unit = unit_of(graph)
+    return {
+        "sum": sum(totals.tolist()) * unit,
+        "maximum": int(totals.max(initial=0)) * unit,
+        "digest": hashlib.sha256(totals.astype("<i8").tobytes()).hexdigest()[:16],
+    }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
+
 EDGES_PER_VERTEX: Final = 8
 MAX_SCALE: Final = 26
 MAX_VERTICES: Final = 2**31 - 1
@@ -148,3 +149,22 @@ def rmat(scale: int, seed: int) -> Graph:
 @functools.lru_cache(maxsize=1)
 def _rmat(scale: int, seed: int) -> Graph:
     return Graph.from_edges(1 << scale, *rmat_edges(scale, seed))
+
+
+# What can go wrong with a graph --------------------------------------------------------------------------------------
+
+
+class PathCountError(ArithmeticError):
+    """Vertices at the same distance from a source have numbers of shortest paths that no double holds together.
+
+    Args:
+        first: First source of the block.
+        last: End of the block.
+    """
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__(
+            f"the numbers of shortest paths from one of the vertices {first} to {last - 1}, counted by falling degree, "
+            "differ by more than a factor of 2^960 within one distance; no such graph (a very large grid, say) can be "
+            "computed"
+        )

@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .errors import PathCountError
+from .graph import PathCountError
 from .reference import LARGEST, SMALLEST
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from .errors import PathCountError
+from .graph import PathCountError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,14 +1,20 @@
-"""Goals: what a figure of ours should be, in itself or beside another contender's of the same run."""
+"""Figures, goals and tables: how samples become numbers, what they should be, and how people see them."""
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
-from .figures import Unit, ratio_written, written
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
 
 Bound: TypeAlias = Literal["<=", ">=", "<"]
 
@@ -113,3 +119,91 @@ class Figures:
         medians = self.medians
         found = {name: ratio(medians.get(OURS), value) for name, value in medians.items() if name != OURS}
         return {name: value for name, value in found.items() if value is not None}
+
+
+# Figures: how samples become one number, and how a number is written for people --------------------------------------
+
+Unit: TypeAlias = Literal["s", "1/s", "B/s", "bytes", "share", "count", "ratio"]
+
+_RATES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_TIMES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    """Return the smallest sample that at least ``share`` of all samples do not exceed (nearest rank).
+
+    Raises:
+        ValueError: There is no sample, or ``share`` is not in (0, 1].
+    """
+    if not samples or not 0 < share <= 1:
+        raise ValueError(f"no percentile {share} of {len(samples)} samples")
+    return sorted(samples)[math.ceil(share * len(samples)) - 1]
+
+
+def of_samples(samples: Sequence[float]) -> dict[str, float]:
+    """Return the figures of one round of times in seconds: ``median_s``, ``p99_s``, ``samples``."""
+    return {"median_s": median(samples), "p99_s": percentile(samples, 0.99), "samples": len(samples)}
+
+
+def written(value: float, unit: Unit) -> str:
+    """Write a figure with three digits and its unit."""
+    match unit:
+        case "s":
+            scale, name = next((pair for pair in _TIMES if value >= 0.9995 * pair[0]), _TIMES[-1])
+            return f"{_three(value / scale)} {name}"
+        case "1/s":
+            for scale, name in _RATES:
+                if value >= 0.9995 * scale:
+                    return f"{value / scale:.3g} {name}/s"
+            return f"{_three(value)} /s"
+        case "B/s":
+            return f"{_three(value / 1e9)} GB/s"
+        case "bytes":
+            return f"{_three(value / 2**20)} MiB"
+        case "count":
+            return f"{value:.3g}"
+        case "share":
+            return f"{100 * value:.3f} %" if value < 0.01 else f"{_three(100 * value)} %"
+        case "ratio":
+            return f"{value:.3f}"
+        case _:
+            assert_never(unit)
+
+
+def ratio_written(ratio: float) -> str:
+    """Write a ratio: 0.31x, 3.1x, 31x."""
+    return f"{_three(ratio) if ratio >= 100 else f'{ratio:.2g}'}x"
+
+
+def _three(value: float) -> str:
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f}"
+
+
+# Tables of figures and goals, as people see them ---------------------------------------------------------------------
+
+WIDEST: Final = 400
+MIN_WIDTH: Final = 80
+
+
+def coloured(verdicts: str) -> Text:
+    """Return what became of goals, with colours."""
+    from rich.text import Text
+
+    text = Text(verdicts)
+    text.highlight_words(["MISSED"], "bold red")
+    text.highlight_words(["met"], "green")
+    return text
+
+
+def print_whole(console: Console, table: Table, remarks: Iterable[str], path: Path | None) -> None:
+    """Print a table, remarks below it, and where the result file is; a line too long is better than one that is cut."""
+    from rich.measure import Measurement
+    from rich.text import Text
+
+    console.width = max(Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum, MIN_WIDTH)
+    console.print(table)
+    for remark in remarks:
+        console.print(Text(remark), soft_wrap=True)
+    if path is not None:
+        console.print(Text(f"result file: {path}"), soft_wrap=True)

@@ -6,16 +6,17 @@ import dataclasses
 import sys
 import time
 import traceback
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from . import procfs, provenance, summary
+import apgas
+
+from . import procfs, summary
 from .errors import BadUsage, first_cause, show_error
 from .jit import has_numba
-from .measurement import Measurement
+from .measurement import Measurement, ResultFile, cores, gather, machine_id, tell_scheduler
 from .progress import Progress
-from .result_file import ResultFile, tell_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from .options import CommonOptions
     from .spec import Benchmark
+
 
 R = TypeVar("R", bound="Result")
 
@@ -127,7 +129,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     measurement.result = values[-1]
     for record in measurement.resizes:
         nodes.update(record.nodes)
-    measurement.provenance = provenance.gather(nodes, benchmark.parameters.get("seed"))
+    measurement.provenance = gather(nodes, benchmark.parameters.get("seed"))
     _verify(benchmark, options, measurement, values, result)
     measurement.notes = benchmark.publish(result)
     return measurement
@@ -136,8 +138,6 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
 def _slow_down(slow_resizes: tuple[float, float] | None) -> None:
     if slow_resizes is not None:
         import glb
-
-        from .slow import SlowResizes
 
         glb.set_user_handler(SlowResizes(*slow_resizes))
 
@@ -163,7 +163,7 @@ def _prepare(warm_up: Callable[[], None]) -> str:
     import glb  # noqa: F401 - so that no place imports it while orders wait
 
     warm_up()
-    return provenance.machine_id()
+    return machine_id()
 
 
 def _begin(warm_up: Callable[[], None], orders: str, hosts: tuple[str, ...]) -> None:
@@ -180,7 +180,7 @@ def _begin(warm_up: Callable[[], None], orders: str, hosts: tuple[str, ...]) -> 
 
 
 def _default_workers(machines: list[str]) -> int:
-    return max(1, provenance.cores() // machines.count(machines[0]))
+    return max(1, cores() // machines.count(machines[0]))
 
 
 def _granularity(benchmark: Benchmark[R], options: CommonOptions) -> int | None:
@@ -250,3 +250,38 @@ def _verify(
     measurement.checked_against = (
         f"the result is {summary.spoken(wrong[0])}, but {source} gives {summary.spoken(expected)}" if wrong else source
     )
+
+
+# Resizes that take longer than they do, as on a system where processes start and end more slowly ---------------------
+
+
+class SlowResizes(apgas.MalleableHandler):
+    """Adds seconds to every resize, in which the computation goes on.
+
+    Before a grow it does at its old size; after a shrink without the leavers, whose nodes are still held.
+
+    Args:
+        grow_s: Added to a grow.
+        shrink_s: Added to a shrink.
+    """
+
+    def __init__(self, grow_s: float, shrink_s: float) -> None:
+        self._grow_s = grow_s
+        self._shrink_s = shrink_s
+
+    def preGrow(self, nb_places: int) -> None:  # noqa: ARG002 - however many
+        """Keep the newcomers waiting."""
+        time.sleep(self._grow_s)
+
+    def postGrow(
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        """They are here."""
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:  # noqa: ARG002 - the balancer chooses
+        """Leave the choice to the balancer."""
+        return []
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:  # noqa: ARG002 - whoever it was
+        """Keep the nodes of the leavers, as if their processes still ended."""
+        time.sleep(self._shrink_s)

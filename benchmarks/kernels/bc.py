@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ..harness.goals import OURS, Goal, Quantity
-from .contender import Absent, Contender, Measure, Setting, Work
+from .results import Absent, Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

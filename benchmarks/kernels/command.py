@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import tempfile
+import time
+from collections.abc import Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
-from ..harness import measuring, pictures, provenance
-from ..harness.display import Display
+from ..harness import measurement, measuring, pictures
 from ..harness.errors import BadUsage
-from ..harness.result_file import ResultFile
-from . import runner, table
+from ..harness.goals import OURS
+from ..harness.measurement import ResultFile
+from ..harness.measuring import Display
 from .bc import BC
-from .contender import Measure
 from .nqueens import NQUEENS
 from .pi import PI
+from .results import Absent, Measure, Results, Setting, Work, show
 from .uts import UTS
+
+if TYPE_CHECKING:
+    from ..harness.measuring import Display
+
 
 _PROGRAM: Final = f"python -m {__package__}"
 MEASURES: Final = {measure.name: measure for measure in (UTS, NQUEENS, BC, PI)}
@@ -68,14 +75,65 @@ def _run(
     target.reserve()
     steps = rounds * sum(len(measure.contenders) for measure in measures)
     with measuring.interruptible(), Display(steps, quiet) as display:
-        results = runner.run(measures, rounds, quick, display)
-    found = provenance.gather([socket.gethostname()], None)
+        results = run(measures, rounds, quick, display)
+    found = measurement.gather([socket.gethostname()], None)
     versions = cast("dict[str, str]", found["versions"])
     versions |= {name: metadata.version(name) for name in _PACKAGES if importlib.util.find_spec(name) is not None}
     target.write(results.as_json(found))
-    table.show(results, path)
+    show(results, path)
     if figure is not None:
         from .figure import draw
 
         draw(results, figure, str(found["cpu"]))
     return 0 if results.complete else 1
+
+
+# Runs measures: prepares the contenders, and lets them work in turn in this thread -----------------------------------
+
+
+def run(measures: Sequence[Measure], rounds: int, quick: bool, display: Display) -> Results:
+    """Measure everything: A B C A B C ..., so that what else happens on the machine disturbs all alike."""
+    results = Results(rounds, quick, measures)
+    with tempfile.TemporaryDirectory(prefix="kernels-", ignore_cleanup_errors=True) as folder:
+        setting = Setting(quick, Path(folder))
+        for measure in measures:
+            display.begin(measure.name, f"{measure.title(quick)}, rounds: {rounds}")
+            _run_measure(measure, setting, results, display)
+    results.ended = True
+    return results
+
+
+def _run_measure(measure: Measure, setting: Setting, results: Results, display: Display) -> None:
+    works = _prepared(measure, setting, results, display)
+    labels = {contender.name: contender.label for contender in measure.contenders}
+    for number in range(results.rounds):
+        for name, work in tuple(works.items()):
+            display.step(f"round {number + 1} of {results.rounds}, {labels[name]}")
+            began_s = time.thread_time()
+            try:
+                amounts = work()
+            except Exception as error:  # noqa: BLE001 - whatever failed, the others go on
+                results.missing[measure.name, name] = _told(error)
+                del works[name]
+            else:
+                results.add(measure, name, amounts, time.thread_time() - began_s)
+
+
+def _prepared(measure: Measure, setting: Setting, results: Results, display: Display) -> dict[str, Work]:
+    """Return the work of all who can take part; each has done a small one, so that nothing is compiled later."""
+    works: dict[str, Work] = {}
+    for contender in measure.contenders:
+        display.note(f"preparing {contender.label}")
+        try:
+            if contender.name == OURS:  # what is compiled at the first call is compiled in a small one
+                contender.prepare(Setting(True, setting.folder))()
+            works[contender.name] = contender.prepare(setting)
+        except Absent as reason:
+            results.missing[measure.name, contender.name] = str(reason)
+        except Exception as error:  # noqa: BLE001 - whatever failed, the others go on
+            results.missing[measure.name, contender.name] = _told(error)
+    return works
+
+
+def _told(error: Exception) -> str:
+    return f"FAILED: {type(error).__name__}: {error}"

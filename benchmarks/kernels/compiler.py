@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from .contender import Absent
+from .results import Absent
 
 COMPILER: Final = "gcc"
 FLAGS: Final = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC")

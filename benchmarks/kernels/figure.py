@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..harness import pictures
-from ..harness.figures import ratio_written, written
-from ..harness.goals import OURS
+from ..harness.goals import OURS, ratio_written, written
 from .results import Line, Results
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import ctypes
 from typing import TYPE_CHECKING, Final
 
 from ..harness.goals import OURS, Goal, Quantity
-from ..nqueens.board import known_solutions
+from ..nqueens.bag import known_solutions
 from . import compiler
-from .contender import Contender, Measure, Setting, Work
+from .results import Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def _amounts(solutions: int, size: int) -> Mapping[str, float]:
 
 
 def _ours(setting: Setting) -> Work:
-    from ..nqueens.reference import run_kernel
+    from ..nqueens.kernel import run_kernel
 
     size = _SIZES[setting.quick]
     return lambda: _amounts(run_kernel(size), size)

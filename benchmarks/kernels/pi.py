@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..harness.goals import OURS, Goal, Quantity
-from .contender import Contender, Measure, Setting, Work
+from .results import Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO, TypeAlias
 
-from ..harness.goals import OURS, Figures, Verdict, judge
-from .contender import Measure
+from ..harness.goals import OURS, Figures, Quantity, Verdict, coloured, judge, print_whole, ratio_written, written
 
 
 @dataclass(frozen=True)
@@ -113,3 +115,119 @@ class Results:
             ],
             "runs": {name: list(values) for name, values in line.rounds.items() if values},
         }
+
+
+# What is measured: contenders that do a measured amount of work in one thread, and what a measure asks of them -------
+
+Amounts: TypeAlias = Mapping[str, float]
+Work: TypeAlias = Callable[[], Amounts]
+"""Does the work once, in the calling thread, and returns how much of what was done."""
+
+
+class Absent(Exception):
+    """A contender cannot take part; the text says why."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What contenders are prepared for.
+
+    Attributes:
+        quick: Whether small problems will do.
+        folder: Where files may be put that are not needed afterwards.
+    """
+
+    quick: bool
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Somebody who does the work.
+
+    Attributes:
+        name: Short name, "ours" for us.
+        label: Name for people.
+        prepare: Loads and compiles what is needed, and returns the work; may raise ``Absent``.
+        group: Goals may be set against the best of a group.
+    """
+
+    name: str
+    label: str
+    prepare: Callable[[Setting], Work]
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One kernel beside its references; all amounts are told per CPU-second.
+
+    Attributes:
+        name: What ``--measures`` calls it.
+        title: Says for people what is computed.
+        quantities: What is read off the amounts; the first is drawn in the figure.
+        contenders: Who takes part, ours first.
+        rule: What a rate counts.
+    """
+
+    name: str
+    title: Callable[[bool], str]
+    quantities: tuple[Quantity, ...]
+    contenders: tuple[Contender, ...]
+    rule: str
+
+
+# The table at the end: a block per measure, a line per contender and quantity ----------------------------------------
+
+
+def rows(line: Line) -> list[list[str]]:
+    """Return the cells of a block: contender, rate, how many times as fast we are, goals, verdicts."""
+    unit = line.quantity.unit
+    medians, ratios = line.medians, line.ratios
+    cells = [
+        [
+            contender.label,
+            written(medians[contender.name], unit),
+            ratio_written(ratios[contender.name]) if contender.name in ratios else "",
+            "",
+            "",
+        ]
+        for contender in line.measure.contenders
+        if contender.name in medians
+    ]
+    if cells:
+        verdicts = line.verdicts
+        cells[0][3] = "\n".join(verdict.goal.spoken(line.labels, unit) for verdict in verdicts)
+        cells[0][4] = "\n".join(verdict.spoken(unit) for verdict in verdicts)
+    return cells
+
+
+def remarks(results: Results) -> list[str]:
+    """Return the lines below the table: how to read it, and who is missing."""
+    rounds = "1 round" if results.rounds == 1 else f"{results.rounds} interleaved rounds"
+    lines = [f"medians of {rounds}, per CPU-second of one core; ratios: ours over theirs"]
+    lines += [measure.rule for measure in results.measures]
+    labels = {(each.name, one.name): one.label for each in results.measures for one in each.contenders}
+    return lines + [f"{labels[key]} ({key[0]}): {reason}" for key, reason in results.missing.items()]
+
+
+def show(results: Results, path: Path | None, stream: TextIO | None = None) -> None:
+    """Write the table, the remarks, and where the JSON file is, to standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=stream or sys.stdout, highlight=False)
+    table = Table(title="What the kernels do", title_justify="left", title_style="bold")
+    table.add_column("kernel", style="bold")
+    table.add_column("contender")
+    table.add_column("rate", justify="right", no_wrap=True)
+    table.add_column("ours is", justify="right", no_wrap=True)
+    table.add_column("goal", no_wrap=True)
+    table.add_column("reached", no_wrap=True)
+    for line in results.lines:
+        title = f"{line.measure.title(results.quick)}:\n{line.quantity.title}"
+        for number, (*cells, verdicts) in enumerate(rows(line)):
+            table.add_row(Text(title if number == 0 else ""), *map(Text, cells), coloured(verdicts))
+        table.add_section()
+    print_whole(console, table, remarks(results), path)

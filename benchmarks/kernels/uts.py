@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ..harness.goals import OURS, Goal, Quantity
 from ..uts.tree import Tree, last_word, law
 from . import compiler
-from .contender import Contender, Measure, Setting, Work
+from .results import Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ import typer
 from ..harness.errors import BadUsage
 from ..harness.spec import Benchmark
 from ..levelbag import Count, gift_tasks
-from .board import check_size, known_solutions
-from .reference import run_kernel, warm_up
+from .bag import check_size, known_solutions
+from .kernel import run_kernel, warm_up
 
 
 def command(
@@ -52,7 +52,7 @@ def benchmark_of(size: int) -> Benchmark[Count]:
 
 def solution_count(result: Count) -> int:
     """Return the JSON result."""
-    from .symmetry import PARTS
+    from .scalar import PARTS
 
     return result.value // PARTS
 

@@ -13,19 +13,7 @@ from numba import njit, types
 
 from .. import simd
 from ..simd import intrinsic
-from .symmetry import (
-    CORNER,
-    EDGE,
-    FULL,
-    LAST_CALL,
-    NEXT,
-    NEXT_EDGE,
-    SIDE,
-    SIDES,
-    TIES_SHIFT,
-    TURN_SHIFT,
-    WEIGHTS,
-)
+from .scalar import CORNER, EDGE, FULL, LAST_CALL, NEXT, NEXT_EDGE, SIDE, SIDES, TIES_SHIFT, TURN_SHIFT, WEIGHTS
 
 if TYPE_CHECKING:
     from ..simd import Builder, Value

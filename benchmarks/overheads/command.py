@@ -9,14 +9,13 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from ..harness import measuring, provenance
-from ..harness.display import Display
+from ..harness import measurement, measuring
 from ..harness.errors import BadUsage
 from ..harness.goals import OURS
-from ..harness.result_file import ResultFile
-from . import table
+from ..harness.measurement import ResultFile
+from ..harness.measuring import Display
 from .catalogue import FLOORS, MEASURES, PEERS, Plan
-from .results import Results
+from .results import Results, show
 from .runner import Runner
 
 _PROGRAM: Final = f"python -m {__package__}"
@@ -74,11 +73,11 @@ def _run(chosen: Plan, path: Path | None, quiet: bool) -> int:
 
 
 def _report(results: Results, target: ResultFile, path: Path | None) -> int:
-    found = provenance.gather([socket.gethostname()], None)
+    found = measurement.gather([socket.gethostname()], None)
     versions = cast("dict[str, str]", found["versions"])
     versions |= {name: metadata.version(name) for name in _PACKAGES if _installed(name)}
     target.write(results.as_json(found))
-    table.show(results, path)
+    show(results, path)
     return 0 if results.complete else 1
 
 

@@ -19,7 +19,7 @@ from .catalogue import LABELS, Case, Measure, Plan
 from .results import Results
 
 if TYPE_CHECKING:
-    from ..harness.display import Display
+    from ..harness.measuring import Display
 
 READY_S: Final = 60.0
 SETTLE_S: Final = 1.0

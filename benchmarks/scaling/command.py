@@ -9,13 +9,14 @@ from typing import Annotated, Final
 
 import typer
 
-from ..harness import measuring, pictures, provenance
-from ..harness.display import Display
+from ..harness import measurement, measuring, pictures
 from ..harness.errors import BadUsage
-from ..harness.result_file import ResultFile
+from ..harness.measurement import ResultFile
+from ..harness.measuring import Display
 from . import figure as drawing
-from . import paper, table
+from . import paper
 from .catalogue import LEAST_S, MOST_SHARE, NODES, PROGRAMS, QUICK_LEAST_S, QUICK_NODES
+from .results import show
 from .runner import Plan, Runner
 
 PROGRAM: Final = f"python -m {__package__}"
@@ -89,9 +90,9 @@ def _run(plan: Plan, path: Path | None, figure: Path | None, quiet: bool) -> int
     target.reserve()
     published = paper.read(paper.find())
     with measuring.interruptible(), Display(plan.steps, quiet) as display:
-        results = Runner(plan, provenance.cores(), display).run()
-    target.write(results.as_json(provenance.gather([socket.gethostname()], None)))
-    table.show(results, published)
+        results = Runner(plan, measurement.cores(), display).run()
+    target.write(results.as_json(measurement.gather([socket.gethostname()], None)))
+    show(results, published)
     if figure is not None:
         drawing.draw(results, published, figure)
     pictures.tell(path, figure)

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from ..harness import pictures
 from . import paper
-from .table import emulation
+from .results import emulation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
-    from .results import Results, Series
-    from .table import Published
+    from .results import Published, Results, Series
 
 _OURS: Final = pictures.COLOURS[0]
 _THEIRS: Final = pictures.COLOURS[1]

@@ -19,7 +19,7 @@ from .catalogue import Program, one_node_s
 from .results import Resize, Results, Series
 
 if TYPE_CHECKING:
-    from ..harness.display import Display
+    from ..harness.measuring import Display
 
 _START_S: Final = 120.0
 """Enough to start and to compile the kernel."""

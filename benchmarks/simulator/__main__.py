@@ -12,7 +12,7 @@ from pathlib import Path
 
 from apgas.errors import extras_named
 
-from ..harness.provenance import gather
+from ..harness.measurement import gather
 
 with extras_named():
     from rich.console import Console

@@ -12,7 +12,7 @@ from ..harness.errors import BadUsage
 from ..harness.options import parse_count
 from ..harness.spec import Benchmark
 from .bag import StaticBag, Tally, TreeBag
-from .durations import DISTRIBUTIONS
+from .plain import DISTRIBUTIONS
 from .work import LEAST_UNITS, MAX_TASKS, Work, calibrate, load_kernel
 
 QUICKLY_CHECKED: Final = 10**7

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..harness.jit import has_numba, setup_cache
 from . import plain
-from .durations import CLASSES, relative, variance
+from .plain import CLASSES, relative, variance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..harness.result_file import ResultFile
+from ..harness.measurement import ResultFile
 from .samples import bag_of
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from support import brandes
 
 from benchmarks.bc import check
 from benchmarks.bc.bag import BLOCK_SOURCES, Centrality, Solver, factor_of
-from benchmarks.bc.distances import inner_vertices
+from benchmarks.bc.check import inner_vertices
+from benchmarks.bc.command import Scores
 from benchmarks.bc.graph import Graph
-from benchmarks.bc.scores import Scores
 from benchmarks.harness.jit import has_numba
 
 Edges = tuple[int, list[tuple[int, int]]]

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.schedules import STEPS, Step, counted
 
-from benchmarks.nqueens.bag import QueensBag
-from benchmarks.nqueens.board import known_solutions
+from benchmarks.nqueens.bag import QueensBag, known_solutions
 from benchmarks.nqueens.command import solution_count
 
 

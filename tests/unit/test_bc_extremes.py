@@ -13,8 +13,7 @@ import pytest
 from support import PATIENCE_S, ROOT, brandes
 
 from benchmarks.bc.bag import Solver, factor_of, fraction_bits
-from benchmarks.bc.errors import PathCountError
-from benchmarks.bc.graph import MAX_VERTICES, Graph, rmat
+from benchmarks.bc.graph import MAX_VERTICES, Graph, PathCountError, rmat
 from benchmarks.harness.jit import has_numba
 
 KERNELS = [

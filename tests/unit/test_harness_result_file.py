@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.result_file import ResultFile
+from benchmarks.harness.measurement import ResultFile
 
 
 def test_a_reserved_file_says_that_the_run_did_not_end(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.harness import app, procfs, run
 from benchmarks.harness.errors import BadUsage
+from benchmarks.harness.measurement import cores
 from benchmarks.harness.options import CommonOptions
-from benchmarks.harness.provenance import cores
 from benchmarks.pi.command import build
 from glb.statistics import Statistics
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernels import bc, compiler, nqueens, pi, uts
-from benchmarks.kernels.contender import Absent
-from benchmarks.nqueens.board import known_solutions
+from benchmarks.kernels.results import Absent
+from benchmarks.nqueens.bag import known_solutions
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.tree import Tree
 

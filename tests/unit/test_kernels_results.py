@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness.display import Display
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.goals import Goal, Quantity
-from benchmarks.kernels import command, runner, table
-from benchmarks.kernels.contender import Absent, Contender, Measure, Setting, Work
-from benchmarks.kernels.results import Results
+from benchmarks.harness.measuring import Display
+from benchmarks.kernels import command
+from benchmarks.kernels.results import Absent, Contender, Measure, Results, Setting, Work, remarks, rows, show
 
 
 def contender(name: str, log: list[str], amount: float = 1.0, group: str = "") -> Contender:
@@ -33,7 +32,7 @@ def measure(*contenders: Contender, goals: tuple[Goal, ...] = ()) -> Measure:
 
 
 def run(asked: Measure, rounds: int = 2) -> Results:
-    return runner.run([asked], rounds, False, Display(1, quiet=True))
+    return command.run([asked], rounds, False, Display(1, quiet=True))
 
 
 def filled(asked: Measure, rates: Mapping[str, list[float]]) -> Results:
@@ -72,7 +71,7 @@ def test_a_contender_that_fails_is_named_and_the_others_go_on(prepared: bool) ->
     assert results.missing == {("some", "c"): "FAILED: ArithmeticError: 5 where there are 6"}
     assert log.count("python") == 2
     assert results.complete
-    assert "C (some): FAILED: ArithmeticError: 5 where there are 6" in table.remarks(results)
+    assert "C (some): FAILED: ArithmeticError: 5 where there are 6" in remarks(results)
 
 
 def test_a_failure_of_ours_makes_the_run_incomplete() -> None:
@@ -93,7 +92,7 @@ def test_goals_are_judged_against_the_best_of_a_group() -> None:
     assert line.medians["ours"] == 100.0
     assert [(verdict.met, verdict.reached) for verdict in line.verdicts] == [(False, 100 / 30), (True, 100.0)]
     assert line.ratios == {"fast": 100 / 30, "slow": 10.0}
-    assert table.rows(line)[0] == [
+    assert rows(line)[0] == [
         "Ours",
         "100 /s",
         "",
@@ -106,7 +105,7 @@ def test_the_table_shows_rules_rates_and_the_file() -> None:
     log: list[str] = []
     asked = measure(contender("ours", log), contender("c", log), goals=(Goal(">=", 2, "c"),))
     stream = io.StringIO()
-    table.show(filled(asked, {"ours": [3e9], "c": [1e6]}), Path("result.json"), stream)
+    show(filled(asked, {"ours": [3e9], "c": [1e6]}), Path("result.json"), stream)
     text = stream.getvalue()
     for words in ("Something:", "3 G/s", "1 M/s", "3000x", "met", "rule", "per CPU-second", "result file: result.json"):
         assert words in text

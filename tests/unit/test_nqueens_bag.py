@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.levelbag import Count
-from benchmarks.nqueens.bag import QueensBag
-from benchmarks.nqueens.board import known_solutions
+from benchmarks.nqueens.bag import QueensBag, known_solutions
 from benchmarks.nqueens.command import command, solution_count
 from glb.testing import check_bag
 

@@ -8,10 +8,9 @@ import sys
 
 import pytest
 
-from benchmarks.nqueens import kernel, reference, scalar
-from benchmarks.nqueens.bag import QueensBag
-from benchmarks.nqueens.board import known_solutions
-from benchmarks.nqueens.symmetry import PARTS
+from benchmarks.nqueens import kernel, scalar
+from benchmarks.nqueens.bag import QueensBag, known_solutions
+from benchmarks.nqueens.scalar import PARTS
 
 
 @pytest.fixture(params=["loaded", "compiled", "plain"])
@@ -30,23 +29,23 @@ def any_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("size", range(1, 11))
 def test_recorded_counts_are_found_by_every_kernel(any_kernel: str, size: int) -> None:
-    assert reference.run_kernel(size) == known_solutions(size)
+    assert kernel.run_kernel(size) == known_solutions(size)
 
 
 @pytest.mark.parametrize("size", [11, 12, 13, 14])
 def test_recorded_counts_of_larger_boards_are_found(size: int) -> None:
-    assert reference.run_kernel(size) == known_solutions(size)
+    assert kernel.run_kernel(size) == known_solutions(size)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [15, 16, 17, 18])
 def test_recorded_counts_of_the_largest_boards_are_found(size: int) -> None:
-    assert reference.run_kernel(size) == known_solutions(size)
+    assert kernel.run_kernel(size) == known_solutions(size)
 
 
 @pytest.mark.parametrize("size", range(1, 8))
 def test_the_oracle_needs_no_symmetry(size: int) -> None:
-    assert reference.count_solutions(size) == known_solutions(size)
+    assert kernel.count_solutions(size) == known_solutions(size)
 
 
 def test_kernels_agree_on_the_number_of_tasks() -> None:

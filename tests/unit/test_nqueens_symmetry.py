@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from benchmarks.nqueens.board import known_solutions
-from benchmarks.nqueens.symmetry import CORNER, PARTS, TIES_SHIFT, TURN_SHIFT, WEIGHTS, rules, starts
+from benchmarks.nqueens.bag import known_solutions
+from benchmarks.nqueens.scalar import CORNER, PARTS, TIES_SHIFT, TURN_SHIFT, WEIGHTS, rules, starts
 
 
 def solutions(size: int, columns: tuple[int, ...] = ()) -> list[tuple[int, ...]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.harness.figures import Unit, of_samples, percentile, ratio_written, written
-from benchmarks.harness.goals import Goal, judge, ratio
+from benchmarks.harness.goals import Goal, Unit, judge, of_samples, percentile, ratio, ratio_written, written
 
 
 def test_a_percentile_is_the_sample_of_nearest_rank() -> None:

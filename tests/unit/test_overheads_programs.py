@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 from support import PATIENCE_S
 
-from benchmarks.harness.display import Display
+from benchmarks.harness.measuring import Display
 from benchmarks.overheads import runner
 from benchmarks.overheads.catalogue import MEASURES
 from benchmarks.overheads.command import plan

@@ -9,10 +9,9 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.goals import Goal, Quantity
-from benchmarks.overheads import table
 from benchmarks.overheads.catalogue import LABELS, MEASURES, Case, Measure, Plan
 from benchmarks.overheads.command import plan
-from benchmarks.overheads.results import Results
+from benchmarks.overheads.results import Results, columns, remarks, row, show
 
 FAST = Case(
     {"measure": "a"}, ("ours", "socket", "pool", "ray"), (Quantity("t_s", "fast", "s", (Goal("<=", 2, "ray"),)),)
@@ -55,9 +54,9 @@ def test_lines_show_medians_of_rounds_and_ratios_to_ours() -> None:
 
 def test_the_table_has_a_cell_for_everyone_who_was_measured() -> None:
     results = measured()
-    assert table.columns(results) == ["pool"]
+    assert columns(results) == ["pool"]
     fast, slow = results.lines
-    assert table.row(fast, ["pool"]) == [
+    assert row(fast, ["pool"]) == [
         "fast",
         "400 ms",
         "100 ms raw socket\n(4x)",
@@ -65,20 +64,20 @@ def test_the_table_has_a_cell_for_everyone_who_was_measured() -> None:
         "<= 2x Ray",
         "not known",
     ]
-    assert table.row(slow, ["pool"]) == ["slow", "400 ms", "-", "", "<= 4x raw socket", "not known"]
+    assert row(slow, ["pool"]) == ["slow", "400 ms", "-", "", "<= 4x raw socket", "not known"]
 
 
 def test_the_remarks_name_who_is_missing_and_what_failed_once() -> None:
     results = measured()
     results.failures = {("both", "socket"): "no answer in time", ("idle", "socket"): "no answer in time"}
-    lines = table.remarks(results)
+    lines = remarks(results)
     assert lines[0].startswith("medians of 3 interleaved rounds")
     assert lines[1:] == ["a note", "Ray: not installed", "raw socket FAILED in both, idle: no answer in time"]
 
 
 def test_the_table_is_never_cut() -> None:
     stream = io.StringIO()
-    table.show(measured(), None, stream)
+    show(measured(), None, stream)
     text = stream.getvalue()
     assert "…" not in text
     assert "\x1b" not in text

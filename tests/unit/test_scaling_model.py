@@ -11,9 +11,7 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.scaling.model import command, figure
-from benchmarks.scaling.model.engine import Model, ModelError
-from benchmarks.scaling.model.machine import Job, Machine
-from benchmarks.scaling.model.outcome import spread
+from benchmarks.scaling.model.engine import Job, Machine, Model, ModelError, spread
 from benchmarks.scaling.model.sweep import Point, parse_places, sweep
 from benchmarks.scaling.model.tree import Nodes, TreeBag, children
 from glb import LedgerError

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling import figure, paper, table
+from benchmarks.scaling import figure, paper
 from benchmarks.scaling.__main__ import main
 from benchmarks.scaling.catalogue import PROGRAMS, one_node_s
 from benchmarks.scaling.command import parse_nodes
-from benchmarks.scaling.results import Resize, Results, Series
+from benchmarks.scaling.results import Published, Resize, Results, Series, show
 from benchmarks.scaling.runner import Plan
 
 CSV = "program,size,nodes,runs,median_s,min_s,max_s\nUTS,18,1,16,200,1,2\nUTS,18,4,3,60,1,2\nUTS,20,8,3,400,1,2\n"
@@ -52,7 +52,7 @@ def test_speedups_are_of_medians_over_one_node() -> None:
     assert [uts.late(nodes) for nodes in (1, 4, 16)] == [False, False, True]
 
 
-def test_the_published_times_are_read(published: table.Published) -> None:
+def test_the_published_times_are_read(published: Published) -> None:
     assert published == {"UTS": {"18": {1: 200.0, 4: 60.0}, "20": {8: 400.0}}}
     assert paper.efficiency(published["UTS"]["18"], 4) == pytest.approx(200 / 240)
     assert paper.efficiency(published["UTS"]["20"], 8) is None
@@ -75,10 +75,10 @@ def test_the_published_times_may_be_missing(tmp_path: Path, monkeypatch: pytest.
     assert paper.find() is None
 
 
-def test_the_table_tells_what_is_emulated_late_and_wrong(published: table.Published) -> None:
+def test_the_table_tells_what_is_emulated_late_and_wrong(published: Published) -> None:
     stream = io.StringIO()
     results = measured()
-    table.show(results, published, stream)
+    show(results, published, stream)
     text = stream.getvalue()
     for words in (
         "EMULATED",
@@ -94,11 +94,11 @@ def test_the_table_tells_what_is_emulated_late_and_wrong(published: table.Publis
         assert words in text, words
     assert not results.complete
     stream = io.StringIO()
-    table.show(results, {}, stream)
+    show(results, {}, stream)
     assert "paper" not in stream.getvalue()
 
 
-def test_the_picture_is_drawn_with_and_without_the_papers_times(tmp_path: Path, published: table.Published) -> None:
+def test_the_picture_is_drawn_with_and_without_the_papers_times(tmp_path: Path, published: Published) -> None:
     for name, times in (("with", published), ("without", {})):
         path = tmp_path / f"{name}.png"
         figure.draw(measured(), times, path)

@@ -18,7 +18,7 @@ from benchmarks.harness.jit import has_numba
 from benchmarks.synthetic import plain
 from benchmarks.synthetic.bag import StaticBag, Tally, TreeBag
 from benchmarks.synthetic.command import command
-from benchmarks.synthetic.durations import CLASSES, DISTRIBUTIONS, relative, variance
+from benchmarks.synthetic.plain import CLASSES, DISTRIBUTIONS, relative, variance
 from benchmarks.synthetic.work import Work, calibrate
 from glb.testing import check_bag
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import apgas
 
 from ...harness.channel import Answer, Channel, Command
-from ...harness.figures import of_samples
+from ...harness.goals import of_samples
 from . import ours_compute, ours_resize
 from .serve import Config, memory_with_numpy, pin
 from .timing import WARM_UP, per_second, timed

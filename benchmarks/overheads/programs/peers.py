@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...harness.channel import Answer, Command
-from ...harness.figures import of_samples
+from ...harness.goals import of_samples
 from .serve import Config, memory_with_numpy, pin
 from .timing import per_second, timed
 

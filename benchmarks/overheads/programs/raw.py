@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from ...harness.channel import Answer, Channel, Command
-from ...harness.figures import of_samples
+from ...harness.goals import of_samples
 from .serve import Config, pin
 from .timing import timed
 

@@ -10,13 +10,13 @@ from typing import Annotated, Final
 
 import typer
 
-from ...harness import measuring, pictures, provenance
+from ...harness import measurement, measuring, pictures
 from ...harness.errors import BadUsage
+from ...harness.measurement import ResultFile
 from ...harness.progress import Meter
-from ...harness.result_file import ResultFile
 from . import figure as drawing
 from . import table
-from .machine import Job, Machine
+from .engine import Job, Machine
 from .sweep import Point, Sweep, as_json, known, parse_places, run, sweep
 
 PROGRAM: Final = f"python -m {__package__.rpartition('.')[0]} model"
@@ -68,7 +68,7 @@ def _command(
 def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: Path | None, quiet: bool) -> int:
     points = _earlier(path, machine)
     target = ResultFile(path)
-    found = provenance.gather([socket.gethostname()], base.seed)
+    found = measurement.gather([socket.gethostname()], base.seed)
     left = [job for job in chosen.jobs if job not in points]
     with measuring.interruptible(), Meter(quiet) as meter:
         for number, job in enumerate(left):

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import ceil
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from glb.core.effects import Effect, Ended, Give, Refuse, Request, Run
 from glb.core.ledger import Ledger
@@ -24,9 +26,13 @@ from glb.core.lifelines import Lifelines
 from glb.core.place import PlaceCore
 from glb.statistics import Statistics
 
-from .machine import Job, Machine
-from .outcome import Outcome, spread
 from .tree import HEAD_BYTES, Nodes, TreeBag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from glb.statistics import Statistics
+
 
 Handler: TypeAlias = Callable[[int, Any], None]
 _GRAINS: Final = 2
@@ -293,3 +299,119 @@ class Model:
             self._send(place, 0, self._reported, None)
         elif self.job.finish == "tree":
             self._reported(place, None)
+
+
+# The modelled machine and job: what a run of the model depends on ----------------------------------------------------
+
+Finish: TypeAlias = Literal["home", "tree", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Cores and network. The defaults are this runtime's figures for two places of one machine.
+
+    Attributes:
+        node_s: Seconds to process one node of the tree.
+        call_s: Seconds of one call of ``process``, between two looks at the thieves.
+        latency_s: Seconds that a message is under way.
+        message_s: CPU seconds that a message costs at each end; a place handles one after another, and its worker
+            stands still meanwhile.
+        bytes_per_s: Bandwidth of a place.
+        least_nodes: A smaller subtree is not given away.
+    """
+
+    node_s: float = 2.5e-9
+    call_s: float = 3e-4
+    latency_s: float = 5e-6
+    message_s: float = 20e-6
+    bytes_per_s: float = 1e10
+    least_nodes: int = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is computed, on how many places, balanced how.
+
+    Attributes:
+        places: Number of places, one worker each.
+        work_s: Compute per place, in seconds.
+        random_steals: Random victims asked before the lifelines (w).
+        lifelines: Kind of the lifeline graph.
+        radix: Radix of the hypercube (z).
+        seed: Seed of the choice of victims.
+        finish: To whom places report when they run out of work: to place 0 (``home``), as they do in the runtime; to
+            their parent in a tree (``tree``), as they might; to nobody (``none``), to see the stealing alone.
+    """
+
+    places: int
+    work_s: float = 10.0
+    random_steals: int = 3
+    lifelines: str = "hypercube"
+    radix: int = 2
+    seed: int = 0
+    finish: Finish = "home"
+
+
+# What a run of the model yields --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One computation on the modelled machine; seconds are those of the model.
+
+    Attributes:
+        job: What was computed.
+        total_s: From the first task to the folded result on place 0.
+        last_task_s: When the last task had been processed.
+        finish_s: When place 0 knew that all had been.
+        spread_s: When half, 90 % and 99 % of the places had had work; None if so many never had.
+        messages: Messages of all places.
+        bytes: Bytes of all messages.
+        home_messages: Messages that place 0 sent or received.
+        statistics: Counts of all places.
+        events: Events of the simulation.
+    """
+
+    job: Job
+    total_s: float
+    last_task_s: float
+    finish_s: float
+    spread_s: tuple[float | None, float | None, float | None]
+    messages: int
+    bytes: int
+    home_messages: int
+    statistics: Statistics
+    events: int
+
+    @property
+    def efficiency(self) -> float:
+        """The least time that the places could have needed over the time that they did."""
+        return self.job.work_s / self.total_s
+
+    @property
+    def balance(self) -> float:
+        """The same up to the last task: what the stealing alone achieves."""
+        return self.job.work_s / self.last_task_s
+
+    @property
+    def steals(self) -> float:
+        """Bags received per place."""
+        return self.statistics.received / self.job.places
+
+    @property
+    def messages_per_place(self) -> float:
+        """Messages sent per place."""
+        return self.messages / self.job.places
+
+    @property
+    def end_s(self) -> float:
+        """From the last task to the folded result."""
+        return self.total_s - self.last_task_s
+
+
+def spread(first_work_s: Sequence[float], places: int) -> tuple[float | None, float | None, float | None]:
+    """Return when half, 90 % and 99 % of ``places`` had had work, given when each that ever had first did."""
+    times = sorted(first_work_s)
+    needed = [ceil(share * places) for share in (0.5, 0.9, 0.99)]
+    half, most, all_but = (times[count - 1] if count <= len(times) else None for count in needed)
+    return half, most, all_but

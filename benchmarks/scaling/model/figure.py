@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from .machine import Job, Machine
+    from .engine import Job, Machine
     from .sweep import Point, Sweep
 
 _NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": "reports to place 0 (the runtime)"}

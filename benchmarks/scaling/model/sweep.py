@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from ...harness.errors import BadUsage
-from .engine import Model
-from .machine import Finish, Job, Machine
-from .outcome import Outcome
+from .engine import Finish, Job, Machine, Model, Outcome
 
 FINISHES: Final[tuple[Finish, ...]] = ("none", "tree", "home")
 STEALS: Final = (0, 1, 2, 3, 5, 8)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
-from ...harness.figures import written
+from ...harness.goals import written
 from ...harness.progress import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .machine import Job, Machine
+    from .engine import Job, Machine
     from .sweep import Point, Sweep
 
 _WIDEST: Final = 400

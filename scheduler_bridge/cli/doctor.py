@@ -15,7 +15,7 @@ from scheduler_bridge.backends.slurm import ReadingError, Slurm, SlurmError
 from scheduler_bridge.cli.common import LauncherOption
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.core.form import COMPILED
-from scheduler_bridge.live import open_files
+from scheduler_bridge.live import listener
 
 
 def register(app: typer.Typer) -> None:
@@ -59,10 +59,10 @@ def _form_of_core() -> tuple[str, bool | None, str, str, str]:
 
 def _open_files() -> tuple[str, bool, str, str, str]:
     """Whether a scheduler may open as many files as its jobs' connections need."""
-    soft, hard = open_files.allowed()
+    soft, hard = listener.allowed()
     came = f"{soft:.0f} may be open; malleable serve raises that to {hard:.0f}"
-    mend = f"as root: ulimit -Hn {open_files.ENOUGH}"
-    return ("daemon's files", hard >= open_files.ENOUGH, "getrlimit", came, mend)
+    mend = f"as root: ulimit -Hn {listener.ENOUGH}"
+    return ("daemon's files", hard >= listener.ENOUGH, "getrlimit", came, mend)
 
 
 def _limits_of_slurm() -> tuple[str, bool, str, str, str]:

@@ -149,8 +149,8 @@ def _command(name: str, asked: Asked) -> list[str]:
 def _real(asked: Asked) -> Any:
     from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
     from scheduler_bridge.cli.real_runs import run
+    from scheduler_bridge.experiments.own_runs.keeping import HERE, Site
     from scheduler_bridge.experiments.own_runs.runner import Again
-    from scheduler_bridge.experiments.own_runs.site import HERE, Site
 
     if asked.out is None:
         raise CliError(

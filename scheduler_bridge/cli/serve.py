@@ -21,8 +21,8 @@ from scheduler_bridge.cli.common import LauncherOption, StateOption, slurm_state
 from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
-from scheduler_bridge.garbage import rare_searches
-from scheduler_bridge.live import Daemon, DaemonConfig, open_files
+from scheduler_bridge.gc_tuning import rare_searches
+from scheduler_bridge.live import Daemon, DaemonConfig, listener
 from scheduler_bridge.live.config import numbered_nodes
 from scheduler_bridge.live.v1 import AdminConfig, AdminServer
 
@@ -158,9 +158,9 @@ def serve(
         elif backend == "slurm":
             settings, place = stack.enter_context(inside(settings, file.health.every_s))
         lines = _v1(v1_admin, v1_scripts, file, config)
-        if (files := open_files.raise_limit()) < open_files.ENOUGH:
+        if (files := listener.raise_limit()) < listener.ENOUGH:
             logging.getLogger(__name__).warning(
-                "only %.0f files may be open, so fewer jobs can connect: ulimit -Hn %d", files, open_files.ENOUGH
+                "only %.0f files may be open, so fewer jobs can connect: ulimit -Hn %d", files, listener.ENOUGH
             )
         asyncio.run(_serve(settings, page if web is not None or file.web else None, lines, place))
 

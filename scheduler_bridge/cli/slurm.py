@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, commands, driver, this_job
+from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, driver, holdings, this_job
 from scheduler_bridge.cli.common import StateOption, slurm_state_folder
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import JobRequest
@@ -122,7 +122,7 @@ def _run_there(job: int, words: tuple[str, ...]) -> None:
     info = Slurm().job(job)
     if info.state != "RUNNING" or not info.batch_host:
         raise CliError(f"job {job} does not run", f"it is {info.state.lower()}", "squeue --me lists yours")
-    there = commands.on_host(job, info.batch_host, (sys.executable, "-m", "scheduler_bridge.cli", *words))
+    there = holdings.on_host(job, info.batch_host, (sys.executable, "-m", "scheduler_bridge.cli", *words))
     os.execvpe(there[0], there, driver.environment())
 
 

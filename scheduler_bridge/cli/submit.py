@@ -16,8 +16,7 @@ from scheduler_bridge.cli.errors import CliError, culprit
 from scheduler_bridge.cli.jobfile import JobFile
 from scheduler_bridge.cli.numbers import numbers
 from scheduler_bridge.live import ControlClient, Door, JobRequest, SubmitError
-from scheduler_bridge.live.arrays import ENV_INDEX
-from scheduler_bridge.live.template import resolve_program
+from scheduler_bridge.live.template import ENV_INDEX, resolve_program
 
 _OPTIONS = {
     "name": "--name",

@@ -187,7 +187,7 @@ def _show(workload: Workload, png: Path | None, output: Path | None, *, as_json:
     if as_json:
         print_json({**asdict(numbers), "findings": findings(workload)})
         return
-    from scheduler_bridge.report.workload_tables import findings_table, numbers_table, remarks
+    from scheduler_bridge.report.tables import findings_table, numbers_table, remarks
 
     print_rich(numbers_table(numbers))
     for line in remarks(numbers):
@@ -208,6 +208,6 @@ def _list(recipes: Any, *, as_json: bool) -> None:
             }
         )
         return
-    from scheduler_bridge.report.workload_tables import recipes_table
+    from scheduler_bridge.report.tables import recipes_table
 
     print_rich(recipes_table(recipes))

@@ -21,11 +21,8 @@ from rich.text import Text
 from scheduler_bridge import policies
 from scheduler_bridge.demo.batch import NODES, BatchJob, Shape, draw
 from scheduler_bridge.demo.forecast import shows_resizing
-from scheduler_bridge.demo.leftovers import ENV_RUN, wait_gone
-from scheduler_bridge.demo.mix import MAIN, QUICK
-from scheduler_bridge.demo.pace import calibrate
-from scheduler_bridge.demo.run import Setting, run_batch
-from scheduler_bridge.demo.verdict import problems, too_few_resizes
+from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
+from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
 from scheduler_bridge.demo.watch import Watcher
 from scheduler_bridge.live import DaemonError
 from scheduler_bridge.live.config import numbered_nodes

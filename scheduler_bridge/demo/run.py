@@ -1,23 +1,29 @@
-"""One run of the batch: real jobs under one policy, submitted on time, watched, and their results collected."""
+"""One run of the batch: real jobs under one policy, submitted on time, watched, checked, and nothing left behind."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from scheduler_bridge.demo.batch import BatchJob
-from scheduler_bridge.demo.mix import SHARE
-from scheduler_bridge.demo.pace import Pace
-from scheduler_bridge.demo.verdict import LAG_LIMIT_S, lagged, worst_lags
+from scheduler_bridge.demo.pace import SHARE, Pace
 from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.live.driving import drive
 from scheduler_bridge.live.trial import children_cpu_s
-from scheduler_bridge.record import RunRecord, makespan_s
+from scheduler_bridge.record import RunRecord, makespan_s, metrics
 from scheduler_bridge.report import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler_bridge.record import JobRecord, RunRecord
+
 
 HANG_S = 1800.0
 """A job is ended this long after its walltime, and an order is withdrawn after as long. The walltimes are a user's
@@ -135,3 +141,90 @@ def _provenance(results: Sequence[Mapping[str, Any]] | Any, setting: Setting) ->
     first: Mapping[str, Any] = next((result["provenance"] for result in results if "provenance" in result), {})
     kept = {name: first[name] for name in ("cpu", "cores", "mpi", "versions", "commit") if name in first}
     return kept | {"node speed": ", ".join(pace.words() for pace in setting.paces.values())}
+
+
+# Whether a demo succeeded; what did not hold, in words ---------------------------------------------------------------
+
+LAG_LIMIT_S: Final = 0.25
+"""A node that lags more than this was not equal to the others: the cores were the bottleneck."""
+
+
+def problems(records: Sequence[RunRecord], *, least_resizes: int, left: Sequence[int]) -> list[str]:
+    """List what went wrong; empty: all is well.
+
+    Args:
+        records: The runs, the one with resizes last.
+        least_resizes: How many grows, and how many shrinks, the last run must have carried out, unless its nodes
+            lagged: then jobs end in another order than in the simulation that chose the batch.
+        left: Ids of processes that are still there.
+    """
+    found = [f"{record.policy}: {_complaint(job)}" for record in records for job in record.jobs if _complaint(job)]
+    if not lagged(records[-1]):
+        found += too_few_resizes(records[-1], least_resizes)
+    if left:
+        found.append(f"processes {', '.join(map(str, left))} are still running")
+    return found
+
+
+def too_few_resizes(record: RunRecord, least: int) -> list[str]:
+    """List which kinds of resizes were carried out fewer than ``least`` times."""
+    total = metrics(record)
+    return [
+        f"{record.policy}: {count} {word}s were carried out, at least {least} are due"
+        for word, count in (("grow", total.grows), ("shrink", total.shrinks))
+        if count < least
+    ]
+
+
+def worst_lags(record: RunRecord) -> dict[str, float]:
+    """By node, the longest time in seconds that a place on it was behind its rate."""
+    worst: dict[str, float] = {}
+    for job in record.jobs:
+        for place in (job.result or {}).get("places", []):
+            worst[place["node"]] = max(worst.get(place["node"], 0.0), place["worst_lag_s"])
+    return {node: worst[node] for node in record.nodes if node in worst}
+
+
+def lagged(record: RunRecord) -> bool:
+    """Tell whether the cores were the bottleneck: a node was not equal to the others."""
+    return any(lag_s > LAG_LIMIT_S for lag_s in worst_lags(record).values())
+
+
+def _complaint(job: JobRecord) -> str:
+    name = f"job {job.job_id} ({job.name})"
+    if job.state != "completed":
+        return f"{name} {job.state}: {job.reason}" if job.reason else f"{name} {job.state}"
+    if job.verified is not True:
+        return f"the result of {name} is {'wrong' if job.verified is False else 'not verified'}"
+    return ""
+
+
+# Whether anything of a run is still there: every process of it carries a mark in its environment ---------------------
+
+ENV_RUN: Final = "MALLEABLE_DEMO"
+
+
+def running(mark: str) -> list[int]:
+    """Return the ids of living processes, other than this one, that were started with ``ENV_RUN=mark``."""
+    wanted = f"{ENV_RUN}={mark}".encode()
+    return [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
+
+
+def wait_gone(mark: str, patience_s: float = 1.0) -> list[int]:
+    """Return what is left of ``mark`` after at most ``patience_s``: processes may need a moment to be reaped."""
+    until_s = time.monotonic() + patience_s
+    while (left := running(mark)) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return left
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        # A zombie's environment reads as empty: what only waits to be reaped does not run.
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # gone meanwhile, or someone else's
+        return []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from scheduler_bridge.whole_file import write_whole
+from scheduler_bridge.atomic_write import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

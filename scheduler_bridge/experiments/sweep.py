@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from scheduler_bridge.experiments.rows import (
     Cell,
@@ -242,3 +242,34 @@ class Sweeping:
         """
         file = None if self.out is None else self.out / f"cells-{self.scale}.{self.form or default_form()}"
         return sweep(cells, simulate, columns, file=file, told=self.told)
+
+
+# A sweep whose cells are simulated on workloads that are read or drawn once, by their names --------------------------
+
+
+class Named(Protocol):
+    """A workload of an experiment."""
+
+    @property
+    def name(self) -> str:
+        """As cells have it."""
+
+
+_Trace = TypeVar("_Trace", bound=Named)
+
+
+@dataclass(frozen=True, slots=True)
+class OnTraces(Generic[_Trace]):
+    """Simulates cells, each on its workload; travels to other places."""
+
+    traces: Mapping[str, _Trace]
+    simulate: Callable[[_Trace, Cell], Figures]
+
+    @classmethod
+    def of(cls, traces: Iterable[_Trace], simulate: Callable[[_Trace, Cell], Figures]) -> Self:
+        """From the workloads that there are."""
+        return cls({trace.name: trace for trace in traces}, simulate)
+
+    def __call__(self, cell: Cell) -> Figures:
+        """Simulate ``cell``."""
+        return self.simulate(self.traces[cell.trace], cell)

@@ -30,12 +30,12 @@ other users through ``DaemonConfig.doors``.
 """
 
 from scheduler_bridge.live.access import Door
-from scheduler_bridge.live.archive import Run, read_run, read_runs, runs
 from scheduler_bridge.live.client import ControlClient, ControlError
 from scheduler_bridge.live.config import DaemonConfig, DaemonError, Limits
 from scheduler_bridge.live.daemon import Daemon
 from scheduler_bridge.live.health import Standing
 from scheduler_bridge.live.requests import JobRequest, JobStatus, NodeStatus, ReservationStatus, Snapshot, SubmitError
+from scheduler_bridge.live.restore import Run, read_run, read_runs, runs
 from scheduler_bridge.live.thread import DaemonThread
 
 __all__ = [

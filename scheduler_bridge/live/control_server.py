@@ -16,10 +16,9 @@ import msgspec
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.access import Caller, Door, Keeper, NotPermittedError, Standing, Tokens, permitted
 from scheduler_bridge.live.access.doors import Know
-from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.client import bind_in
 from scheduler_bridge.live.config import Limits
-from scheduler_bridge.live.listener import Listener
+from scheduler_bridge.live.listener import Allowance, Listener
 from scheduler_bridge.live.requests import (
     CONTROL_VERSION,
     REQUESTS,

@@ -17,14 +17,14 @@ import msgspec
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import entries
+from scheduler_bridge.live import log_entries
 from scheduler_bridge.live.access import Door, Standing
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
 from scheduler_bridge.live.control_server import ControlServer
 from scheduler_bridge.live.driver import Driver, ExecutorMaker
 from scheduler_bridge.live.executor import Executor
 from scheduler_bridge.live.health import Health
-from scheduler_bridge.live.journal import Journal
+from scheduler_bridge.live.journal import Journal, Timed, untimed
 from scheduler_bridge.live.requests import (
     ChangeNode,
     Hold,
@@ -42,7 +42,6 @@ from scheduler_bridge.live.requests import (
 from scheduler_bridge.live.restore import Restored, restore
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.store import Store, StoreError
-from scheduler_bridge.live.timing import Timed, untimed
 from scheduler_bridge.record import RunRecord
 
 if TYPE_CHECKING:
@@ -326,11 +325,11 @@ class Daemon:
 
     def note(self, text: str) -> None:
         """Add a remark that belongs on every picture of this run."""
-        self._serving().note(entries.Noted(text))
+        self._serving().note(log_entries.Noted(text))
 
     def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
         """Add the JSON document that a job wrote to the record."""
-        self._serving().note(entries.Result(job_id, dict(result)))
+        self._serving().note(log_entries.Result(job_id, dict(result)))
 
     def output(self, job_id: int) -> Path:
         """Return the file with a job's standard output."""

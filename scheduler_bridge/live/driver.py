@@ -19,23 +19,20 @@ from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import entries, reconfiguring
+from scheduler_bridge.live import log_entries, reconfiguring
 from scheduler_bridge.live.access import Standing
-from scheduler_bridge.live.attempt import Attempt, attempt_key
 from scheduler_bridge.live.config import DaemonConfig
-from scheduler_bridge.live.desk import Desk
-from scheduler_bridge.live.dialogue import Dialogue
-from scheduler_bridge.live.entries import Entry
-from scheduler_bridge.live.executor import Executor, Setup
+from scheduler_bridge.live.executor import Attempt, Executor, Setup, attempt_key
 from scheduler_bridge.live.health import Health
-from scheduler_bridge.live.journal import Journal
+from scheduler_bridge.live.job_orders import Dialogue
+from scheduler_bridge.live.journal import Journal, Timed, untimed
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
-from scheduler_bridge.live.outputs import result_of
+from scheduler_bridge.live.log_entries import Entry
 from scheduler_bridge.live.requests import ReservationStatus, Snapshot
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
-from scheduler_bridge.live.template import find_mpiexec
-from scheduler_bridge.live.timing import Timed, untimed
+from scheduler_bridge.live.submission import Desk
+from scheduler_bridge.live.template import find_mpiexec, result_of
 from scheduler_bridge.model import wording
 
 _logger = logging.getLogger(__name__)
@@ -133,7 +130,7 @@ class Driver:
         """
         return replace(self.desk.explain(job_id), now_s=self.now_s())
 
-    def note(self, *facts: entries.AnyFact) -> None:
+    def note(self, *facts: log_entries.AnyFact) -> None:
         """Add what is no event to the log and the record."""
         self.handle(facts=facts)
 
@@ -272,7 +269,7 @@ class Driver:
     def handle(
         self,
         *events: ev.Event,
-        facts: Sequence[entries.AnyFact] = (),
+        facts: Sequence[log_entries.AnyFact] = (),
         then: Callable[[], None] | None = None,
         after: Callable[[], None] | None = None,
         not_before_s: float = 0.0,
@@ -376,7 +373,7 @@ class Driver:
             event = ev.JobEnded(job_id, "failed", ending.reason)
         key = attempt_key(job_id, self._ledger.jobs[job_id].attempt)
         found = result_of(key, self._folder)
-        facts = () if found is None else (entries.Result(job_id, found),)
+        facts = () if found is None else (log_entries.Result(job_id, found),)
 
         def logged() -> None:
             self.executor.retire(key)

@@ -20,14 +20,19 @@ from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.jobrunner.run import Launch
-from scheduler_bridge.live import faults
-from scheduler_bridge.live.attempt import Attempt
+from scheduler_bridge.live import journal
 from scheduler_bridge.live.config import EMULATED, DaemonConfig
-from scheduler_bridge.live.outputs import ENV_RESULT, output_files
+from scheduler_bridge.live.core_lists import lists
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.state import StateFolder, scratch_folder
-from scheduler_bridge.live.telling import lists
-from scheduler_bridge.live.template import ENV_RESILIENT, launch_command, of_names, starts_launcher
+from scheduler_bridge.live.template import (
+    ENV_RESILIENT,
+    ENV_RESULT,
+    launch_command,
+    of_names,
+    output_files,
+    starts_launcher,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -257,7 +262,7 @@ class _Run:
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
-        faults.point()
+        journal.point()
         failure = ""
         overdue = asyncio.get_running_loop().call_later(_CLAIM_S, self._end_idle, process)
         try:
@@ -267,7 +272,7 @@ class _Run:
                 process.stdin.close()
             while line := await process.stdout.readline():
                 word, _, rest = line.decode(errors="replace").strip().partition(" ")
-                faults.point()
+                journal.point()
                 if word == "claimed":
                     overdue.cancel()
                     if self._to_end.is_set():
@@ -331,7 +336,7 @@ def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, ma
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PMI_", "HYDI_", "HYDRA_")) and name != faults.ENV_CRASH_AT
+        if not name.startswith(("PMI_", "HYDI_", "HYDRA_")) and name != journal.ENV_CRASH_AT
     }
     path = request.environment.get("PATH") or inherited.get("PATH", os.defpath)
     return {
@@ -363,3 +368,37 @@ def _tail(path: Path) -> str:
             return file.read().decode(errors="replace").strip()
     except OSError:
         return ""
+
+
+# An attempt to run a job: what whoever carries it out has to know ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to run a job.
+
+    Attributes:
+        job_id: Which job.
+        number: How often it has been started, this time included.
+        request: What was submitted.
+        nodes: Where it runs.
+        endpoint: Where its processes find the scheduler.
+        core_ids: Which cores of each node it may use (bitsets of ids); none: all.
+    """
+
+    job_id: int
+    number: int
+    request: JobRequest
+    nodes: tuple[str, ...]
+    endpoint: str
+    core_ids: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name, by which its notes, its secret and its processes are found."""
+        return attempt_key(self.job_id, self.number)
+
+
+def attempt_key(job_id: int, number: int) -> str:
+    """The name of an attempt."""
+    return f"{job_id}.{number}"

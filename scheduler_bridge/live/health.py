@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from scheduler_bridge.core import JobState, NodeState
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import entries
-from scheduler_bridge.live.dialogue import Handle
+from scheduler_bridge.live import log_entries
+from scheduler_bridge.live.job_orders import Handle
 from scheduler_bridge.live.ledger import Ledger
 from scheduler_bridge.live.template import is_resilient
 
@@ -74,15 +74,15 @@ class Health:
         """Put a node back into service."""
         self._handle(ev.NodeUp(node))
 
-    def first(self, reasons: Mapping[str, str]) -> tuple[list[ev.Event], list[entries.AnyFact]]:
+    def first(self, reasons: Mapping[str, str]) -> tuple[list[ev.Event], list[log_entries.AnyFact]]:
         """What there is to say of nodes that do not answer when the scheduler begins."""
         known = self._ledger.core.nodes
         nodes = [node for node in reasons if node not in known or self.standing(node) is Standing.SERVING]
-        return [ev.NodeDrained(node) for node in nodes], [entries.Ailing(node, reasons[node]) for node in nodes]
+        return [ev.NodeDrained(node) for node in nodes], [log_entries.Ailing(node, reasons[node]) for node in nodes]
 
     def _take_out(self, event: ev.NodeDown | ev.NodeDrained, reason: str) -> None:
         by_wish = self._is_out(event.node)
-        self._handle(event, facts=[] if by_wish else [entries.Ailing(event.node, reason)])
+        self._handle(event, facts=[] if by_wish else [log_entries.Ailing(event.node, reason)])
 
     def _can_do_without(self, node: str) -> bool:
         """Whether all jobs on a node were started such that they survive the loss of it."""

@@ -8,18 +8,34 @@ is said once, and what is missing is written, in its order, as soon as there is 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from scheduler_bridge.core import effects as fx
-from scheduler_bridge.live import entries, faults
-from scheduler_bridge.live.entries import Entry, Row
+from scheduler_bridge.live import log_entries
+from scheduler_bridge.live.log_entries import Entry, Row
 from scheduler_bridge.live.store import Frozen, Store, StoreError
-from scheduler_bridge.live.timing import Timed, untimed
+
+# What may be timed in a daemon: whoever measures one is told each time how long a step took --------------------------
+
+Step: TypeAlias = Literal["message", "decision", "commit", "picture"]
+"""A message of a job taken in, what it led to included; events decided about (state and record brought up to date); a
+write to the log, from its begin to its being on disk; a picture of all nodes and jobs. All but ``commit`` keep the
+event loop from doing anything else."""
+Timed: TypeAlias = Callable[[Step, float], None]
+"""Called with a step and the seconds it took."""
+
+
+def untimed(_step: Step, _seconds: float) -> None:
+    """Take no notice."""
+
 
 _logger = logging.getLogger(__name__)
 
@@ -85,7 +101,7 @@ class Journal:
         after: Callable[[], None] | None = None,
     ) -> None:
         """Write ``entry`` and what it led to, then do ``actions``; ``after`` is left out if it cannot be written."""
-        self._waiting.append(_Waiting(entries.encode(entry, effects), actions, after))
+        self._waiting.append(_Waiting(log_entries.encode(entry, effects), actions, after))
         self._begin()
 
     def freeze(self, version: str, state: bytes) -> None:
@@ -138,7 +154,7 @@ class Journal:
     async def _write(self) -> None:
         batch = list(self._waiting)
         frozen, self._frozen = self._frozen, None
-        faults.point()
+        point()
         rows = [waiting.row for waiting in batch]
         loop = asyncio.get_running_loop()
         began_s = perf_counter()
@@ -158,9 +174,9 @@ class Journal:
             if not waiting.acted:
                 waiting.acted = True
                 for action in waiting.actions:
-                    faults.point()
+                    point()
                     action()
-        faults.point()
+        point()
 
     def _lag(self, error: StoreError) -> None:
         if not self._lagging:
@@ -174,3 +190,19 @@ class Journal:
         if self._lagging:
             _logger.warning("%s is complete again", self._store.path)
         self._lagging = False
+
+
+# Where the scheduler can be made to die, for tests of what survives that ---------------------------------------------
+#
+# ``MALLEABLE_CRASH_AT=17`` has the process killed, as by ``kill -9``, when it passes the 17th such point.
+
+ENV_CRASH_AT: Final = "MALLEABLE_CRASH_AT"
+
+_counter = itertools.count(1)
+_at = int(os.environ.get(ENV_CRASH_AT) or 0)
+
+
+def point() -> None:
+    """A point at which the scheduler may die."""
+    if _at and next(_counter) == _at:
+        os.kill(os.getpid(), signal.SIGKILL)

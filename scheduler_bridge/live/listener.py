@@ -1,13 +1,14 @@
-"""A listening socket and its connections, each served by a task of its own."""
+"""Listening sockets, their connections, and how many and how talkative these may be."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 from collections.abc import Callable, Coroutine
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 _logger = logging.getLogger(__name__)
 
@@ -79,3 +80,52 @@ class Listener:
             self._tasks.discard(task)
             with contextlib.suppress(OSError):  # the other side was quicker
                 writer.close()
+
+
+# How much a peer may say: so many messages at once, and so many a second on average ----------------------------------
+
+
+class Allowance:
+    """What is left for one peer.
+
+    Args:
+        burst: Messages at once.
+        per_s: Messages a second in the long run.
+        now: Seconds on the clock of every later ``now``.
+    """
+
+    def __init__(self, burst: int, per_s: float, now: float) -> None:
+        self._burst = float(burst)
+        self._per_s = per_s
+        self._left = float(burst)
+        self._at_s = now
+
+    def take(self, now: float) -> bool:
+        """Take one message in; say whether it was allowed."""
+        elapsed_s = max(0.0, now - self._at_s)
+        self._at_s = max(now, self._at_s)
+        self._left = min(self._burst, self._left + elapsed_s * self._per_s) - 1.0
+        return self._left >= 0.0
+
+
+# How many files this process may have open: every connected job is one, and so is every user who asks ----------------
+
+ENOUGH: Final = 2048
+"""So many allow a scheduler all connections that it would take (``Limits``), its log and its jobs' output."""
+
+
+def allowed() -> tuple[float, float]:
+    """Return how many may be open, and to how many a process may raise that itself; infinite: any number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _number(soft), _number(hard)
+
+
+def raise_limit() -> float:
+    """Let this process, and those that it starts, open as many files as the system lets it; return how many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return allowed()[0]
+
+
+def _number(limit: int) -> float:
+    return float("inf") if limit == resource.RLIM_INFINITY else float(limit)

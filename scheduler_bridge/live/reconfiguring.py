@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from scheduler_bridge.core import Settings, settings_for
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import entries
+from scheduler_bridge.live import log_entries
 from scheduler_bridge.live.config import DaemonConfig
 
 NodeEvent: TypeAlias = ev.NodeUp | ev.NodeDown | ev.NodeRemoved
 
 
-def nodes(before: entries.Configured, config: DaemonConfig, known: Sequence[str]) -> list[NodeEvent]:
+def nodes(before: log_entries.Configured, config: DaemonConfig, known: Sequence[str]) -> list[NodeEvent]:
     """What happens to nodes; ``known`` are those that there are."""
     lost = [node for node in before.nodes if node not in config.nodes and node in known]
     gone: list[NodeEvent] = [ev.NodeDown(node) for node in lost]
@@ -22,12 +22,12 @@ def nodes(before: entries.Configured, config: DaemonConfig, known: Sequence[str]
     return [*gone, *(ev.NodeUp(node) for node in config.nodes if node not in before.nodes)]
 
 
-def limits(before: entries.Configured, config: DaemonConfig) -> list[ev.Event]:
+def limits(before: log_entries.Configured, config: DaemonConfig) -> list[ev.Event]:
     """The limit on each user's nodes, if it is another one."""
     return [] if config.user_nodes == before.user_nodes else [ev.UserNodesLimited(config.user_nodes)]
 
 
-def settings(policy: str, given: entries.Configured) -> Settings:
+def settings(policy: str, given: log_entries.Configured) -> Settings:
     """The pauses that the policy is meant for, unless others are given; what is given holds for all policies."""
     meant = settings_for(policy)
     interval_s = meant.pass_interval_s if given.pass_interval_s is None else given.pass_interval_s or None
@@ -35,9 +35,9 @@ def settings(policy: str, given: entries.Configured) -> Settings:
     return replace(meant, pass_interval_s=interval_s, cooldown_s=cooldown_s, walltime_grace_s=given.walltime_grace_s)
 
 
-def facts(before: entries.Configured, config: DaemonConfig) -> list[entries.AnyFact]:
+def facts(before: log_entries.Configured, config: DaemonConfig) -> list[log_entries.AnyFact]:
     """What is to be remembered of the configuration."""
-    now = entries.Configured(
+    now = log_entries.Configured(
         config.nodes,
         config.policy,
         dict(config.parameters),
@@ -50,4 +50,4 @@ def facts(before: entries.Configured, config: DaemonConfig) -> list[entries.AnyF
         return []
     if (now.policy, now.parameters) == (before.policy, before.parameters):
         return [now]  # whatever policy decides was chosen at run time
-    return [now, entries.Policy(now.policy, now.parameters)]
+    return [now, log_entries.Policy(now.policy, now.parameters)]

@@ -1,4 +1,4 @@
-"""From the log to a ledger: of a new era, or of one that a killed daemon left."""
+"""From the log to a ledger: of a new era, of one that a killed daemon left, or of a run that is over."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import pickle
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
 from scheduler_bridge import policies
 from scheduler_bridge.jobrunner import processes
 from scheduler_bridge.live.config import DaemonConfig, DaemonError
-from scheduler_bridge.live.entries import BadEntryError, decode
 from scheduler_bridge.live.ledger import VERSION, DivergedError, Ledger
-from scheduler_bridge.live.store import Era, Store, StoredEra, StoreError
+from scheduler_bridge.live.log_entries import BadEntryError, decode
+from scheduler_bridge.live.store import DATABASE, Era, Store, StoredEra, StoreError
 from scheduler_bridge.record import RunRecord
 
 _logger = logging.getLogger(__name__)
@@ -145,3 +146,75 @@ def read_record(store: Store, number: int, era: Era) -> RunRecord:
             raise DaemonError(f"row {seq} of {store.path} cannot be read: {error}") from None
         ledger.take(entry)
     return ledger.recorder.record()
+
+
+# The runs in a state folder's log, whether or not a scheduler serves it ----------------------------------------------
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run: from a scheduler that began with no jobs to its end in good order, over all crashes in between."""
+
+    run: int
+    began: str
+    ended: bool
+    nodes: int
+    policy: str
+    jobs: int
+    seconds: float
+
+
+def runs(folder: Path) -> list[Run]:
+    """Return the runs in the log of ``folder``, the first first.
+
+    Raises:
+        DaemonError: There is no log, or it cannot be read.
+    """
+    store = _open(folder)
+    try:
+        return [_run(store, stored) for stored in store.eras()]
+    finally:
+        store.close()
+
+
+def read_run(folder: Path, number: int | None = None) -> RunRecord:
+    """Return the record of a run, of the last one unless told.
+
+    Raises:
+        DaemonError: There is no such run, no log, or it cannot be read.
+    """
+    store = _open(folder)
+    try:
+        eras = {stored.number: stored.era for stored in store.eras()}
+        if not eras or (number is not None and number not in eras):
+            raise DaemonError(f"{store.path} has no run {number or 1}", "malleable history lists the runs")
+        chosen = number if number is not None else max(eras)
+        return read_record(store, chosen, eras[chosen])
+    finally:
+        store.close()
+
+
+def read_runs(folder: Path) -> list[RunRecord]:
+    """Return the records of all runs, the first first.
+
+    Raises:
+        DaemonError: There is no log, or it cannot be read.
+    """
+    store = _open(folder)
+    try:
+        return [read_record(store, stored.number, stored.era) for stored in store.eras()]
+    finally:
+        store.close()
+
+
+def _open(folder: Path) -> Store:
+    if not (folder / DATABASE).exists():
+        raise DaemonError(
+            f"no scheduler has served {folder}", f"start one with: malleable serve --nodes 4 --state {folder}"
+        )
+    return Store(folder, read_only=True)
+
+
+def _run(store: Store, stored: StoredEra) -> Run:
+    jobs, seconds = store.extent(stored.number)
+    era = stored.era
+    return Run(stored.number, era.started_at, stored.ended, len(era.nodes), era.policy, jobs, seconds)

@@ -33,9 +33,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.live.allowance import Allowance
 from scheduler_bridge.live.config import Limits
-from scheduler_bridge.live.telling import NO_LISTS, Lists
+from scheduler_bridge.live.core_lists import NO_LISTS, Lists
+from scheduler_bridge.live.listener import Allowance
 from scheduler_bridge.model import wording
 
 Said: TypeAlias = wire.Ready | wire.Disable | wire.Progress | wire.Deferred | wire.Outcome | wire.Evolving | wire.Lost

@@ -11,8 +11,8 @@ import msgspec
 from apgas.malleability.orders import Progress
 from scheduler_bridge.core import JobRow, JobState, NodeRow, NodeState, ReservationRow
 from scheduler_bridge.core import Snapshot as CoreSnapshot
+from scheduler_bridge.live.admission import JobFacts
 from scheduler_bridge.live.forecast import expected_starts
-from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.requests import JobStatus, NodeStatus, ReservationStatus, Snapshot
 
 NEAR_JOBS: Final = 1000

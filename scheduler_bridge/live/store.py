@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler_bridge.live.config import DaemonError
-from scheduler_bridge.live.entries import Row
+from scheduler_bridge.live.log_entries import Row
 
 DATABASE: Final = "scheduler.db"
 SCHEMA_VERSION: Final = 1

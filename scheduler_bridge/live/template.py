@@ -1,17 +1,21 @@
-"""From a job's command to the command that is executed."""
+"""From a request to what is executed: the command, its number in an array, its output and its result."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from scheduler_bridge.live.config import EMULATED, DaemonError
-from scheduler_bridge.live.outputs import check_outputs
 from scheduler_bridge.live.requests import JobRequest, SubmitError
+from scheduler_bridge.live.state import StateFolder
 
 ENV_RESILIENT: Final = "APGAS_RESILIENT"
 _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
@@ -174,3 +178,96 @@ def resolve_program(program: str, cwd: str) -> str:
             hint=f"chmod +x {path}, or name its interpreter first",
         )
     return str(path)
+
+
+# Arrays: many jobs from one request, each told its number ------------------------------------------------------------
+
+ENV_INDEX: Final = "MALLEABLE_ARRAY_INDEX"
+"""The variable in which a job of an array finds its number."""
+
+
+def members(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
+    """Return the jobs of an array: ``request`` once for each of ``numbers``."""
+    return [
+        msgspec.structs.replace(
+            request,
+            name=f"{request.name}[{number}]",
+            environment={**request.environment, ENV_INDEX: str(number)},
+        )
+        for number in numbers
+    ]
+
+
+def number_of(request: JobRequest) -> str:
+    """Return the number of a job of an array as text, of any other job an empty one."""
+    return request.environment.get(ENV_INDEX, "")
+
+
+# Where a job's output goes: to the state folder, or to files that its user names; and what it found out --------------
+#
+# A job may write a JSON object into the file that ``MALLEABLE_RESULT`` names: ``result`` (a number, a text, or an
+# object of such), ``verified`` (whether the job has found it right), ``error``. The record takes these.
+
+_JOB, _INDEX = "{job}", "{index}"
+ENV_RESULT: Final = "MALLEABLE_RESULT"
+_TAKEN: Final = ("result", "verified", "error", "benchmark", "parameters", "seconds")
+_MOST_BYTES: Final = 1 << 20
+_MOST_KEPT_BYTES: Final = 4096
+"""Of a document; the log keeps one for each job, for ever."""
+
+
+def output_files(request: JobRequest, job_id: int, folder: StateFolder) -> tuple[Path, Path]:
+    """Return the files for a job's standard output and standard error; they may be the same."""
+    output = _path_of(request, request.output, job_id) if request.output else folder.output(job_id)
+    if request.errors:
+        return output, _path_of(request, request.errors, job_id)
+    return output, output if request.output else folder.errors(job_id)
+
+
+def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
+    """Read what an attempt has found out, as far as the record takes it; None: it wrote nothing that can be read.
+
+    What a job has put there may be anything: a pipe must not hold the scheduler up, a link must not lead elsewhere.
+    """
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        descriptor = os.open(folder.result(key), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            document = msgspec.json.decode(file.read(_MOST_BYTES))
+        if isinstance(document, dict):
+            found = {name: document[name] for name in _TAKEN if name in document}
+            if len(msgspec.json.encode(found)) <= _MOST_KEPT_BYTES:
+                return found
+            return {name: found[name] for name in ("verified",) if isinstance(found.get(name), bool)}
+    return None
+
+
+def check_outputs(request: JobRequest) -> None:
+    """See that a job's output could be written where its user wants it.
+
+    Raises:
+        SubmitError: There is no such folder, nothing may be written there, or there is a folder of that name.
+    """
+    for field, text in (("output", request.output), ("errors", request.errors)):
+        if not text:
+            continue
+        if number_of(request) and _JOB not in text and _INDEX not in text:
+            raise SubmitError(
+                f"{text} would be written by every job of the array",
+                field=field,
+                hint=f"put {_INDEX} (its number) or {_JOB} (its id) into the name",
+            )
+        path = _path_of(request, text, 0)
+        if not path.parent.is_dir():
+            raise SubmitError(f"{path.parent} is not a folder", field=field, hint=f"mkdir -p {path.parent}")
+        if path.is_dir():
+            raise SubmitError(f"{path} is a folder", field=field, hint=f"name a file in it, such as {path / _JOB}.out")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise SubmitError(f"{path} may not be written", field=field, hint="name a file that may be")
+
+
+def _path_of(request: JobRequest, text: str, job_id: int) -> Path:
+    """Return a file as seen from the job's folder."""
+    name = text.replace(_JOB, str(job_id)).replace(_INDEX, number_of(request))
+    return Path(request.cwd or Path.cwd()) / name

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.report.bars import MINUS
-from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain
+from scheduler_bridge.report.sheet import OKABE_ITO, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The picture of a run: nodes over time, above it how busy they were, below it how many jobs waited.
+"""The picture of a run: nodes over time, above it how busy they were, below it how many jobs waited, and a key.
 
 Several records of one batch are drawn one above the other on one time axis. Drawn with matplotlib's object interface:
 no global state, no display.
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.record import (
     busy_steps,
     first_submission_s,
@@ -22,20 +25,18 @@ from scheduler_bridge.record import (
     waiting_steps,
 )
 from scheduler_bridge.report import words
-from scheduler_bridge.report.bars import draw_nodes
-from scheduler_bridge.report.glyphs import drawable
-from scheduler_bridge.report.key import draw_key
-from scheduler_bridge.report.palette import looks
-from scheduler_bridge.report.sheet import narrow, png, tell_time
-from scheduler_bridge.whole_file import write_whole
+from scheduler_bridge.report.bars import DOWN_COLOR, MALLEABLE_MARK, RESERVED_COLOR, RESERVED_HATCH, draw_nodes
+from scheduler_bridge.report.sheet import OKABE_ITO, drawable, looks, narrow, png, tell_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from scheduler_bridge.record import RunRecord
+
 
 WIDTH_IN = 12.0
 STRIP_IN = 0.62
@@ -227,3 +228,39 @@ def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:
 
 
 __all__ = ["describe", "draw", "render_png", "write_png"]
+
+
+# The key of the picture: what the marks mean, in one line; never an entry per job ------------------------------------
+
+
+def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False) -> None:
+    """Draw the key with its lower left corner ``at`` (shares of the figure); ``any_down``: nodes were down."""
+    job = OKABE_ITO[0]
+    handles = [
+        Patch(facecolor=job, label=f"a job ({MALLEABLE_MARK} malleable: may be resized)"),
+        Line2D(
+            [],
+            [],
+            color="#000000",
+            linewidth=2,
+            marker="",
+            label="grew (+) or shrank (\N{MINUS SIGN}) by so many nodes",
+        ),
+        Patch(facecolor="#8f8f8f", label="resize under way"),
+        Patch(facecolor="#f0f0f0", edgecolor=RESERVED_COLOR, hatch=RESERVED_HATCH, label="reserved, not yet in use"),
+        *([Patch(facecolor=DOWN_COLOR, label="down")] if any_down else []),
+        Patch(facecolor="white", edgecolor="#bbbbbb", label="idle"),
+        Line2D([], [], color="#000000", linestyle="none", marker="|", markersize=8, label="submission"),
+    ]
+    figure.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=at,
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8,
+        handlelength=1.6,
+        columnspacing=1.4,
+        borderaxespad=0,
+        borderpad=0,
+    )

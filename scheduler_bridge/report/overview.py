@@ -20,13 +20,11 @@ from matplotlib.patches import ConnectionPatch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.report import words
 from scheduler_bridge.report.bars import MALLEABLE_MARK
 from scheduler_bridge.report.course import MOST_NODES
-from scheduler_bridge.report.glyphs import drawable
-from scheduler_bridge.report.palette import OKABE_ITO, Look
-from scheduler_bridge.report.sheet import narrow, png, tell_time
-from scheduler_bridge.whole_file import write_whole
+from scheduler_bridge.report.sheet import OKABE_ITO, Look, drawable, narrow, png, tell_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

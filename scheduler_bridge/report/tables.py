@@ -1,4 +1,4 @@
-"""The tables at the end of a run, for the terminal."""
+"""The tables of runs and of workloads, for the terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from scheduler_bridge.record import UTILIZATION_DENOMINATOR, metrics, runtime_s,
 from scheduler_bridge.report import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scheduler_bridge.record import JobRecord, RunRecord
+    from scheduler_bridge.workloads import Workload
+    from scheduler_bridge.workloads.generate import Recipe
+    from scheduler_bridge.workloads.statistics import Spread, WorkloadStatistics
 
 
 def _table(title: str) -> Table:
@@ -87,4 +90,89 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
                 str(total.shrinks),
                 style="" if job_class is None else "dim",
             )
+    return table
+
+
+# Tables about workloads, for the terminal ----------------------------------------------------------------------------
+
+
+def _workload_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+
+
+def numbers_table(numbers: WorkloadStatistics) -> Table:
+    """A workload in numbers."""
+    table = _workload_table(f"{numbers.name}: {numbers.jobs:,} jobs for {numbers.nodes:,} nodes")
+    for head in ("", "mean", "least", "25 %", "median", "75 %", "90 %", "99 %", "largest"):
+        table.add_column(head, justify="left" if not head else "right", no_wrap=True)
+    for name, spread in (
+        ("nodes", numbers.sizes),
+        ("runtime, s", numbers.runtimes_s),
+        ("walltime, s", numbers.walltimes_s),
+    ):
+        table.add_row(name, *_cells(spread))
+    return table
+
+
+def remarks(numbers: WorkloadStatistics) -> list[str]:
+    """What does not fit into the table, in lines."""
+    frequent = ", ".join(f"{size} ({100 * share:.1f} %)" for size, share in numbers.frequent_sizes.items())
+    users = f"{numbers.users} users, " if numbers.users else ""
+    malleable = f"{users}{numbers.malleable:,} malleable jobs"
+    lines = [
+        f"{words.seconds(numbers.span_s)} of submissions, {numbers.jobs_per_h:.2f} an hour; {malleable}",
+        f"{numbers.node_hours:,.0f} node-hours, {100 * numbers.offered:.1f} % of the machine to the last submission",
+        f"runtime by walltime {numbers.accuracy:.2f} on average",
+        f"most frequent sizes: {frequent}",
+    ]
+    if numbers.mean_wait_s is not None:
+        lines[2] += f"; recorded wait {numbers.mean_wait_s:,.0f} s on average"
+    if numbers.source:
+        lines.append(f"source: {numbers.source}")
+    if numbers.synthetic:
+        lines.append("SYNTHETIC: drawn, not recorded")
+    return lines
+
+
+def _cells(spread: Spread) -> list[str]:
+    return [_short(value) for value in (spread.mean, spread.least, *spread.percentiles.values(), spread.largest)]
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"
+
+
+def findings_table(workload: Workload) -> Table:
+    """What was wrong with the records, and the node-hours of those that were left out."""
+    findings = workload.findings
+    left = findings.records - findings.total_skipped
+    lost = findings.lost_node_hours
+    table = _workload_table(f"records: {findings.records:,} read, {findings.total_skipped:,} left out, {left:,} jobs")
+    for head in ("", "records", "share", "node-hours", "why", "first lines"):
+        table.add_column(head, justify="right" if head in ("records", "share", "node-hours") else "left")
+    for kind, reason, finding in findings.rows():
+        table.add_row(
+            "left out" if kind == "skipped" else "kept",
+            f"{finding.count:,}",
+            f"{100 * finding.count / max(1, findings.records):.2f} %",
+            f"{finding.node_hours:,.0f}" if finding.node_hours else "",
+            Text.assemble(reason, (f": {finding.example}" if finding.example else "", "dim")),
+            ", ".join(map(str, finding.lines)),
+        )
+    if lost:
+        table.caption_justify = "left"
+        table.caption = f"{lost:,.0f} node-hours lost: {100 * workload.lost_share:.3f} %"
+    return table
+
+
+def recipes_table(recipes: Mapping[str, Recipe]) -> Table:
+    """The generators."""
+    table = Table(box=None, pad_edge=False)
+    for head in ("GENERATOR", "WHAT IT DRAWS, AND FROM WHERE IT IS"):
+        table.add_column(head)
+    for name, recipe in recipes.items():
+        table.add_row(Text(name), Text(recipe.summary))
+        options = " ".join(f"{key}={value}" for key, value in recipe.options.items())
+        table.add_row("", Text(f"  options: {options}"))
+        table.add_row("", Text(f"  source: {recipe.source}", style="dim"))
     return table

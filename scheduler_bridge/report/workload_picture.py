@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain, png, sheet
-from scheduler_bridge.whole_file import write_whole
+from scheduler_bridge.atomic_write import write_whole
+from scheduler_bridge.report.sheet import OKABE_ITO, plain, png, sheet
 from scheduler_bridge.workloads.statistics import busy_nodes, describe_workload
 
 if TYPE_CHECKING:

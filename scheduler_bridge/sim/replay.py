@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from scheduler_bridge.core import Remembered, Settings
 from scheduler_bridge.core.events import Event
-from scheduler_bridge.garbage import rare_searches
+from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.sim.engine import Engine
 from scheduler_bridge.sim.from_workload import Behaviour, submissions

@@ -8,7 +8,7 @@ Beside a daemon of one's own::
 ``malleable serve --web 8080`` does the same.
 """
 
-from scheduler_bridge.web.config import WebConfig
+from scheduler_bridge.web.http import WebConfig
 from scheduler_bridge.web.server import WebServer
 
 __all__ = ["WebConfig", "WebServer"]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from typing import Final, Protocol
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.live import Snapshot
 from scheduler_bridge.record import ResizeRecord, RunRecord
-from scheduler_bridge.web.config import WebConfig
-from scheduler_bridge.web.pacing import LARGEST_SHARE, Paced
+from scheduler_bridge.web.http import WebConfig
 from scheduler_bridge.web.state import Document, change, document
 
 _logger = logging.getLogger(__name__)
@@ -162,3 +162,39 @@ def _cut_off(queue: asyncio.Queue[bytes | None]) -> None:
 
 def _event(kind: str, data: Document) -> bytes:
     return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+# Bounds what readers cost the daemon: what takes long to make is not made anew for each of them ----------------------
+
+LARGEST_SHARE: Final = 0.05
+"""Of the daemon's time that goes into one thing, in the long run."""
+_BURST_S: Final = 1.0
+"""Time that may go into it at once."""
+
+_T = TypeVar("_T")
+
+
+class Paced(Generic[_T]):
+    """Something that is made when asked for; the last one again, where making it has taken too much time lately.
+
+    Args:
+        make: Makes it.
+        clock: Seconds.
+    """
+
+    def __init__(self, make: Callable[[], _T], clock: Callable[[], float] = time.monotonic) -> None:
+        self._make = make
+        self._clock = clock
+        self._last: list[_T] = []
+        self._spent_s = 0.0
+        self._at_s = clock()
+
+    def get(self) -> _T:
+        """Return it, as it is or recently was."""
+        begun_s = self._clock()
+        self._spent_s = max(0.0, self._spent_s - LARGEST_SHARE * (begun_s - self._at_s))
+        self._at_s = begun_s
+        if not self._last or self._spent_s < _BURST_S:
+            self._last = [self._make()]
+            self._spent_s += self._clock() - begun_s
+        return self._last[0]

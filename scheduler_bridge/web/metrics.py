@@ -17,8 +17,7 @@ from prometheus_client.registry import Collector
 
 from scheduler_bridge.live import Snapshot
 from scheduler_bridge.record import RunRecord
-from scheduler_bridge.web.feed import Watched
-from scheduler_bridge.web.pacing import Paced
+from scheduler_bridge.web.feed import Paced, Watched
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 

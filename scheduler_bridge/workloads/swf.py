@@ -27,7 +27,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
 
-from scheduler_bridge.garbage import rare_searches
+from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.model import InvalidJobError
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import MAX_ID, Status, TraceJob, Workload, in_order

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.whole_file import write_whole
+from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.workloads.record import TraceJob, Workload
 
 SYNTHETIC: Final = "SYNTHETIC: drawn by a generator, not recorded on a machine"

@@ -17,7 +17,7 @@ from support.clusters import Cluster
 from support.pages import Served
 
 from scheduler_bridge.report.page import write_page
-from scheduler_bridge.report.palette import JOB_COLORS
+from scheduler_bridge.report.sheet import JOB_COLORS
 from scheduler_bridge.web import WebConfig
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from support.pages import Events, Served
 from support.strangers import converse
 
 from scheduler_bridge.live import DaemonError
-from scheduler_bridge.web import WebConfig, WebServer, pacing
+from scheduler_bridge.web import WebConfig, WebServer, feed
 
 CONFIG = WebConfig(port=0, interval_s=0.01, heartbeat_s=0.2, request_s=2.0, idle_s=1.0, connections=16, watchers=2)
 
@@ -124,11 +124,11 @@ def test_no_pictures_are_made_when_nobody_watches(served: Served, cluster: Clust
 def test_readers_do_not_take_the_daemons_time(
     served: Served, cluster: Cluster, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "_BURST_S", 0.0)  # As if it had taken too long already.
+    monkeypatch.setattr(feed, "_BURST_S", 0.0)  # As if it had taken too long already.
     before = served.get(path)[2]
     served.do(lambda: cluster.grow(1, "node3"))
     assert served.get(path)[2] == before
-    monkeypatch.setattr(pacing, "_BURST_S", 1000.0)
+    monkeypatch.setattr(feed, "_BURST_S", 1000.0)
     assert served.get(path)[2] != before
 
 

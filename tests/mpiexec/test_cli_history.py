@@ -14,7 +14,7 @@ from support import PATIENCE_S
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.live import ControlClient
-from scheduler_bridge.live.entries import Configured, decode
+from scheduler_bridge.live.log_entries import Configured, decode
 from scheduler_bridge.live.store import Store
 from scheduler_bridge.workloads import read_swf
 

@@ -11,7 +11,7 @@ import pytest
 from support import PATIENCE_S
 
 import scheduler_bridge
-from scheduler_bridge.demo.verdict import lagged
+from scheduler_bridge.demo.run import lagged
 from scheduler_bridge.record import decode_record, metrics
 
 ROOT = Path(scheduler_bridge.__file__).parents[1]

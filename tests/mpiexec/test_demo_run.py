@@ -15,9 +15,8 @@ from support import PATIENCE_S
 import scheduler_bridge
 from scheduler_bridge.demo import app
 from scheduler_bridge.demo.batch import BatchJob
-from scheduler_bridge.demo.leftovers import ENV_RUN, running, wait_gone
 from scheduler_bridge.demo.pace import pace_of
-from scheduler_bridge.demo.run import Setting, run_batch
+from scheduler_bridge.demo.run import ENV_RUN, Setting, run_batch, running, wait_gone
 from scheduler_bridge.live import Snapshot
 from scheduler_bridge.record import RunRecord, decode_record, metrics
 

@@ -15,7 +15,7 @@ from support.crash_wishes import JOBS
 from support.crashes import World, live_through
 from support.pretended import Died
 
-from scheduler_bridge.live import desk, driver, faults, restore
+from scheduler_bridge.live import driver, journal, restore, submission
 
 SEEDS = 25
 POLICIES = ("malleable", "easy", "pref")
@@ -52,7 +52,7 @@ def test_a_scheduler_may_die_at_any_step(
     policy: str, seeds: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(driver, "_FREEZE_EVERY_ROWS", 9)
-    monkeypatch.setattr(desk, "check_command", lambda request: None)
+    monkeypatch.setattr(submission, "check_command", lambda request: None)
     crashes = orders = kept = again = held = losses = 0
     for seed in range(seeds):
         world = World(seed, policy)
@@ -62,7 +62,7 @@ def test_a_scheduler_may_die_at_any_step(
             if dice.random() < 0.08 and world.may_die():
                 raise Died
 
-        monkeypatch.setattr(faults, "point", point)
+        monkeypatch.setattr(journal, "point", point)
         asyncio.run(live_through(world))
         crashes += world.crashes
         rows = world.ledger.core.snapshot().jobs

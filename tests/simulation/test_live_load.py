@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from scheduler_bridge.cli.app import application
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import DaemonConfig, JobRequest, entries, restore
-from scheduler_bridge.live.entries import Entry, encode
+from scheduler_bridge.live import DaemonConfig, JobRequest, log_entries, restore
 from scheduler_bridge.live.ledger import spec_of
 from scheduler_bridge.live.load import Plan, measure
 from scheduler_bridge.live.load.events import PROGRESS, kinds, last_row
 from scheduler_bridge.live.load.figures import spread
 from scheduler_bridge.live.load.run import _waiting
+from scheduler_bridge.live.log_entries import Entry, encode
 from scheduler_bridge.live.store import Store
 
 
@@ -52,7 +52,7 @@ def test_what_the_core_handled_is_counted_from_the_log(tmp_path: Path) -> None:
     restored = restore.restore(store, config, 1)
     job = JobRequest(name="j", command=("x",))
     entries_ = [
-        Entry(1.0, (ev.JobSubmitted(spec_of(1, job, 1.0)), ev.WakeUp()), (entries.Requested(1, job),)),
+        Entry(1.0, (ev.JobSubmitted(spec_of(1, job, 1.0)), ev.WakeUp()), (log_entries.Requested(1, job),)),
         Entry(2.0, (ev.JobStarted(1),)),
         Entry(3.0, (ev.EvolvingRequest(1, 1),)),
     ]

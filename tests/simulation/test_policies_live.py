@@ -26,8 +26,8 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import DaemonConfig, JobRequest
-from scheduler_bridge.live.attempt import Attempt
 from scheduler_bridge.live.driver import Driver
+from scheduler_bridge.live.executor import Attempt
 from scheduler_bridge.live.journal import Journal
 from scheduler_bridge.live.ledger import Ledger
 from scheduler_bridge.live.restore import restore

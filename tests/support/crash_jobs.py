@@ -9,8 +9,8 @@ from apgas.malleability import orders as wire
 from scheduler_bridge.core import JobState
 from scheduler_bridge.jobrunner.notes import Ending
 from scheduler_bridge.live import JobRequest
-from scheduler_bridge.live.attempt import Attempt, attempt_key
 from scheduler_bridge.live.driver import Driver
+from scheduler_bridge.live.executor import Attempt, attempt_key
 from scheduler_bridge.live.job_server import JobServer
 from scheduler_bridge.live.session import Attach, Heard, Send, Session, Trespassed
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from scheduler_bridge.live.entries import Row
+from scheduler_bridge.live.log_entries import Row
 from scheduler_bridge.live.store import Era, Frozen, StoreError
 
 

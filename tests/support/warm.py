@@ -112,7 +112,7 @@ def _serve(told: socket.socket) -> None:
 def _become(words: list[str], environment: dict[str, str], output: int) -> None:
     """Be the scheduler, and nothing else, as a new interpreter would."""
     from scheduler_bridge.cli.app import run
-    from scheduler_bridge.live import faults
+    from scheduler_bridge.live import journal
 
     code = 70
     try:
@@ -120,7 +120,7 @@ def _become(words: list[str], environment: dict[str, str], output: int) -> None:
         os.dup2(output, sys.stdout.fileno())
         os.environ.clear()
         os.environ.update(environment)
-        importlib.reload(faults)  # where it is to die was read from the environment
+        importlib.reload(journal)  # where it is to die was read from the environment
         code = run(words)
         sys.stdout.flush()
     finally:

@@ -13,8 +13,8 @@ from scheduler_bridge.core.events import (
     ReservationMade,
     WakeUp,
 )
+from scheduler_bridge.live.admission import JobFacts
 from scheduler_bridge.live.forecast import expected_starts
-from scheduler_bridge.live.gate import JobFacts
 from scheduler_bridge.live.ledger import spec_of
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.status import NEAR_JOBS, FarJobs, snapshot

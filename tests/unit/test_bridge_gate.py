@@ -7,11 +7,11 @@ from unittest.mock import Mock
 
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.live import JobRequest
-from scheduler_bridge.live.desk import Desk
-from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded, hopeless, verdicts
+from scheduler_bridge.live.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded, hopeless, verdicts
 from scheduler_bridge.live.ledger import Ledger, spec_of
 from scheduler_bridge.live.requests import HeldBy
 from scheduler_bridge.live.store import Era
+from scheduler_bridge.live.submission import Desk
 
 
 def job(

@@ -8,8 +8,8 @@ from pathlib import Path
 from support import PATIENCE_S
 
 from scheduler_bridge.live import DaemonConfig
-from scheduler_bridge.live.entries import Entry
 from scheduler_bridge.live.journal import Journal
+from scheduler_bridge.live.log_entries import Entry
 from scheduler_bridge.live.restore import restore
 from scheduler_bridge.live.store import Store
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.live.config import Limits
+from scheduler_bridge.live.core_lists import Lists
 from scheduler_bridge.live.session import Action, Attach, Close, Heard, JobLink, OpenOrder, Send, Session, Trespassed
-from scheduler_bridge.live.telling import Lists
 
 TOKEN = "t" * 32
 DEFAULTS = Limits()

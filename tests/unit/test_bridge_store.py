@@ -11,13 +11,13 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import DaemonConfig, DaemonError, JobRequest, entries, ledger, restore, runs
-from scheduler_bridge.live.entries import BadEntryError, Entry, Row, decode, encode
+from scheduler_bridge.live import DaemonConfig, DaemonError, JobRequest, ledger, log_entries, restore, runs
 from scheduler_bridge.live.ledger import Ledger, spec_of
+from scheduler_bridge.live.log_entries import BadEntryError, Entry, Row, decode, encode
 from scheduler_bridge.live.store import DATABASE, Frozen, Store, StoreError
 
 REQUEST = JobRequest(name="j", command=("x",), environment={"A": "ü"})
-ENTRY = Entry(1.5, (ev.JobSubmitted(spec_of(1, REQUEST, 1.5)), ev.WakeUp()), (entries.Requested(1, REQUEST),))
+ENTRY = Entry(1.5, (ev.JobSubmitted(spec_of(1, REQUEST, 1.5)), ev.WakeUp()), (log_entries.Requested(1, REQUEST),))
 EFFECTS: list[fx.Effect] = [fx.StartJob(1, ("a",)), fx.WakeAt(3601.5)]
 
 
@@ -54,10 +54,10 @@ def test_entries_are_read_as_they_were_written() -> None:
     assert decode(encode(ENTRY, EFFECTS)) == (ENTRY, EFFECTS)
     assert decode(encode(Entry(0.0), [])) == (Entry(0.0), [])
     facts = (
-        entries.Reported(1, 2, "done", "", 0.5, {"spawn": 0.1}), entries.Abandoned(1, 2), entries.Loss(1, 0),
-        entries.Answered(1, 3, -1, "no"), entries.Held(1, held=True, by="operator"), entries.Prioritised(1, 5),
-        entries.Noted("n"), entries.Result(1, {"a": [1]}), entries.Policy("easy", {}),
-        entries.Configured(("a",), "easy", {"b": 1}),
+        log_entries.Reported(1, 2, "done", "", 0.5, {"spawn": 0.1}), log_entries.Abandoned(1, 2), log_entries.Loss(1, 0),
+        log_entries.Answered(1, 3, -1, "no"), log_entries.Held(1, held=True, by="operator"), log_entries.Prioritised(1, 5),
+        log_entries.Noted("n"), log_entries.Result(1, {"a": [1]}), log_entries.Policy("easy", {}),
+        log_entries.Configured(("a",), "easy", {"b": 1}),
     )  # fmt: skip
     assert decode(encode(Entry(0.0, (), facts), []))[0].facts == facts
 
@@ -83,9 +83,9 @@ def test_holds_of_a_log_that_does_not_say_whose_they_are_can_be_released_by_user
     waits = msgspec.structs.replace(REQUEST, hold=True)
     written(
         config,
-        Entry(1.0, (), (entries.Requested(1, REQUEST), entries.Held(1, held=True, by="operator"))),
-        Entry(2.0, (), (entries.Requested(2, REQUEST), entries.Held(2, held=True, by="operator"))),
-        Entry(3.0, (), (entries.Requested(3, waits),)),
+        Entry(1.0, (), (log_entries.Requested(1, REQUEST), log_entries.Held(1, held=True, by="operator"))),
+        Entry(2.0, (), (log_entries.Requested(2, REQUEST), log_entries.Held(2, held=True, by="operator"))),
+        Entry(3.0, (), (log_entries.Requested(3, waits),)),
     )
     damaged(config, """UPDATE entries SET facts = replace(facts, ',"by":"operator"', '') WHERE seq = 2""")
     held_by = {job_id: job.held_by for job_id, job in again(config).ledger.jobs.items()}

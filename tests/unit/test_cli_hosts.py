@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_bridge.backends.hosts import Host, launcher_of
 from scheduler_bridge.backends.hosts.examine import finding
-from scheduler_bridge.backends.hosts.looking import Answer
+from scheduler_bridge.backends.hosts.watch import Answer
 from scheduler_bridge.cli.app import run
 
 LAUNCHER = launcher_of("ssh")

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_bridge.demo.batch import BENCHMARKS, NODES, BatchJob, Shape, draw, fits
 from scheduler_bridge.demo.forecast import forecast, shows_resizing
-from scheduler_bridge.demo.mix import COMPARED, MAIN, NODE_RATES, QUICK
+from scheduler_bridge.demo.pace import COMPARED, MAIN, NODE_RATES, QUICK
 from scheduler_bridge.record import metrics
 
 NAMES = ("node1", "node2", "node3", "node4")

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scheduler_bridge.demo import leftovers
+from scheduler_bridge.demo import run
 from scheduler_bridge.demo.batch import BatchJob
-from scheduler_bridge.demo.mix import CALIBRATION, NODE_RATES
-from scheduler_bridge.demo.pace import Pace, calibrate, pace_of
-from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, request
-from scheduler_bridge.demo.verdict import problems, too_few_resizes, worst_lags
+from scheduler_bridge.demo.pace import CALIBRATION, NODE_RATES, Pace, calibrate, pace_of
+from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, problems, request, too_few_resizes, worst_lags
 from scheduler_bridge.demo.watch import Watcher, changes, view
 from scheduler_bridge.live import JobStatus, NodeStatus, Snapshot
 from scheduler_bridge.live.trial import CalibrationError
@@ -98,15 +96,15 @@ def test_leftovers_are_a_problem() -> None:
 def test_marked_processes_are_found_until_they_are_gone() -> None:
     mark = f"test-{os.getpid()}"
     code = "import sys; print(flush=True); sys.stdin.read()"
-    environment = {**os.environ, leftovers.ENV_RUN: mark}
+    environment = {**os.environ, run.ENV_RUN: mark}
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code], env=environment, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert leftovers.running(mark) == [process.pid]
-        assert leftovers.running(mark + "x") == []
+        assert run.running(mark) == [process.pid]
+        assert run.running(mark + "x") == []
         process.communicate(b"")
-    assert leftovers.wait_gone(mark) == []
+    assert run.wait_gone(mark) == []
 
 
 # pace

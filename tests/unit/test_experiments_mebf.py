@@ -10,11 +10,10 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.mebf import cells, figure
-from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, simulated, variant
+from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, column, simulated, utilizations, variant
 from scheduler_bridge.experiments.mebf.claims import judge, quantity, read_claims
 from scheduler_bridge.experiments.mebf.experiment import run
 from scheduler_bridge.experiments.mebf.means import Means
-from scheduler_bridge.experiments.mebf.over_time import column, utilizations
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord

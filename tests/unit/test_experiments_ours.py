@@ -15,8 +15,7 @@ from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.ours import experiment, traces
 from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Plan, simulated, without
 from scheduler_bridge.experiments.ours.experiment import run
-from scheduler_bridge.experiments.ours.results import Results, estimate
-from scheduler_bridge.experiments.ours.tables import against, best, which
+from scheduler_bridge.experiments.ours.results import Results, against, best, estimate, which
 from scheduler_bridge.experiments.ours.traces import Trace
 from scheduler_bridge.experiments.outcome import write_outcome
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping

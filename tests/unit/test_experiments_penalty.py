@@ -11,10 +11,9 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.penalty import cells
-from scheduler_bridge.experiments.penalty.cells import COLUMNS, figures_of
+from scheduler_bridge.experiments.penalty.cells import COLUMNS, Waits, figures_of
 from scheduler_bridge.experiments.penalty.claims import judge, read_claims
 from scheduler_bridge.experiments.penalty.experiment import run
-from scheduler_bridge.experiments.penalty.means import Waits
 from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord

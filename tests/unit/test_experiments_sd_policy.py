@@ -27,8 +27,7 @@ from scheduler_bridge.experiments.sd_policy.cells import (
 from scheduler_bridge.experiments.sd_policy.claims import judge, read_claims
 from scheduler_bridge.experiments.sd_policy.experiment import run
 from scheduler_bridge.experiments.sd_policy.figure import draw_limits, printed
-from scheduler_bridge.experiments.sd_policy.maps import Category, Day, Gains, categories, days
-from scheduler_bridge.experiments.sd_policy.means import Means
+from scheduler_bridge.experiments.sd_policy.means import Category, Day, Gains, Means, categories, days
 from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, Trace, traces
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec

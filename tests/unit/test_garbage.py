@@ -9,8 +9,8 @@ import pytest
 
 from scheduler_bridge.cli import serve
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.garbage import rare_searches
-from scheduler_bridge.live import open_files
+from scheduler_bridge.gc_tuning import rare_searches
+from scheduler_bridge.live import listener
 
 
 def test_searches_are_rare_until_the_last_simulation_is_over() -> None:
@@ -39,7 +39,7 @@ def test_a_scheduler_searches_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyP
         meanwhile.append(gc.get_threshold())
 
     monkeypatch.setattr(serve, "_serve", serve_nobody)
-    monkeypatch.setattr(open_files, "raise_limit", lambda: open_files.ENOUGH)
+    monkeypatch.setattr(listener, "raise_limit", lambda: listener.ENOUGH)
     assert run(["serve", "--nodes", "1", "--state", str(tmp_path / "state")]) == 0
     assert [threshold > 20 * before[0] for threshold, _, _ in meanwhile] == [True]
     assert gc.get_threshold() == before

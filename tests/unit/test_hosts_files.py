@@ -13,7 +13,7 @@ from support.processes import carrying
 
 from scheduler_bridge.backends.hosts import Host, launcher_of, read_hosts
 from scheduler_bridge.backends.hosts.hostfile import fewest_cores, parse_hosts
-from scheduler_bridge.backends.hosts.reach import ENV_REACHED, Reach
+from scheduler_bridge.backends.hosts.launcher import ENV_REACHED, Reach
 from scheduler_bridge.jobrunner.marks import ENV_MARK
 from scheduler_bridge.live import DaemonError
 

@@ -11,8 +11,7 @@ from support import PATIENCE_S
 from support.answering import answering, launcher_to
 
 from scheduler_bridge.backends.hosts import Host, Rules, launcher_of
-from scheduler_bridge.backends.hosts.looking import Looker, run
-from scheduler_bridge.backends.hosts.watch import Watch
+from scheduler_bridge.backends.hosts.watch import Looker, Watch, run
 from scheduler_bridge.live import Standing
 
 RULES = Rules(every_s=0.01, again_s=0.01, slowest_s=0.02, deadline_s=10.0, failures=2)

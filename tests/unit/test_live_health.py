@@ -8,12 +8,12 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import JobRequest, Standing, entries
-from scheduler_bridge.live.desk import Desk
-from scheduler_bridge.live.entries import Entry, decode, encode
+from scheduler_bridge.live import JobRequest, Standing, log_entries
 from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.ledger import Ledger, spec_of
+from scheduler_bridge.live.log_entries import Entry, decode, encode
 from scheduler_bridge.live.store import Era
+from scheduler_bridge.live.submission import Desk
 
 ERA = Era(
     nodes=("a", "b", "c"), policy="fcfs", parameters={}, cores_per_node=1, first_job=1,
@@ -26,11 +26,11 @@ class Log:
 
     def __init__(self) -> None:
         self.ledger = Ledger(ERA)
-        self.rows: list[entries.Row] = []
+        self.rows: list[log_entries.Row] = []
         self.health = Health(self.ledger, self.handle)
 
     def handle(
-        self, *events: ev.Event, facts: Sequence[entries.AnyFact] = (), then: Callable[[], None] | None = None
+        self, *events: ev.Event, facts: Sequence[log_entries.AnyFact] = (), then: Callable[[], None] | None = None
     ) -> list[fx.Effect]:
         entry = Entry(float(len(self.rows)), events, tuple(facts))
         effects = self.ledger.take(entry)
@@ -42,7 +42,7 @@ class Log:
             name="job", command=("x",), nodes=nodes, walltime_s=60.0,
             environment={"APGAS_RESILIENT": "1"} if resilient else {},
         )  # fmt: skip
-        self.handle(ev.JobSubmitted(spec_of(number, request, 0.0)), facts=[entries.Requested(number, request)])
+        self.handle(ev.JobSubmitted(spec_of(number, request, 0.0)), facts=[log_entries.Requested(number, request)])
         self.handle(ev.JobStarted(number))
 
     def kills(self) -> list[int]:

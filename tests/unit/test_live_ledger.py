@@ -7,8 +7,8 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live.entries import AnyFact, Configured, Entry, Policy, Requested
 from scheduler_bridge.live.ledger import DivergedError, Ledger, spec_of
+from scheduler_bridge.live.log_entries import AnyFact, Configured, Entry, Policy, Requested
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.store import Era
 

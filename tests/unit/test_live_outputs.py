@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_bridge.live.arrays import members
-from scheduler_bridge.live.outputs import check_outputs, output_files
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 from scheduler_bridge.live.state import StateFolder
+from scheduler_bridge.live.template import check_outputs, members, output_files
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as cli
-from scheduler_bridge.experiments.own_runs import fidelity, findings, repeating
-from scheduler_bridge.experiments.own_runs.claims import judged
+from scheduler_bridge.experiments.own_runs import fidelity, findings
 from scheduler_bridge.experiments.own_runs.experiment import conclude
 from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
+from scheduler_bridge.experiments.own_runs.presenting import judged
 from scheduler_bridge.experiments.own_runs.scaling import scaling_table
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.sim.costs import Measured, fit, fitted_line, parse_cost
@@ -137,18 +137,18 @@ def test_a_run_is_repeated_decision_by_decision_if_what_everything_took_is_told(
     grown.resizes.append(ResizeRecord(2, "grow", 2, 3.25, 4.0, 0.7, {}, "done"))
     record = run("malleable", [grown, job(2, 2, 0.25, 3.25, 2.0, malleable=False, name="Pi_8e10")])
     costs = fidelity.fitted({key: record, RunKey("fcfs", 0, 42): alone()}, 0.08)
-    (same,) = repeating.repeat({key: record}, costs)
+    (same,) = fidelity.repeat({key: record}, costs)
     assert (same.decisions, same.same) == (3, 3)
     assert same.apart_s == pytest.approx(0.0, abs=1e-6)
     grown.resizes[0].ordered_s = 3.75  # when nothing happened
-    (late,) = repeating.repeat({key: record}, costs)
+    (late,) = fidelity.repeat({key: record}, costs)
     assert (late.decisions, late.same) == (3, 2)
 
 
 def test_a_decision_that_the_policy_would_not_take_is_no_repetition() -> None:
     key = RunKey("fcfs", 0, 42)
     overtaken = run("fcfs", [job(1, 3, 2.25, 5.25, 2.0, malleable=False), job(2, 2, 0.25, 1.75, 1.0, malleable=False)])
-    (found,) = repeating.repeat({key: overtaken}, fidelity.fitted({key: overtaken}, 0.08))
+    (found,) = fidelity.repeat({key: overtaken}, fidelity.fitted({key: overtaken}, 0.08))
     assert (found.decisions, found.same) == (2, 0)
 
 

@@ -11,7 +11,7 @@ from support.outlines import fetches, outline
 
 from scheduler_bridge.record import JobRecord, JobState, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt, page, tables, words
-from scheduler_bridge.report.markup import part
+from scheduler_bridge.report.page import part
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 

@@ -9,10 +9,20 @@ from matplotlib.patches import Rectangle
 
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import gantt
-from scheduler_bridge.report.bars import Block, _joined, _parts, _rectangle, _runs, job_blocks
-from scheduler_bridge.report.labels import GROW_SPOTS, SHRINK_SPOTS, Box, free_spot
-from scheduler_bridge.report.markup import inline
-from scheduler_bridge.report.palette import OKABE_ITO, looks, luma
+from scheduler_bridge.report.bars import (
+    GROW_SPOTS,
+    SHRINK_SPOTS,
+    Block,
+    Box,
+    _joined,
+    _parts,
+    _rectangle,
+    _runs,
+    free_spot,
+    job_blocks,
+)
+from scheduler_bridge.report.page import inline
+from scheduler_bridge.report.sheet import OKABE_ITO, looks, luma
 
 
 def job(job_id: int, name: str, *segments: Segment, job_class: str = "malleable") -> JobRecord:

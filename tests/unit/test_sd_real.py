@@ -13,7 +13,7 @@ from scheduler_bridge.experiments.own_runs.plan import RunKey
 from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS
 from scheduler_bridge.experiments.sd_real import findings
 from scheduler_bridge.experiments.sd_real.experiment import conclude
-from scheduler_bridge.experiments.sd_real.meeting import Meetings, meetings
+from scheduler_bridge.experiments.sd_real.findings import Meetings, meetings
 from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, STATIC
 from scheduler_bridge.record import JobRecord, RunRecord, Segment
 

@@ -9,8 +9,8 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, Event, JobSubmitted, NodeDown, NodeUp
-from scheduler_bridge.live.entries import Entry, Requested
 from scheduler_bridge.live.ledger import Ledger
+from scheduler_bridge.live.log_entries import Entry, Requested
 from scheduler_bridge.live.requests import JobRequest
 from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec

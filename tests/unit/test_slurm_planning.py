@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler_bridge.backends.slurm import commands
-from scheduler_bridge.backends.slurm.holdings import Holdings, HoldingsError
-from scheduler_bridge.backends.slurm.limits import Limits
+from scheduler_bridge.backends.slurm import holdings
+from scheduler_bridge.backends.slurm.holdings import Holdings, HoldingsError, Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo
 
 NEW = Limits((24, 11, 5), "auth/slurm", expansion=True, once=False, json=True)
@@ -18,11 +17,11 @@ JOB = Holdings(7, "a", ("a", "b", "c"))
 
 def test_a_companion_is_like_the_job_that_it_lends_its_node_to() -> None:
     info = JobInfo(7, "RUNNING", ("a",), partition="gpu", account="physics", qos="high")
-    assert commands.companion(info, 10, 42) == (
+    assert holdings.allocate_companion(info, 10, 42) == (
         "salloc", "--no-shell", "--nodes=1", "--exclusive", "--immediate=10", "--job-name=malleable-7",
         "--partition=gpu", "--account=physics", "--qos=high", "--time=42",
     )  # fmt: skip
-    plain = commands.companion(JobInfo(7, "RUNNING", ("a",)), 10, None, expand=True)
+    plain = holdings.allocate_companion(JobInfo(7, "RUNNING", ("a",)), 10, None, expand=True)
     assert plain[5:] == ("--job-name=malleable-7", "--dependency=expand:7")
 
 

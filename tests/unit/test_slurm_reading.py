@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_bridge.backends.slurm import hostlist, reading
-from scheduler_bridge.backends.slurm.limits import Limits
+from scheduler_bridge.backends.slurm import reading
+from scheduler_bridge.backends.slurm.holdings import Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError, Step
 
 RECORDED = Path(__file__).parent / "recorded_slurm"
@@ -32,13 +32,13 @@ def recorded(name: str) -> str:
     ],
 )
 def test_lists_of_hosts(text: str, names: tuple[str, ...]) -> None:
-    assert hostlist.expand(text) == names
+    assert reading.expand(text) == names
 
 
 @pytest.mark.parametrize("text", ["a[", "a[1-]", "a[x]", "a,,b", "a]1[", "a[1-1000000]"])
 def test_what_is_no_list_of_hosts(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|range"):
-        hostlist.expand(text)
+        reading.expand(text)
 
 
 def test_a_job_reads_the_same_from_json_and_from_text() -> None:

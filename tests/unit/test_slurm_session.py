@@ -13,7 +13,7 @@ from support.played import Job
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.backends.slurm import JobInfo, Limits, Session, SessionConfig, Slurm
-from scheduler_bridge.backends.slurm.commands import Words
+from scheduler_bridge.backends.slurm.holdings import Words
 from scheduler_bridge.backends.slurm.reading import Step
 from scheduler_bridge.live import JobRequest
 

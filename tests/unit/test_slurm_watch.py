@@ -14,9 +14,8 @@ from support import PATIENCE_S
 from scheduler_bridge.backends.hosts import Host
 from scheduler_bridge.backends.slurm import JobInfo, Slurm, SlurmError, reading
 from scheduler_bridge.backends.slurm.driver import CALL_S
-from scheduler_bridge.backends.slurm.looking import Looker
+from scheduler_bridge.backends.slurm.looking import FIT, Looker, Sign, judge
 from scheduler_bridge.backends.slurm.reading import NodeInfo, ReadingError
-from scheduler_bridge.backends.slurm.sight import FIT, Sign, judge
 
 TOLD = """\
 host1|allocated|none

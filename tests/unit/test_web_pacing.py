@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler_bridge.web.pacing import LARGEST_SHARE, Paced
+from scheduler_bridge.web.feed import LARGEST_SHARE, Paced
 
 
 class Slow:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.whole_file import write_whole
+from scheduler_bridge.atomic_write import write_whole
 
 
 def test_a_full_disk_leaves_the_old_file_and_is_told_of_this_name(

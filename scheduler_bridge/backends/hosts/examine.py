@@ -15,7 +15,7 @@ from typing import Final
 
 from scheduler_bridge.backends.hosts.hostfile import Host
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
-from scheduler_bridge.backends.hosts.looking import Answer, run
+from scheduler_bridge.backends.hosts.watch import Answer, run
 from scheduler_bridge.backends.standin import address
 
 DEADLINE_S: Final = 30.0

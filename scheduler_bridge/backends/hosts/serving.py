@@ -13,10 +13,8 @@ from typing import Final
 from scheduler_bridge.backends.hosts.backend import NodesBackend
 from scheduler_bridge.backends.hosts.health import Rules
 from scheduler_bridge.backends.hosts.hostfile import Host, fewest_cores, read_hosts
-from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
-from scheduler_bridge.backends.hosts.looking import Looker
-from scheduler_bridge.backends.hosts.reach import Reach
-from scheduler_bridge.backends.hosts.watch import Watch
+from scheduler_bridge.backends.hosts.launcher import Launcher, Reach, is_here
+from scheduler_bridge.backends.hosts.watch import Looker, Watch
 from scheduler_bridge.backends.standin import address
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
 from scheduler_bridge.live.state import ENDPOINT

@@ -8,7 +8,7 @@ expansion of the job where the site permits it. ``Slurm`` calls the commands, wi
 
 from scheduler_bridge.backends.slurm.allocation import Allocation, GrowBy
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
-from scheduler_bridge.backends.slurm.limits import Limits
+from scheduler_bridge.backends.slurm.holdings import Limits
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.slurm.reading import JobInfo, ReadingError
 from scheduler_bridge.backends.slurm.serving import SlurmBackend, allocated_nodes, inside, this_job

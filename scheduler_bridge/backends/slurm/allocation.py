@@ -11,9 +11,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, Literal, TypeAlias
 
-from scheduler_bridge.backends.slurm import commands
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
-from scheduler_bridge.backends.slurm.holdings import Holdings, HoldingsError
+from scheduler_bridge.backends.slurm.holdings import (
+    Holdings,
+    HoldingsError,
+    allocate_companion,
+    cancel,
+    cancel_companions,
+    give_up,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -94,19 +100,19 @@ class Allocation:
         left_s = None if self._info.ends_s is None else self._info.ends_s - time.time()
         minutes = None if left_s is None else max(1, math.ceil(left_s / 60))
         expand = self._grow_by == "expand"
-        companion = self._slurm.allocate(commands.companion(self._info, wait_s, minutes, expand=expand), wait_s)
+        companion = self._slurm.allocate(allocate_companion(self._info, wait_s, minutes, expand=expand), wait_s)
         try:
             if self._closed:
                 raise SlurmError(f"job {self.holdings.job} is ending")
             if expand:
-                self._slurm.run(commands.give_up(companion))
+                self._slurm.run(give_up(companion))
                 self._hold(self.holdings.expanded(self._slurm.job(self.holdings.job).nodes))
             else:
                 (node,) = self._slurm.job(companion).nodes
                 self._hold(self.holdings.lent(node, companion))
         except (SlurmError, ValueError) as error:
             with suppress(SlurmError):  # the first error is told
-                self._slurm.run(commands.cancel(companion))
+                self._slurm.run(cancel(companion))
             raise SlurmError(f"companion job {companion} cannot be used: {error}") from error
 
     def wish_to_release(self, count: int) -> tuple[str, ...]:
@@ -171,7 +177,7 @@ class Allocation:
         """End all companion jobs: also those that nobody has heard of yet. Idempotent."""
         self.stop()
         try:
-            self._slurm.run(commands.cancel_companions(self.holdings.job, str(os.getuid())))
+            self._slurm.run(cancel_companions(self.holdings.job, str(os.getuid())))
         except SlurmError as error:
             _logger.error("companion jobs may be left: %s", error)
 

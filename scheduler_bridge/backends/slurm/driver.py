@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_bridge.backends.slurm import commands, reading
-from scheduler_bridge.backends.slurm.limits import Limits
+from scheduler_bridge.backends.slurm import holdings, reading
+from scheduler_bridge.backends.slurm.holdings import Limits
 from scheduler_bridge.backends.slurm.reading import JobInfo, NodeInfo, Step
 from scheduler_bridge.jobrunner.processes import signal_group
 
@@ -73,8 +73,8 @@ class Slurm:
             SlurmError: It does not answer.
         """
         if self._limits is None:
-            version = reading.version(self._call(commands.VERSION).out)
-            self._limits = Limits.of(version, reading.configuration(self._call(commands.CONFIGURATION).out))
+            version = reading.version(self._call(holdings.VERSION).out)
+            self._limits = Limits.of(version, reading.configuration(self._call(holdings.CONFIGURATION).out))
         return self._limits
 
     def job(self, number: int) -> JobInfo:
@@ -84,7 +84,7 @@ class Slurm:
             SlurmError: There is no such job, or no answer.
         """
         json = self.limits().json
-        said = self._call(commands.show_job(number, json=json))
+        said = self._call(holdings.show_job(number, json=json))
         found = reading.job_of_json(said.out) if json else reading.job_of_text(said.out)
         if found is None:
             raise SlurmError(f"Slurm knows no job {number}", "squeue --me lists yours")
@@ -92,13 +92,13 @@ class Slurm:
 
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
         """Return the steps of ``jobs`` that run."""
-        return reading.steps(self._call(commands.steps(jobs)).out)
+        return reading.steps(self._call(holdings.steps(jobs)).out)
 
     def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
         """Return how those of ``names`` are that it knows."""
-        return reading.nodes(self._call(commands.nodes(names)).out)
+        return reading.nodes(self._call(holdings.nodes(names)).out)
 
-    def run(self, words: commands.Words) -> None:
+    def run(self, words: holdings.Words) -> None:
         """Have it do something.
 
         Raises:
@@ -106,7 +106,7 @@ class Slurm:
         """
         self._call(words)
 
-    def allocate(self, words: commands.Words, wait_s: float) -> int:
+    def allocate(self, words: holdings.Words, wait_s: float) -> int:
         """Have it make a job without a script, as ``commands.companion`` asks; return its number.
 
         Raises:
@@ -128,15 +128,15 @@ class Slurm:
         number = reading.allocation(text)
         if number is not None:
             with suppress(SlurmError):  # the refusal is told
-                self._call(commands.cancel(number))
+                self._call(holdings.cancel(number))
 
-    def _call(self, words: commands.Words) -> Said:
+    def _call(self, words: holdings.Words) -> Said:
         said = self._execute(words, CALL_S)
         if said.code != 0:
             raise SlurmError(f"{' '.join(words)}: {reading.complaint(said.err or said.out)}")
         return said
 
-    def _execute(self, words: commands.Words, deadline_s: float, *, waits: bool = False) -> Said:
+    def _execute(self, words: holdings.Words, deadline_s: float, *, waits: bool = False) -> Said:
         # scontrol leaves scripts where it is called
         with tempfile.TemporaryDirectory(prefix="malleable-slurm-") as folder:
             try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scheduler_bridge.backends.slurm import commands, driver
-from scheduler_bridge.backends.slurm.holdings import Holdings
+from scheduler_bridge.backends.slurm import driver
+from scheduler_bridge.backends.slurm.holdings import STEP, Holdings
 from scheduler_bridge.backends.standin import StandIn
 
 # The shell of the step gives way to what it starts: Slurm ends a step by a TERM, which a shell dies of and the proxy of
@@ -30,7 +30,7 @@ class Reach(StandIn):
     """
 
     def __init__(self, folder: Path) -> None:
-        body = _BODY.format(step=" ".join(commands.STEP), kept="|".join(sorted(driver.KEPT)))
+        body = _BODY.format(step=" ".join(STEP), kept="|".join(sorted(driver.KEPT)))
         super().__init__(folder, "slurm", "of this job", body)
 
     def know_owners(self, holdings: Holdings) -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-
-from scheduler_bridge.backends.slurm import hostlist
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z/:]+)=((?:(?!\s[A-Za-z/:]+=).)*)")
 _GRANTED = re.compile(r"(?:Granted|Pending) job allocation (\d+)")
@@ -94,7 +93,7 @@ def job_of_json(text: str) -> JobInfo | None:
         return JobInfo(
             job=int(job["job_id"]),
             state=str(state[0] if isinstance(state, list) else state),
-            nodes=hostlist.expand(job.get("nodes") or ""),
+            nodes=expand(job.get("nodes") or ""),
             batch_host=_said(job.get("batch_host")),
             partition=_said(job.get("partition")),
             account=_said(job.get("account")),
@@ -124,7 +123,7 @@ def job_of_text(text: str) -> JobInfo:
         return JobInfo(
             job=int(fields["JobId"]),
             state=fields["JobState"],
-            nodes=hostlist.expand(fields.get("NodeList", "")),
+            nodes=expand(fields.get("NodeList", "")),
             batch_host=_said(fields.get("BatchHost")),
             partition=_said(fields.get("Partition")),
             account=_said(fields.get("Account")),
@@ -159,7 +158,7 @@ def steps(text: str) -> tuple[Step, ...]:
         job, dot, step = name.partition(".")
         if not (bar and dot and job.isdigit()):
             raise ReadingError(f"a line of squeue --steps is not understood: {line!r}")
-        found.append(Step(int(job), step, hostlist.expand(nodes)))
+        found.append(Step(int(job), step, expand(nodes)))
     return tuple(found)
 
 
@@ -208,3 +207,57 @@ def complaint(text: str) -> str:
     """Return why a command failed, in one line, without the name of the command that every line begins with."""
     lines = [re.sub(r"^\w+: (?:error: |fatal: )?", "", line.strip()) for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "it did not say why"
+
+
+# Slurm's way to write lists of hosts: ``rack1n[01-03,7],login`` ------------------------------------------------------
+
+_NONE = frozenset({"", "(null)", "None", "None assigned"})
+_MOST = 100_000
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """Return the names that ``text`` stands for, in its order.
+
+    Raises:
+        ValueError: It is not a list of hosts, or one of more than 100,000.
+    """
+    if text.strip() in _NONE:
+        return ()
+    names: list[str] = []
+    for part in _parts(text.strip()):
+        for name in _expanded(part):
+            names.append(name)
+            if len(names) > _MOST:
+                raise ValueError(f"{text!r} stands for more than {_MOST} hosts")
+    return tuple(names)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The parts between the commas that stand outside of brackets."""
+    depth = start = 0
+    for at, letter in enumerate(text):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            yield text[start:at]
+            start = at + 1
+    yield text[start:]
+
+
+def _expanded(part: str) -> Iterator[str]:
+    found = _BRACKETS.search(part)
+    if found is None:
+        if not part or "[" in part or "]" in part:
+            raise ValueError(f"{part!r} is not a list of hosts")
+        yield part
+        return
+    head, tail = part[: found.start()], part[found.end() :]
+    for item in found[1].split(","):
+        numbers = _RANGE.fullmatch(item)
+        if numbers is None:
+            raise ValueError(f"{item!r} in {part!r} is not a range of numbers")
+        first, last = numbers[1], numbers[2] or numbers[1]
+        for number in range(int(first), int(last) + 1):
+            middle = f"{head}{number:0{len(first)}d}"
+            yield from _expanded(middle + tail) if "[" in tail else (middle + tail,)

@@ -8,35 +8,51 @@ scheduler: ``malleable resize``, ``queue``, ``nodes``, ``cancel``, ``report``, w
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import os
+import secrets
+import shutil
+import signal
+import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.backends.slurm import status
+from apgas.malleability.orders import Progress
 from scheduler_bridge.backends.slurm.allocation import Allocation
 from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
-from scheduler_bridge.backends.slurm.history import History
-from scheduler_bridge.backends.slurm.orders import Orders
-from scheduler_bridge.backends.slurm.program import Program
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.slurm.session_config import SessionConfig
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.core import Explanation
+from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Outcome
+from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.live.access import Standing
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.control_server import ControlServer
-from scheduler_bridge.live.requests import JobRequest, Manage, ReservationStatus, Reserve, Snapshot, SubmitError
-from scheduler_bridge.live.state import StateFolder
+from scheduler_bridge.live.job_server import JobServer
+from scheduler_bridge.live.requests import (
+    JobRequest,
+    JobStatus,
+    Manage,
+    NodeStatus,
+    ReservationStatus,
+    Reserve,
+    Snapshot,
+    SubmitError,
+)
+from scheduler_bridge.live.session import Heard, JobLink, OpenOrder, Trespassed
+from scheduler_bridge.live.state import StateFolder, scratch_folder
 from scheduler_bridge.live.template import check_command, find_mpiexec, launch_command
 from scheduler_bridge.model import JobSpec, wording
-from scheduler_bridge.record import RunRecord
+from scheduler_bridge.record import Recorder, RunRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +75,7 @@ class Session:
         )  # fmt: skip
         self._control = ControlServer(self, Limits())
         self._tasks: set[asyncio.Task[None]] = set()
-        self._now = status.Condition()
+        self._now = Condition()
         self._ending = False
         self._closing: asyncio.Task[None] | None = None
         self._program = Program(config.grace_s)
@@ -221,7 +237,7 @@ class Session:
     def snapshot(self) -> Snapshot:
         """Say what runs, and where."""
         config = self._config
-        return status.snapshot(config.job, config.request, self._now, self._now_s(), ready=self._orders.ready)
+        return snapshot(config.job, config.request, self._now, self._now_s(), ready=self._orders.ready)
 
     def explain(self, job_id: int) -> Explanation:
         """Say why the program is where it is.
@@ -230,7 +246,7 @@ class Session:
             KeyError: There is no such job.
         """
         self._require(job_id)
-        return status.explanation(job_id, self._config.request, self._now, self._now_s())
+        return explanation(job_id, self._config.request, self._now, self._now_s())
 
     def manage(self, request: Manage) -> str:
         """Refuse: there is no policy here, and the nodes are Slurm's.
@@ -382,3 +398,293 @@ class Session:
     def _trespassed(self, story: str) -> None:
         self._note(f"ended: {story}")
         self.request_stop()
+
+
+# Gives one program one order at a time, and waits for what becomes of it ---------------------------------------------
+
+
+class Orders:
+    """The program's side of a session.
+
+    Args:
+        job: Its number.
+        deadline_s: How long it may take to carry an order out.
+        withdraw_s: How long to answer when it is taken back.
+        said: Called with everything else that it says.
+        trespassed: Called with the story if it runs where it must not.
+    """
+
+    def __init__(
+        self,
+        job: int,
+        deadline_s: float,
+        withdraw_s: float,
+        said: Callable[[wire.ToScheduler], None],
+        trespassed: Callable[[str], None],
+    ) -> None:
+        self._job = job
+        self._deadline_s = deadline_s
+        self._withdraw_s = withdraw_s
+        self._said = said
+        self._trespassed = trespassed
+        self._numbers = itertools.count(1)
+        self._awaited: asyncio.Future[wire.Outcome] | None = None
+        self.server = JobServer(self._heard, Limits())
+
+    def expect(self, nodes: tuple[str, ...]) -> str:
+        """The program is about to start on ``nodes``: return its token."""
+        token = secrets.token_hex(32)
+        self.server.admit(JobLink(self._job, token, frozenset(nodes)))
+        return token
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes orders."""
+        link = self.server.link(self._job)
+        return link is not None and link.phase == "ready"
+
+    def next_number(self) -> int:
+        """Return the number of the next order."""
+        return next(self._numbers)
+
+    async def give(
+        self, number: int, kind: Literal["grow", "shrink"], count: int, nodes: tuple[str, ...]
+    ) -> wire.Outcome | None:
+        """Give an order; return its outcome, or None if there is none: the program takes no orders any more."""
+        self._awaited = asyncio.get_running_loop().create_future()
+        self.server.order(self._job, OpenOrder(number, kind, count, nodes))
+        try:
+            for wait_s in (self._deadline_s, self._withdraw_s):
+                done, _ = await asyncio.wait({self._awaited}, timeout=wait_s)
+                if done:
+                    return self._awaited.result()
+                self.server.withdraw(self._job)
+        finally:
+            self._awaited.cancel()
+            self._awaited = None
+        if self.server.abandon(self._job):
+            self._trespassed("it grew on nodes that it was not given")
+        return None
+
+    def answer(self, request: int, granted: int, reason: str = "") -> None:
+        """Answer a request of the program's for nodes."""
+        self.server.tell(self._job, wire.Answer(request=request, granted=granted, reason=reason[:4000]))
+
+    def _heard(self, heard: Heard | Trespassed) -> None:
+        if isinstance(heard, Trespassed):
+            self._trespassed(heard.reason)
+            return
+        message = heard.message
+        link = self.server.link(self._job)
+        if isinstance(message, wire.Lost) and link is not None:
+            link.held -= set(message.nodes)
+        if not isinstance(message, wire.Outcome):
+            self._said(message)
+            return
+        if message.outcome == "done" and link is not None:
+            nodes = set(message.nodes)
+            link.held = link.held | nodes if message.kind == "grow" else link.held - nodes
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(message)
+
+
+# The processes of a session's program: they write where the session writes, and leave nothing behind -----------------
+
+NOT_STARTED: Final = 126
+"""Exit code if there is no program."""
+
+_KILLED = 128
+_TERM_AGAIN_S = 0.25
+_LEFTOVER_S = 0.5
+
+
+class Program:
+    """One execution.
+
+    Args:
+        grace_s: Time between TERM and KILL.
+    """
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
+        self._mark = marks.new_mark()
+        self._to_end = asyncio.Event()
+        self._segments: set[str] = set()
+
+    def end(self) -> None:
+        """Have the processes ended; ``run`` returns when nothing of them is left."""
+        self._to_end.set()
+
+    def environment(self, job: int, endpoint: str, token: str) -> dict[str, str]:
+        """Return the variables of the program: ours, and how it reaches the session."""
+        path = os.environ.get("PATH", os.defpath)
+        foreign = ("PMI_", "HYDI_", "HYDRA_")
+        return {
+            **{name: value for name, value in os.environ.items() if not name.startswith(foreign)},
+            # the launcher beside this Python is the one that its mpi4py works with
+            "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), path]),
+            "TMPDIR": str(scratch_folder(self._mark)),
+            wire.ENV_SCHEDULER: endpoint,
+            wire.ENV_JOB: str(job),
+            wire.ENV_TOKEN: token,
+            marks.ENV_MARK: self._mark,
+        }
+
+    async def run(self, command: tuple[str, ...], environment: Mapping[str, str], started: Callable[[], None]) -> int:
+        """Start it, call ``started``, wait for its end, and remove all that it left.
+
+        Returns:
+            Its exit code; 128 + n if signal n ended it.
+        """
+        scratch = scratch_folder(self._mark)
+        scratch.mkdir(mode=0o700)
+        try:
+            # mpiexec passes the end of its input on to nodes that the job has left, and would die of SIGPIPE: it keeps
+            # this process's way of ignoring it
+            process = await asyncio.create_subprocess_exec(
+                *command, env=dict(environment), stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
+                restore_signals=False,
+            )  # fmt: skip
+            started()
+            status = await self._wait(process)
+        finally:
+            await asyncio.to_thread(marks.end_marked, self._mark, _LEFTOVER_S)
+            await asyncio.to_thread(marks.remove_segments, self._segments)
+            await asyncio.to_thread(shutil.rmtree, scratch, True)
+        return status if status >= 0 else _KILLED - status
+
+    async def note_segments(self) -> None:
+        """Remember which shared memory it uses now, to remove that if it is leaked."""
+        self._segments |= await asyncio.to_thread(marks.shared_segments, self._mark)
+
+    async def _wait(self, process: asyncio.subprocess.Process) -> int:
+        exited = asyncio.ensure_future(process.wait())
+        told = asyncio.ensure_future(self._to_end.wait())
+        await asyncio.wait({exited, told}, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        if not exited.done():
+            await self.note_segments()
+            until_s = asyncio.get_running_loop().time() + self._grace_s
+            # mpiexec loses a TERM that comes in its first milliseconds, so one is not enough
+            while not exited.done() and (left_s := until_s - asyncio.get_running_loop().time()) > 0:
+                processes.signal_group(process.pid, signal.SIGTERM)
+                await asyncio.wait({exited}, timeout=min(_TERM_AGAIN_S, left_s))
+            if not exited.done():
+                processes.signal_group(process.pid, signal.SIGKILL)
+        return await exited
+
+
+# How a session stands, and how users are told: as the embedded scheduler tells of a cluster with one job -------------
+
+_STATES = {"starting": JobState.STARTING, "running": JobState.RUNNING}
+
+
+@dataclass(slots=True)
+class Condition:
+    """What changes while the program runs.
+
+    Attributes:
+        state: Where it is in its life.
+        nodes: Those it runs on.
+        releasing: Those that it is to leave.
+        resizing: What it is being told to do.
+        reason: How the last resize failed, or what else there is to say; empty: nothing.
+        grows: Orders to grow that it carried out.
+        shrinks: Orders to shrink that it carried out.
+        progress: How far it says that it is.
+    """
+
+    state: Literal["starting", "running", "completed", "failed"] = "starting"
+    nodes: tuple[str, ...] = ()
+    releasing: tuple[str, ...] = ()
+    resizing: Literal["grow", "shrink"] | None = None
+    reason: str = ""
+    grows: int = 0
+    shrinks: int = 0
+    progress: Progress | None = None
+
+
+def snapshot(job: int, request: JobRequest, condition: Condition, now_s: float, *, ready: bool) -> Snapshot:
+    """Describe the session as a cluster of its nodes, at ``now_s`` seconds since its beginning."""
+    low, _, high = request.bounds()
+    progress = condition.progress if not condition.reason else None
+    row = JobStatus(
+        job=job,
+        name=request.name,
+        user=request.user,
+        job_class=request.job_class,
+        state=condition.state,
+        nodes=condition.nodes,
+        wanted_nodes=request.nodes,
+        min_nodes=low,
+        max_nodes=high,
+        walltime_s=request.walltime_s,
+        submit_s=0.0,
+        start_s=0.0,
+        end_s=None,
+        grows=condition.grows,
+        shrinks=condition.shrinks,
+        ready=ready,
+        resizing=condition.resizing,
+        reason=condition.reason,
+        progress=progress.done if progress else None,
+        progress_total=progress.total if progress else None,
+        progress_unit=progress.unit if progress else "",
+    )
+    nodes = tuple(NodeStatus(name, "busy", job, name in condition.releasing) for name in condition.nodes)
+    return Snapshot(now_s=now_s, policy="slurm", utilization=1.0, nodes=nodes, jobs=(row,))
+
+
+def explanation(job: int, request: JobRequest, condition: Condition, now_s: float) -> Explanation:
+    """Say why the program is where it is."""
+    text = condition.reason or f"it runs on {wording.nodes(len(condition.nodes))} of Slurm job {job}"
+    return Explanation(
+        job_id=job,
+        name=request.name,
+        state=_STATES.get(condition.state, JobState.ENDED),
+        now_s=now_s,
+        text=text,
+        nodes=condition.nodes,
+        expected_start_s=None,
+        counts_on=(),
+        moments=(),
+    )
+
+
+# What a session remembers of its program, for ``malleable report``: a record as of a cluster with one job ------------
+
+
+class History:
+    """Events in the order in which they came; the nodes of the picture are those that were held at some time.
+
+    Args:
+        started_at: The beginning, as an ISO date.
+    """
+
+    def __init__(self, started_at: str) -> None:
+        self._started_at = started_at
+        self._events: list[tuple[float, ev.Event, tuple[fx.Effect, ...]]] = []
+        self._nodes: dict[str, None] = {}
+        self._measured: list[tuple[int, int, float, dict[str, float]]] = []
+
+    def add(self, now_s: float, event: ev.Event, effects: Iterable[fx.Effect] = ()) -> None:
+        """Remember ``event`` and what came of it."""
+        had = tuple(effects)
+        self._events.append((now_s, event, had))
+        for effect in had:
+            if isinstance(effect, fx.StartJob | fx.SendOrder):
+                self._nodes.update(dict.fromkeys(effect.nodes))
+
+    def measured(self, job: int, order: int, seconds: float, phases: dict[str, float]) -> None:
+        """Remember what the program measured of an order."""
+        self._measured.append((job, order, seconds, phases))
+
+    def record(self) -> RunRecord:
+        """Return the record so far."""
+        recorder = Recorder(tuple(self._nodes), "slurm", started_at=self._started_at)
+        for now_s, event, effects in self._events:
+            recorder.observe(now_s, event, effects)
+        for job, order, seconds, phases in self._measured:
+            recorder.note_measured(job, order, seconds, phases)
+        recorder.note("nodes of a Slurm allocation")
+        return recorder.record()

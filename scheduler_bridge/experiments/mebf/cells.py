@@ -12,12 +12,36 @@ from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.mebf import over_time
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import Behaviour, JobRecord, ReplayOptions, parse_cost, replay
 from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule
 from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
+
+# Utilization over time [figure 11]: by four hours, from the beginning of the workload on -----------------------------
+
+STEP_H: Final = 4
+HOURS: Final = tuple(range(0, 96, STEP_H))
+"""At which hours the steps begin. 1,000 jobs arrive within two days [D: what follows is as long]."""
+_STEP_S: Final = 3600.0 * STEP_H
+
+
+def column(hour: int) -> str:
+    """The name of the figure of the step that begins at this hour."""
+    return f"utilization_from_{hour}_h"
+
+
+def utilizations(records: Iterable[JobRecord], nodes: int) -> dict[str, float]:
+    """The node-seconds on which jobs computed, in percent of those of all ``nodes`` nodes, by step."""
+    busy = [0.0] * len(HOURS)
+    for record in records:
+        for from_s, to_s, held in record.spans():
+            first, last = int(from_s // _STEP_S), int(to_s // _STEP_S)
+            for step in range(first, min(last + 1, len(busy))):
+                inside_s = min(to_s, (step + 1) * _STEP_S) - max(from_s, step * _STEP_S)
+                busy[step] += inside_s * held
+    return {column(hour): 100 * seconds / (nodes * _STEP_S) for hour, seconds in zip(HOURS, busy, strict=True)}
+
 
 SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1,), "full": tuple(range(1, 11))}
 """Each draws a twin and its malleable jobs."""
@@ -40,7 +64,7 @@ COLUMNS: Final = (
     "shrinks",
     "backfills",
     *(f"expands_{low}_to_{high}" for low, high in GROUPS),
-    *(over_time.column(hour) for hour in over_time.HOURS),
+    *(column(hour) for hour in HOURS),
 )
 
 
@@ -111,7 +135,7 @@ def simulated(cell: Cell, jobs: int | None = None) -> Figures:
     for low, high in GROUPS:
         of = [record.grows for record in records if low <= record.spec.nodes <= high]
         figures[f"expands_{low}_to_{high}"] = sum(of)
-    return figures | over_time.utilizations(records, workload.nodes)
+    return figures | utilizations(records, workload.nodes)
 
 
 def backfills(records: Sequence[JobRecord]) -> int:

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from scheduler_bridge.experiments.judging import CLOSE, Verdict, Word, claims_file, word_for
-from scheduler_bridge.experiments.mebf.cells import EXPANDS
+from scheduler_bridge.experiments.mebf.cells import EXPANDS, HOURS, column
 from scheduler_bridge.experiments.mebf.means import EVENTS, EXPAND_SIZES, Means
-from scheduler_bridge.experiments.mebf.over_time import HOURS, column
 
 _TWIN: Final = "not known; the workload is a twin of which only numbers of jobs and nodes are the paper's"
 _Judged = tuple[str, str, Word]

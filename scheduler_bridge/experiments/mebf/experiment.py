@@ -11,8 +11,8 @@ from scheduler_bridge.experiments.mebf import tables
 from scheduler_bridge.experiments.mebf.cells import COLUMNS, SEEDS, cells, simulated
 from scheduler_bridge.experiments.mebf.claims import judge
 from scheduler_bridge.experiments.mebf.means import Means
-from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.page import of_rows
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 
 NAME: Final = "mebf"

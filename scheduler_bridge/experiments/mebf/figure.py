@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from scheduler_bridge.experiments.mebf.cells import EBF, EXPANDS, SCALABILITIES
+from scheduler_bridge.experiments.mebf.cells import EBF, EXPANDS, HOURS, SCALABILITIES, STEP_H, column
 from scheduler_bridge.experiments.mebf.claims import read_claims
 from scheduler_bridge.experiments.mebf.means import EVENTS, EXPAND_SIZES, Means
-from scheduler_bridge.experiments.mebf.over_time import HOURS, STEP_H, column
 from scheduler_bridge.experiments.mebf.tables import OVER_TIME
 from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.report import words

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from scheduler_bridge.experiments.mebf.cells import COMMON, EBF, EXPANDS, SCALABILITIES, SIZES, variant
+from scheduler_bridge.experiments.mebf.cells import (
+    COMMON,
+    EBF,
+    EXPANDS,
+    HOURS,
+    SCALABILITIES,
+    SIZES,
+    STEP_H,
+    column,
+    variant,
+)
 from scheduler_bridge.experiments.mebf.claims import read_claims
 from scheduler_bridge.experiments.mebf.means import EVENTS, EXPAND_SIZES, Means
-from scheduler_bridge.experiments.mebf.over_time import HOURS, STEP_H, column
 from scheduler_bridge.experiments.outcome import DataTable, Value
 
 OVER_TIME: Final = variant("1k", "intensive", "high")

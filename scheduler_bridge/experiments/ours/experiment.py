@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.experiments.on_traces import OnTraces
-from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, PLANS, Plan, simulated
-from scheduler_bridge.experiments.ours.results import CONFIDENCE, Results
-from scheduler_bridge.experiments.ours.tables import ablation, against, means, which
+from scheduler_bridge.experiments.ours.results import CONFIDENCE, Results, ablation, against, means, which
 from scheduler_bridge.experiments.ours.traces import Trace, traces
 from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.page import of_rows
 from scheduler_bridge.experiments.real_workloads.traces import NO_THETA
-from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping
+from scheduler_bridge.experiments.sweep import OnTraces, Row, Scale, Sweeping
 
 NAME: Final = "ours"
 _INTERVALS: Final = (

@@ -11,10 +11,9 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patheffects import withStroke
 
 from scheduler_bridge.experiments.ours.cells import OWN, WITHOUT, without
-from scheduler_bridge.experiments.ours.tables import EVERY
+from scheduler_bridge.experiments.ours.results import EVERY
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain, sheet
+from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

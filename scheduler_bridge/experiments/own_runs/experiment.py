@@ -10,14 +10,14 @@ from typing import Final
 
 from scheduler_bridge.experiments.judging import counted
 from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.own_runs import fidelity, findings, repeating
-from scheduler_bridge.experiments.own_runs.claims import judged
-from scheduler_bridge.experiments.own_runs.keeping import alone_in
+from scheduler_bridge.experiments.own_runs import fidelity, findings
+from scheduler_bridge.experiments.own_runs.keeping import HERE, Site, alone_in
 from scheduler_bridge.experiments.own_runs.plan import PLANS, Plan, RunKey, Scale
 from scheduler_bridge.experiments.own_runs.presenting import (
     Shown,
     draw,
     fidelity_table,
+    judged,
     of_runs,
     repeated_table,
     runs_table,
@@ -26,7 +26,6 @@ from scheduler_bridge.experiments.own_runs.presenting import (
 from scheduler_bridge.experiments.own_runs.problems import Problem, calibrate, calibrated, of_paper_size
 from scheduler_bridge.experiments.own_runs.runner import Again, Runner, Watcher, all_kept, run_all
 from scheduler_bridge.experiments.own_runs.scaling import published_s
-from scheduler_bridge.experiments.own_runs.site import HERE, Site
 from scheduler_bridge.experiments.real_runs import Reference, read_reference
 from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord, busy_node_s
@@ -144,7 +143,7 @@ def conclude(
     )
     claims, words = judged(batches if paper_size else {})
     held, within = fidelity_table(shown.held)
-    repeated, again = repeated_table(repeating.repeat(records, costs))
+    repeated, again = repeated_table(fidelity.repeat(records, costs))
     jobs = sum(len(record.jobs) for record in records.values())
     missing = len(plan.runs()) - len(records)
     remarks = [

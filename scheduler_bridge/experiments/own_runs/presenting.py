@@ -1,19 +1,23 @@
-"""Which tables and figures show the runs."""
+"""Which tables, figures and claims show the runs."""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_bridge.experiments.origins import listed
+from scheduler_bridge.experiments.judging import Word, word_for
 from scheduler_bridge.experiments.outcome import DataTable, Picture, Value
 from scheduler_bridge.experiments.own_runs import findings
 from scheduler_bridge.experiments.own_runs.costs import HONEST, costs, costs_table, honest
-from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, REPLICAS, Held, errors, grouped
+from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, REPLICAS, SAME_S, Held, Repeated, errors, grouped
+from scheduler_bridge.experiments.own_runs.findings import PUBLISHED, cells, orders
 from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
-from scheduler_bridge.experiments.own_runs.repeating import SAME_S, Repeated
 from scheduler_bridge.experiments.own_runs.scaling import computed_s, scaling_table
+from scheduler_bridge.experiments.page import listed
+from scheduler_bridge.experiments.real_runs.claims import Claim, read_claims
 from scheduler_bridge.record import RunRecord
 
 
@@ -58,10 +62,10 @@ def tables(shown: Shown) -> list[DataTable]:
 
 def draw(shown: Shown) -> dict[str, Picture]:
     """The figures, by name."""
-    from scheduler_bridge.experiments.own_runs.figure import draw_means
     from scheduler_bridge.experiments.own_runs.figures import (
         draw_costs,
         draw_fidelity,
+        draw_means,
         draw_orders,
         draw_scaling,
         draw_turnaround,
@@ -154,3 +158,33 @@ def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
     )
     columns = ("run", "decisions", f"the same within {SAME_S:g} s", "farthest apart s")
     return DataTable("repeated", "The runs again, told what everything took", columns, rows), sentence
+
+
+# The paper's claims, one by one: do our own runs show the same change? -----------------------------------------------
+
+_ORDERS: Final = {"grows_per_job": 0, "shrinks_per_job": 1}
+
+
+def judged(records: Mapping[RunKey, RunRecord]) -> tuple[DataTable, list[Word]]:
+    """The claims whose runs are there, as a table, and what became of them."""
+    found, told = cells(records), orders(records)
+    ours = {theirs: name for name, theirs in PUBLISHED.items()}
+
+    def mean(claim: Claim, cell: tuple[str, int]) -> float:
+        policy, share = ours[cell[0]], cell[1]
+        if claim.measure in _ORDERS:
+            return told.get((policy, share), (math.nan, math.nan))[_ORDERS[claim.measure]]
+        runs = found.get((policy, share), [])
+        return statistics.fmean(run[claim.measure] for run in runs) if runs else math.nan
+
+    rows: list[tuple[Value, ...]] = []
+    words: list[Word] = []
+    for claim in read_claims():
+        before, after = mean(claim, claim.before), mean(claim, claim.after)
+        if math.isnan(before) or math.isnan(after) or not before:
+            continue
+        change = 100 * (after / before - 1)
+        words.append(word_for(change, claim.printed_change))
+        rows.append((claim.text, claim.where, claim.printed_change, change, words[-1]))
+    columns = ("claim", "where", "paper: change %", "ours: change %", "verdict")
+    return DataTable("claims", "The paper's claims", columns, tuple(rows)), words

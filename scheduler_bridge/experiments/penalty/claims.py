@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler_bridge.experiments.judging import Verdict, Word, claims_file, word_for
-from scheduler_bridge.experiments.penalty.cells import CLASSES
-from scheduler_bridge.experiments.penalty.means import Waits
+from scheduler_bridge.experiments.penalty.cells import CLASSES, Waits
 
 _SPAN: Final = (
     "not known: how the paper's jobs arrive is not printed; ours come within a day, so that those in front hardly wait"

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Final
 
 from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, counted
-from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
-from scheduler_bridge.experiments.penalty.cells import CLASSES, COLUMNS, SEEDS, cells, simulated
+from scheduler_bridge.experiments.page import of_rows
+from scheduler_bridge.experiments.penalty.cells import CLASSES, COLUMNS, SEEDS, Waits, cells, simulated
 from scheduler_bridge.experiments.penalty.claims import Beside, judge, read_claims
-from scheduler_bridge.experiments.penalty.means import Waits
 from scheduler_bridge.experiments.sweep import Row, Sweeping
 from scheduler_bridge.workloads.generate.penalty import JOBS, SCENARIOS
 

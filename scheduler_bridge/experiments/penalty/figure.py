@@ -7,9 +7,8 @@ from statistics import fmean
 from typing import Final
 
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.experiments.penalty.cells import CLASSES
+from scheduler_bridge.experiments.penalty.cells import CLASSES, Waits
 from scheduler_bridge.experiments.penalty.claims import read_claims
-from scheduler_bridge.experiments.penalty.means import Waits
 from scheduler_bridge.report.charts import BarRow, Entry, bar_table_height_in, draw_bar_table, say
 from scheduler_bridge.report.sheet import sheet
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, counted
-from scheduler_bridge.experiments.on_traces import OnTraces
-from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
+from scheduler_bridge.experiments.page import of_rows
 from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, PLANS, Plan, simulated, timeline
 from scheduler_bridge.experiments.real_workloads.claims import OnTrace, judge, read_claims
 from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
 from scheduler_bridge.experiments.real_workloads.traces import NO_THETA, Trace, traces
-from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping
+from scheduler_bridge.experiments.sweep import OnTraces, Row, Scale, Sweeping
 
 NAME: Final = "real-workloads"
 _MEASURES: Final = {

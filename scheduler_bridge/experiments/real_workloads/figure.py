@@ -21,8 +21,7 @@ from scheduler_bridge.report.charts import (
     name_ends,
     say,
 )
-from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain, sheet
+from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler_bridge.experiments.judging import CLOSE, Verdict, Word, claims_file, word_for
 from scheduler_bridge.experiments.sd_policy.cells import MEASURES, STATIC
-from scheduler_bridge.experiments.sd_policy.maps import FEW, Gains
-from scheduler_bridge.experiments.sd_policy.means import Means
+from scheduler_bridge.experiments.sd_policy.means import FEW, Gains, Means
 from scheduler_bridge.experiments.sd_policy.traces import Trace
 
 _FAR: Final = 10.0

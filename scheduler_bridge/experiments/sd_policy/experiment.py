@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.experiments.judging import CLOSE, TOLERANCE, agree, claims_table, counted
-from scheduler_bridge.experiments.on_traces import OnTraces
-from scheduler_bridge.experiments.origins import of_rows
 from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
+from scheduler_bridge.experiments.page import of_rows
 from scheduler_bridge.experiments.sd_policy.cells import COLUMNS, MEASURES, STATIC, cells, simulated
 from scheduler_bridge.experiments.sd_policy.claims import judge, printed
-from scheduler_bridge.experiments.sd_policy.maps import HOURS, LIMIT, SIZES, Gains, gains
-from scheduler_bridge.experiments.sd_policy.means import Means
+from scheduler_bridge.experiments.sd_policy.means import HOURS, LIMIT, SIZES, Gains, Means, gains
 from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, SEEDS, Trace, traces
-from scheduler_bridge.experiments.sweep import Row, Scale, Sweeping
+from scheduler_bridge.experiments.sweep import OnTraces, Row, Scale, Sweeping
 
 NAME: Final = "sd-policy"
 _BIG: Final = 4

@@ -12,12 +12,10 @@ from matplotlib.colors import TwoSlopeNorm
 from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.sd_policy.cells import LIMITS, STATIC, named
 from scheduler_bridge.experiments.sd_policy.claims import read_claims
-from scheduler_bridge.experiments.sd_policy.maps import HOURS, KINDS, LIMIT, Gains, Kind
-from scheduler_bridge.experiments.sd_policy.means import Means
+from scheduler_bridge.experiments.sd_policy.means import HOURS, KINDS, LIMIT, Gains, Kind, Means
 from scheduler_bridge.experiments.sd_policy.traces import Trace
 from scheduler_bridge.report.charts import BarRow, Entry, bar_table_height_in, draw_bar_table, say
-from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import sheet
+from scheduler_bridge.report.sheet import OKABE_ITO, sheet
 
 _TITLES: Final = {"slowdown": "mean slowdown", "response_s": "mean response time"}
 _SLIGHT: Final = ("makespan_s", "energy_kwh")

@@ -17,7 +17,7 @@ from scheduler_bridge.experiments.own_runs.presenting import of_runs
 from scheduler_bridge.experiments.own_runs.problems import calibrate
 from scheduler_bridge.experiments.own_runs.runner import Runner, Watcher, quality, run_all
 from scheduler_bridge.experiments.sd_real import findings
-from scheduler_bridge.experiments.sd_real.meeting import meetings
+from scheduler_bridge.experiments.sd_real.findings import meetings
 from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, Scale, SharedPlan
 from scheduler_bridge.record import RunRecord, metrics
 from scheduler_bridge.report.words import seconds

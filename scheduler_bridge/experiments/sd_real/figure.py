@@ -8,8 +8,7 @@ from typing import Final
 from scheduler_bridge.experiments.outcome import Picture
 from scheduler_bridge.experiments.sd_policy.claims import read_claims
 from scheduler_bridge.experiments.sd_real.findings import PAPER, change
-from scheduler_bridge.report.palette import OKABE_ITO
-from scheduler_bridge.report.sheet import plain, sheet
+from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
 
 _TITLES: Final = ("makespan", "mean response time", "mean slowdown", "energy (here an estimate)")
 _WIDTH: Final = 0.38

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live.entries import decode
+from scheduler_bridge.live.log_entries import decode
 from scheduler_bridge.live.store import Store
 
 _BY_MESSAGE: Final = {

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler_bridge.live.timing import Step
+from scheduler_bridge.live.journal import Step
 
 _BEAT_S: Final = 0.005
 _STATM: Final = Path("/proc/self/statm")

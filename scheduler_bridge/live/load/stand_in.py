@@ -17,12 +17,11 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_bridge.garbage import rare_searches
+from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live.attempt import Attempt
 from scheduler_bridge.live.config import DaemonConfig, numbered_nodes
 from scheduler_bridge.live.daemon import Daemon
-from scheduler_bridge.live.executor import Executor, Setup
+from scheduler_bridge.live.executor import Attempt, Executor, Setup
 from scheduler_bridge.live.load.figures import Gauge, allow_files
 
 LINE_BYTES: Final = 1 << 20

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
 from scheduler_bridge.experiments.own_runs.experiment import conclude
-from scheduler_bridge.experiments.own_runs.keeping import alone_in
+from scheduler_bridge.experiments.own_runs.keeping import Site, alone_in
 from scheduler_bridge.experiments.own_runs.plan import Plan
 from scheduler_bridge.experiments.own_runs.problems import calibrate
 from scheduler_bridge.experiments.own_runs.runner import Runner, run_all
-from scheduler_bridge.experiments.own_runs.site import Site
 
 
 def main(hosts: str, launcher: str, out: str) -> None:

@@ -11,9 +11,9 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import arrays, entries
-from scheduler_bridge.live.dialogue import Handle
-from scheduler_bridge.live.gate import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
+from scheduler_bridge.live import log_entries, template
+from scheduler_bridge.live.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
+from scheduler_bridge.live.job_orders import Handle
 from scheduler_bridge.live.ledger import Ledger, spec_of
 from scheduler_bridge.live.requests import HeldBy, JobRequest, NodeChange, Reserve, SubmitError
 from scheduler_bridge.live.template import check_command
@@ -60,7 +60,7 @@ class Desk:
         Raises:
             SubmitError: It cannot run here, or not so many; then none of them is queued.
         """
-        jobs = arrays.members(request, array) if array else [request]
+        jobs = template.members(request, array) if array else [request]
         if self._closing:
             raise SubmitError("the scheduler is ending")
         if len(self._ledger.jobs) + len(jobs) > self._most_jobs:
@@ -75,7 +75,7 @@ class Desk:
             if not self._is_kept_back(job, counts):
                 events += [ev.JobSubmitted(spec), *self._placed(JobFacts(job, spec, priority=job.priority))]
                 counts[job.user] += 1
-        asked = [entries.Requested(spec.job_id, job) for job, spec in zip(jobs, specs, strict=True)]
+        asked = [log_entries.Requested(spec.job_id, job) for job, spec in zip(jobs, specs, strict=True)]
         for effect in self._handle(*events, facts=asked):
             # The jobs of an array ask for the same: what is refused to one is refused to all.
             if isinstance(effect, fx.Refuse) and effect.job_id == specs[0].job_id:
@@ -209,7 +209,7 @@ class Desk:
         """
         job = self._waiting(job_id)
         events = [ev.JobWithdrawn(job_id)] if held and job.admitted else []
-        self._handle(*events, facts=[entries.Held(job_id, held, "operator" if job.held_by == "operator" else by)])
+        self._handle(*events, facts=[log_entries.Held(job_id, held, "operator" if job.held_by == "operator" else by)])
 
     def prioritise(self, job_id: int, priority: int) -> None:
         """Give a waiting job another priority.
@@ -223,7 +223,7 @@ class Desk:
         if job.admitted:
             moved = dataclasses.replace(job, priority=priority)
             events = [ev.JobMoved(job_id, ahead_of(moved, self._ledger.core.waiting, self._ledger.jobs))]
-        self._handle(*events, facts=[entries.Prioritised(job_id, priority)])
+        self._handle(*events, facts=[log_entries.Prioritised(job_id, priority)])
 
     def change_node(self, node: str, to: NodeChange) -> None:
         """Add a node or remove it, drain it, put it back into service, or take it down at once.
@@ -324,4 +324,4 @@ class Desk:
         """
         policies.get(policy, **parameters)
         text = f"{policy} decides from {self._now_s():.0f} s on"
-        self._handle(ev.WakeUp(), facts=[entries.Policy(policy, dict(parameters)), entries.Noted(text)])
+        self._handle(ev.WakeUp(), facts=[log_entries.Policy(policy, dict(parameters)), log_entries.Noted(text)])

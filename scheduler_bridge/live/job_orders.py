@@ -11,14 +11,14 @@ from typing import Protocol, assert_never
 from apgas.malleability import orders as wire
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import entries
+from scheduler_bridge.live import log_entries
+from scheduler_bridge.live.admission import JobFacts
 from scheduler_bridge.live.config import DaemonConfig
-from scheduler_bridge.live.gate import JobFacts
+from scheduler_bridge.live.core_lists import lists
 from scheduler_bridge.live.job_server import JobServer
+from scheduler_bridge.live.journal import Timed, untimed
 from scheduler_bridge.live.ledger import Held
 from scheduler_bridge.live.session import Heard, JobLink, OpenOrder, Trespassed
-from scheduler_bridge.live.telling import lists
-from scheduler_bridge.live.timing import Timed, untimed
 
 _logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Handle(Protocol):
     """Reports events to the core, and facts about them to the log."""
 
     def __call__(
-        self, *events: ev.Event, facts: Sequence[entries.AnyFact] = (), then: Callable[[], None] | None = None
+        self, *events: ev.Event, facts: Sequence[log_entries.AnyFact] = (), then: Callable[[], None] | None = None
     ) -> list[fx.Effect]:
         """Return what the core wants done; it is done, and ``then``, once the log has it."""
 
@@ -128,7 +128,7 @@ class Dialogue:
         if claimed:  # Told first, so that its nodes are free only when nothing of it is left.
             self._doom(effect.job_id, f"it grew on other nodes than {', '.join(effect.nodes)}")
             return
-        facts = [entries.Abandoned(effect.job_id, effect.order)] if effect.kind == "grow" else []
+        facts = [log_entries.Abandoned(effect.job_id, effect.order)] if effect.kind == "grow" else []
         self._handle(
             ev.ResizeFailed(effect.job_id, effect.order, reason), ev.MalleableEnded(effect.job_id), facts=facts
         )
@@ -172,7 +172,7 @@ class Dialogue:
         link = self.server.link(job_id)
         seconds = message.seconds if message.outcome == "done" else None
         facts = [
-            entries.Reported(job_id, message.order, message.outcome, message.reason, seconds, dict(message.phases))
+            log_entries.Reported(job_id, message.order, message.outcome, message.reason, seconds, dict(message.phases))
         ]
         if message.outcome != "done":
             reason = f"{message.outcome}: {message.reason}" if message.reason else message.outcome
@@ -193,7 +193,9 @@ class Dialogue:
         link = self.server.link(job_id)
         if link is not None:
             link.held -= set(message.nodes)
-        self._handle(ev.NodesLost(job_id, message.nodes, message.reason), facts=[entries.Loss(job_id, message.loss)])
+        self._handle(
+            ev.NodesLost(job_id, message.nodes, message.reason), facts=[log_entries.Loss(job_id, message.loss)]
+        )
 
     def _evolving(self, job_id: int, message: wire.Evolving) -> None:
         job = self._jobs.get(job_id)
@@ -204,7 +206,7 @@ class Dialogue:
         granted, reason = self.request(job_id, message.delta)
         answer = wire.Answer(request=message.request, granted=granted, reason=reason)
         self._handle(
-            facts=[entries.Answered(job_id, message.request, granted, reason)],
+            facts=[log_entries.Answered(job_id, message.request, granted, reason)],
             then=lambda: self.server.tell(job_id, answer),
         )
 

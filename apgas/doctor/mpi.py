@@ -33,8 +33,8 @@ _SPAWN = (
     _LOAD
     + """
 import sys, time
-from apgas.runtime import mpis
-kind = mpis.named_in(MPI.Get_library_version())
+from apgas.runtime import environment
+kind = environment.named_in(MPI.Get_library_version())
 info = MPI.Info.Create()
 for hint, value in (kind.spawning if kind else {}).items():
     info.Set(hint, value)

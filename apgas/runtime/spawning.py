@@ -446,7 +446,7 @@ def look_here() -> None:
     Raises:
         ApgasError: Something is missing; says what.
     """
-    for path in (sys.executable, str(Path(__file__).with_name("newcomer.py"))):
+    for path in (sys.executable, str(Path(__file__).with_name("arrival.py"))):
         if not os.access(path, os.R_OK):
             raise ApgasError(f"no place can start on this host: {path or 'the interpreter'} is not there any more")
 

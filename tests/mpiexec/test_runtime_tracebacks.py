@@ -27,7 +27,7 @@ def test_tracebacks_show_the_program(what: str, leftovers: Leftovers) -> None:
 def test_all_frames_are_shown_on_demand(leftovers: Leftovers) -> None:
     job = mpirun(2, [PROGRAM, "there"], env={"APGAS_TRACEBACK": "full"})
     assert "runtime/api.py" in job.err
-    assert "runtime/running.py" in job.err
+    assert "runtime/driver.py" in job.err
     leftovers.check(job.mark)
 
 

@@ -248,17 +248,17 @@ def test_errors_in_a_circle_travel() -> None:
 
 PROGRAM = """
 import subprocess, sys
-from apgas.runtime import codec
+from apgas.runtime import serialization
 class MainError(Exception):
     def __init__(self, code, name):
         super().__init__(name)
         self.code = code
 if len(sys.argv) > 1:
-    sys.stdout.buffer.write(codec.dump_error(MainError(5, 'x'), 1, 'node'))
+    sys.stdout.buffer.write(serialization.dump_error(MainError(5, 'x'), 1, 'node'))
 else:
     there = subprocess.run([sys.executable, __file__, 'there'], capture_output=True, check=True).stdout
     try:
-        raise codec.load_error(there)
+        raise serialization.load_error(there)
     except MainError as error:
         print('caught', error.code, error.args)
 """

@@ -54,9 +54,10 @@ def test_entries_are_read_as_they_were_written() -> None:
     assert decode(encode(ENTRY, EFFECTS)) == (ENTRY, EFFECTS)
     assert decode(encode(Entry(0.0), [])) == (Entry(0.0), [])
     facts = (
-        log_entries.Reported(1, 2, "done", "", 0.5, {"spawn": 0.1}), log_entries.Abandoned(1, 2), log_entries.Loss(1, 0),
-        log_entries.Answered(1, 3, -1, "no"), log_entries.Held(1, held=True, by="operator"), log_entries.Prioritised(1, 5),
-        log_entries.Noted("n"), log_entries.Result(1, {"a": [1]}), log_entries.Policy("easy", {}),
+        log_entries.Reported(1, 2, "done", "", 0.5, {"spawn": 0.1}), log_entries.Abandoned(1, 2),
+        log_entries.Loss(1, 0), log_entries.Answered(1, 3, -1, "no"), log_entries.Held(1, held=True, by="operator"),
+        log_entries.Prioritised(1, 5), log_entries.Noted("n"),
+        log_entries.Result(1, {"a": [1]}), log_entries.Policy("easy", {}),
         log_entries.Configured(("a",), "easy", {"b": 1}),
     )  # fmt: skip
     assert decode(encode(Entry(0.0, (), facts), []))[0].facts == facts

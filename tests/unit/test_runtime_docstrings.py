@@ -19,7 +19,7 @@ from apgas import _public
 from apgas.testing.pytest_plugin import MakeJob
 
 PUBLIC = [getattr(apgas, name) for name in apgas.__all__]
-OF_ONE_PROGRAM = [value.__name__ for value in PUBLIC if getattr(value, "__module__", "") in documented.OF_ONE_PROGRAM]
+OF_ONE_PROGRAM = [value.__name__ for value in PUBLIC if documented.of_one_program(value)]
 NEVER_FAIL = (apgas.attach, apgas.trace_between, apgas.trace_instant, apgas.trace_span)
 
 

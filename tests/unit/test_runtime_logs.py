@@ -171,14 +171,14 @@ def test_a_finalizer_may_print_within_a_write() -> None:
 
 _FORKS = """
 import os, signal, sys, threading
-from apgas.runtime import outputs
+from apgas.runtime import logs
 
 def hold():
     with sys.stdout._lock:
         held.set()
         forked.wait()
 
-outputs.install(3)
+logs.tag_output(3)
 print("the parent", end=" ")
 held, forked = threading.Event(), threading.Event()
 threading.Thread(target=hold).start()

@@ -16,8 +16,8 @@ from apgas.runtime import environment
 
 WAITS = "import signal; signal.pause()"
 PLACE = """
-from apgas.runtime import orphans
-orphans.end_with_parent()
+from apgas.runtime import environment
+environment.end_with_parent()
 print("up", flush=True)
 import signal
 signal.pause()

@@ -93,6 +93,6 @@ def test_a_warning_names_the_line_of_the_program() -> None:
 def test_benchmarks_are_programs() -> None:
     folder = apgas.__path__[0]
     assert exceptions.is_ours(f"{folder}/runtime/api.py")
-    assert exceptions.is_ours(f"{folder.removesuffix('apgas')}glb/worker.py")
+    assert exceptions.is_ours(f"{folder.removesuffix('apgas')}glb/runner.py")
     assert not exceptions.is_ours(f"{folder}/benchmarks/uts/bag.py")
     assert not exceptions.is_ours(f"{folder}_of_mine/runtime/api.py")

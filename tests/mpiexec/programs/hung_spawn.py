@@ -11,8 +11,8 @@ from apgas.runtime import spawning
 from apgas.testing.handlers import ReleaseNewest
 
 ENTER = (
-    "import sys; sys.path.insert(0, {path!r}); from apgas.runtime import library, segments; "
-    "library.load(); segments.unlink_leftovers(); "
+    "import sys; sys.path.insert(0, {path!r}); from apgas.runtime import environment; "
+    "environment.load(); environment.unlink_leftovers(); "
 )
 spawning._NEWCOMER = (ENTER if sys.argv[2] == "inside" else "") + "import time; time.sleep(1000)"
 

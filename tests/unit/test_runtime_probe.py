@@ -123,7 +123,7 @@ def test_this_machine_needs_its_interpreter_and_the_package(monkeypatch: pytest.
     with pytest.raises(ApgasError, match=r"no place can start on this host: .*python is not there any more"):
         look_here()
     monkeypatch.undo()
-    monkeypatch.setattr(spawning, "__file__", str(tmp_path / "probe.py"))
+    monkeypatch.setattr(spawning, "__file__", str(tmp_path / "spawning.py"))
     with pytest.raises(ApgasError, match=r"arrival\.py is not there any more"):
         look_here()
 

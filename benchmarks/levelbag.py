@@ -96,12 +96,6 @@ class LevelBag(ABC):
         """Bytes that the pending entries take on the way."""
         return self._queue.nbytes
 
-    def expected_left(self) -> float:
-        """Return the expected number of tasks in all pending subtrees."""
-        return sum(
-            self._weights[level] * sum(self._subtrees(self._queue.rows(level))) for level in self._queue.occupied()
-        )
-
     def is_empty(self) -> bool:
         """Tell whether no task is left."""
         return self._queue.is_empty()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,19 +24,15 @@ _DEPTH = 13
 _FIXED = "fixed"
 SAMPLE_NAMES = ("T1", "T1L", "T1XL", "T1XXL", "T2", "T2L", "T3", "T3L", "T3XXL", "T4", "T5")
 
-Depth: TypeAlias = Annotated[
-    int | None, typer.Option("--depth", "-d", help="Depth of the tree; the root has depth 0.", show_default="13")
-]
-Seed: TypeAlias = Annotated[int | None, typer.Option(help="Seed of the tree.", show_default="19")]
-Branching: TypeAlias = Annotated[
-    int | None, typer.Option("--branching", "-b", help="Mean number of children.", show_default="4")
-]
-
 
 def command(
-    depth: Depth = None,
-    seed: Seed = None,
-    branching: Branching = None,
+    depth: Annotated[
+        int | None, typer.Option("--depth", "-d", help="Depth of the tree; the root has depth 0.", show_default="13")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the tree.", show_default="19")] = None,
+    branching: Annotated[
+        int | None, typer.Option("--branching", "-b", help="Mean number of children.", show_default="4")
+    ] = None,
     sample: Annotated[
         str | None, typer.Option("--sample", "--tree", help=f"A published tree instead: {', '.join(SAMPLE_NAMES)}.")
     ] = None,

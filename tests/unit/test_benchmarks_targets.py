@@ -45,7 +45,7 @@ from llvmlite import binding, ir
 binding.initialize_all_targets()
 binding.initialize_all_asmprinters()
 from benchmarks import simd
-from benchmarks.nqueens import scalar as symmetry, vector as queens
+from benchmarks.nqueens import vector as queens
 from benchmarks.uts import vector as uts
 
 def emit(intrinsic, *kinds):

@@ -118,10 +118,7 @@ def test_malleable_without_its_extra_says_what_to_install(missing: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        *(
-            f"benchmarks.{name}"
-            for name in ("uts", "uts.count", "kernels", "balance", "overheads", "scaling", "simulator")
-        ),
+        *(f"benchmarks.{name}" for name in ("uts", "kernels", "balance", "overheads", "scaling", "simulator")),
         "scheduler_bridge.demo",
     ],
 )

@@ -52,6 +52,7 @@ _OF_A_PROCESS = (
 )
 """How variables begin that launchers set for each process."""
 
+_STAND_IN: Final = os.path.join(os.path.dirname(__file__), "own_session", "mpiexec")
 _INTERFACES = "/sys/class/net"
 _INTERFACE_UP = 1
 _LIBFABRIC = f"{sys.prefix}/lib/mpich/libfabric.so.1"
@@ -245,6 +246,26 @@ def tidied(launch: Launch) -> Iterator[None]:
         del os.environ["TMPDIR"]
         if before is not None:
             os.environ["TMPDIR"] = before
+
+
+@contextlib.contextmanager
+def with_mpiexec_apart(launch: Launch) -> Iterator[None]:
+    """Has MPICH start mpiexec in a session of its own inside this block, if the program was started without mpiexec.
+
+    See ``own_session/mpiexec``, which stands before the others in ``PATH`` meanwhile.
+    """
+    if _managed(launch) or _bundled(OPEN_MPI) or not os.access(_STAND_IN, os.X_OK):
+        yield
+        return
+    path = os.environ.get("PATH", os.defpath)
+    changed = os.pathsep.join([os.path.dirname(_STAND_IN), path])
+    os.environ.update({"APGAS_PATH": path, "PATH": changed})
+    try:
+        yield
+    finally:
+        del os.environ["APGAS_PATH"]
+        if os.environ.get("PATH") == changed:  # else the program has set it meanwhile
+            os.environ["PATH"] = path
 
 
 @contextlib.contextmanager

@@ -172,7 +172,7 @@ def _spawn(node: str, count: int, changed: Mapping[str, str | None]) -> Any:
     program = _NEWCOMER.format(path=str(Path(__file__).parents[2]), chosen=chosen)
     command, args = resilience.shielded(sys.executable, ["-c", program])
     try:
-        with environment.shielded_from_interrupt():
+        with environment.shielded_from_interrupt(), environment.with_mpiexec_apart(environment.launched_by(os.environ)):
             return mpi.COMM_SELF.Spawn(command, args, maxprocs=count, info=info)
     except mpi.Exception as error:
         where = f"{node} ({kind.name} can on {kind.hosts})" if node else "this host"

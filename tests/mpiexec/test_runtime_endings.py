@@ -47,8 +47,21 @@ def test_a_killed_place_ends_the_job(places: int, victim: str, mpi: Mpi, leftove
     assert done.rc != 0
     # Open MPI's mpiexec may swallow what is said. Killing the only first place of a plain program kills the one that
     # could speak.
-    if places and mpi is not OPEN_MPI:
+    if (places or victim == "spawned") and mpi is not OPEN_MPI:
         assert f"pid {pid}) died" in done.err
+
+
+@pytest.mark.parametrize(("how", "code"), [("quit", 1), ("term", 143), ("kill", 137)])
+def test_the_script_that_started_a_plain_program_goes_on(how: str, code: int, leftovers: Leftovers) -> None:
+    """Hydra killed the process group of such a program, and so the script, too."""
+    program = f"{sys.executable} {WAITING}" + (" quit 1 & " if how == "quit" else " & ")
+    with start_job(["sh", "-c", program + "echo program $!; wait $!; echo afterwards $?"]) as job:
+        pid = int(job.expect("program").split("program", 1)[1])
+        job.expect("pids")
+        if how != "quit":
+            os.kill(pid, signal.SIGTERM if how == "term" else signal.SIGKILL)
+        done = ended(job, leftovers)
+    assert (done.rc, done.out.splitlines()[-1]) == (0, f"afterwards {code}"), done.err
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])

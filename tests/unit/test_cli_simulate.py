@@ -433,7 +433,7 @@ def test_a_file_that_is_no_workload_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 LOADED_BY_SIMULATE = {
-    *("cli", "core", "garbage", "model", "policies", "record", "report", "sim", "whole_file", "workloads"),
+    *("cli", "core", "gc_tuning", "model", "policies", "record", "report", "sim", "atomic_write", "workloads"),
 }
 """Parts of the scheduler; whatever is added makes every simulation start later."""
 

@@ -26,7 +26,6 @@ COMMANDS: Final = {
     "history": "history",
     "policy": "policy",
     "limits": "limits",
-    "tokens": "tokens",
     "simulate": "simulate",
     "policies": "policies",
     "workload": "workload",
@@ -146,13 +145,12 @@ def _told_by_kind(error: Exception) -> CliError:
     """Look at the errors of the parts that most commands do not load."""
     from scheduler_bridge.backends.slurm import ReadingError, SlurmError
     from scheduler_bridge.live import ControlError, DaemonError, SubmitError
-    from scheduler_bridge.live.access.tokens import TokensError
     from scheduler_bridge.policies import UnknownPolicyError
 
     match error:
         case SubmitError():
             return CliError(str(error), error.why, error.hint)
-        case DaemonError() | TokensError():
+        case DaemonError():
             return CliError(str(error), hint=error.hint)
         case SlurmError():
             return CliError(str(error), hint=error.hint, code=1)

@@ -32,7 +32,7 @@ ReachOption = Annotated[
         "--state",
         metavar="DIR|DOOR",
         envvar=ENV_STATE,
-        help="State folder of the scheduler, or a door: unix:PATH, tcp:HOST:PORT.",
+        help="State folder of the scheduler, or a door: unix:PATH.",
         show_default=False,
     ),
 ]

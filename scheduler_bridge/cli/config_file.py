@@ -59,7 +59,7 @@ class ServeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         pass_interval_s: Decide at least this often, besides at events; 0: at events only.
         cooldown_s: A job takes no order for this long after a resize.
         walltime_grace_s: A job is ended this long after its walltime.
-        doors: Where users come in who are not the scheduler's own: unix:PATH, tcp:HOST:PORT.
+        doors: Where users come in who are not the scheduler's own: unix:PATH.
         web: Where the live page is served (``[web]``).
         v1: Protocol v1's lines for administrators (``[v1]``).
     """

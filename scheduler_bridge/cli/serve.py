@@ -81,7 +81,7 @@ def serve(
     state: StateOption = None,
     door: Annotated[
         list[str] | None,
-        typer.Option("--door", metavar="DOOR", help="Let users in: unix:PATH, or tcp:HOST:PORT with tokens."),
+        typer.Option("--door", metavar="DOOR", help="Let the users of this machine in: unix:PATH."),
     ] = None,
     resize_deadline_s: Annotated[
         float | None,

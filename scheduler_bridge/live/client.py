@@ -13,7 +13,6 @@ import msgspec
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.live.access import Door
-from scheduler_bridge.live.access.calling import CallError, call, token_file
 from scheduler_bridge.live.requests import (
     REPLIES,
     AnyReply,
@@ -198,8 +197,6 @@ class ControlClient:
                 f"no scheduler serves {self._where}",
                 f"start one with: malleable serve --nodes 4 {option} {self._where}",
             ) from None
-        except CallError as error:
-            raise ControlError(str(error), error.hint) from None
         except OSError as error:
             raise ControlError(f"the scheduler at {self._where} does not answer: {error}") from None
         if not line:
@@ -213,12 +210,13 @@ class ControlClient:
         return reply
 
     def _connected(self) -> socket.socket:
-        if isinstance(self._where, Door):
-            return call(self._where, self._timeout_s, token_file())
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(self._timeout_s)
         try:
-            connect_in(self._where, connection)
+            if isinstance(self._where, Door):
+                connection.connect(str(self._where.path))
+            else:
+                connect_in(self._where, connection)
         except BaseException:
             connection.close()
             raise

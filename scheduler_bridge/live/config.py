@@ -71,7 +71,7 @@ class DaemonConfig:
         pass_interval_s: Decide at least this often, besides at events; 0: at events only. None: as the policy is meant.
         cooldown_s: A job takes no order for this long after a resize. None: as the policy is meant.
         walltime_grace_s: A job is ended this long after its walltime.
-        doors: Where users come in who are not the daemon's own: ``unix:PATH``, ``tcp:HOST:PORT``; see ``access.Door``.
+        doors: Where users come in who are not the daemon's own: ``unix:PATH``; see ``access.Door``.
         limits: What a connection may cost.
     """
 

@@ -14,8 +14,8 @@ from typing import Final, Protocol, assert_never
 import msgspec
 
 from scheduler_bridge.core import Explanation
-from scheduler_bridge.live.access import Caller, Door, Keeper, NotPermittedError, Standing, Tokens, permitted
-from scheduler_bridge.live.access.doors import Know
+from scheduler_bridge.live import access
+from scheduler_bridge.live.access import Caller, Door, Know, NotPermittedError, Standing, permitted
 from scheduler_bridge.live.client import bind_in
 from scheduler_bridge.live.config import Limits
 from scheduler_bridge.live.listener import Allowance, Listener
@@ -123,16 +123,16 @@ class ControlServer:
         Raises:
             DaemonError: A door cannot be opened.
         """
-        keeper = Keeper(Tokens(folder), self._limits.hello_s)
         bound = socket.socket(socket.AF_UNIX)
         try:
             bind_in(folder, bound)
-            await self._listener(keeper.owner).start_near(bound, MAX_REQUEST_BYTES)
+            await self._listener(access.owner_only).start_unix(bound, MAX_REQUEST_BYTES)
         except BaseException:
             bound.close()
             raise
         for door in self._wanted:
-            self.doors.append(await door.open(self._listener(keeper.at(door)), MAX_REQUEST_BYTES))
+            await door.open(self._listener(access.any_user), MAX_REQUEST_BYTES)
+            self.doors.append(door)
 
     async def serve(self) -> None:
         """Let callers in."""
@@ -152,7 +152,7 @@ class ControlServer:
 
     async def _serve(self, know: Know, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            caller = await know(reader, writer)
+            caller = know(writer)
             if isinstance(caller, Failure):
                 await _finish(reader, writer, caller)
             else:

@@ -29,10 +29,8 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, host: str, port: int, limit: int = 64 * 1024, *, serving: bool = True) -> int:
+    async def start(self, host: str, port: int, limit: int = 64 * 1024) -> int:
         """Listen on ``port`` of ``host`` (0: a free one), for lines of at most ``limit`` bytes.
-
-        Without ``serving`` whoever calls waits for ``serve``.
 
         Returns:
             The port.
@@ -40,11 +38,11 @@ class Listener:
         Raises:
             OSError: The address is not to be had.
         """
-        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit, start_serving=serving)
+        self._server = await asyncio.start_server(self._accepted, host, port, limit=limit)
         return int(self._server.sockets[0].getsockname()[1])
 
-    async def start_near(self, bound: socket.socket, limit: int) -> None:
-        """Take a Unix socket that is bound already; whoever calls waits for ``serve``."""
+    async def start_unix(self, bound: socket.socket, limit: int) -> None:
+        """Take a Unix socket that is bound already; callers wait for ``serve``."""
         self._server = await asyncio.start_unix_server(self._accepted, sock=bound, limit=limit, start_serving=False)
 
     async def serve(self) -> None:

@@ -92,14 +92,13 @@ class Cluster:
     mark: str
     start: Starter = ColdScheduler
     schedulers: list[Scheduler] = field(default_factory=list)
-    ready: str = ""
 
     def serve(self, crash_at: int = 0, *options: str) -> Scheduler:
         words = ["serve", "--state", str(self.config.state_dir), "--node-names", ",".join(self.config.nodes), "--quiet"]
         own = {"MALLEABLE_CRASH_AT": str(crash_at), "TMPDIR": str(self.scratch), BIRTHMARK: self.mark}
         scheduler = self.start([*words, *options], {**os.environ, **own})
         self.schedulers.append(scheduler)
-        self.ready = scheduler.readline()
+        scheduler.readline()
         return scheduler
 
     @property

@@ -12,18 +12,17 @@ from typing import Final
 from ..harness import child
 from ..harness.goals import OURS
 from .catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
-from .programs.hello import TEXTS
 from .programs.serve import Config
 
 _NEEDS: Final = {OURS: "mpi4py", MPI: "mpi4py", FUTURES: "mpi4py.futures", RAY: "ray", DASK: "distributed"}
 _PROGRAMS: Final = {
-    OURS: "ours",
-    SOCKET: "raw",
-    MPI: "bare",
-    POOL: "pool",
-    FUTURES: "futures",
-    RAY: "ray",
-    DASK: "dask",
+    OURS: "ours.main",
+    SOCKET: "raw.main",
+    MPI: "bare.main",
+    POOL: "peers.pool",
+    FUTURES: "peers.futures",
+    RAY: "peers.ray",
+    DASK: "peers.dask",
 }
 _UNDER_MPIEXEC: Final = (OURS, MPI)
 _OUR_PACKAGES: Final = ("apgas", __package__.rpartition(".")[0])
@@ -48,7 +47,7 @@ def command(name: str, measure: Measure, cpus: tuple[int, ...]) -> list[str]:
 
 def hello(name: str, measure: Measure) -> list[str]:
     """Return the command line whose start is measured."""
-    return _launched(name, measure.places, ["-c", TEXTS[name]])
+    return _launched(name, measure.places, ["-c", _HELLO[name]])
 
 
 def keep_bytecode(packages: Iterable[str] = _OUR_PACKAGES) -> None:
@@ -77,3 +76,62 @@ def environment(folder: Path) -> Mapping[str, str]:
         "HYDRA_LAUNCHER": "fork",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
+
+
+# The programs of the measure of starts: as little as a person would write, and the time at which main is reached -----
+
+_SAY: Final = "print('at', time.monotonic(), flush=True)"
+
+_HELLO: Final = {
+    "ours": f"""
+import time
+import apgas
+
+def main():
+    {_SAY}
+
+apgas.run(main)
+""",
+    "mpi": f"""
+import time
+from mpi4py import MPI
+
+MPI.COMM_WORLD.Barrier()
+if MPI.COMM_WORLD.rank == 0:
+    {_SAY}
+""",
+    "pool": f"""
+import os, time
+from concurrent.futures import ProcessPoolExecutor
+
+with ProcessPoolExecutor(1) as executor:
+    executor.submit(os.getpid).result()
+    {_SAY}
+""",
+    "futures": f"""
+import os, time
+from mpi4py.futures import MPIPoolExecutor
+
+with MPIPoolExecutor(max_workers=1) as executor:
+    executor.submit(os.getpid).result()
+    {_SAY}
+""",
+    "ray": f"""
+import os, time
+import ray
+
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level=40)
+ray.get(ray.remote(lambda: os.getpid()).remote())
+{_SAY}
+""",
+    "dask": f"""
+import os, time
+from distributed import Client, LocalCluster
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        client.submit(os.getpid).result()
+        {_SAY}
+""",
+}
+"""Programs by contender; each prints "at" and the machine's monotonic clock in s."""

@@ -14,9 +14,8 @@ from benchmarks.harness.measuring import Display
 from benchmarks.overheads import runner
 from benchmarks.overheads.catalogue import MEASURES
 from benchmarks.overheads.command import plan
-from benchmarks.overheads.programs.ours_compute import PERIOD_S, share_done
-from benchmarks.overheads.programs.processes import Ends
-from benchmarks.overheads.programs.timing import WARM_UP, per_second, timed
+from benchmarks.overheads.programs.ours import PERIOD_S, share_done
+from benchmarks.overheads.programs.serve import WARM_UP, Ends, per_second, timed
 
 SERVE = """
 from benchmarks.harness.channel import Channel

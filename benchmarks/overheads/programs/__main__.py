@@ -1,4 +1,4 @@
-"""Start a contender: ``python -m benchmarks.overheads.programs NAME CONFIG``, with the config as JSON."""
+"""Start a contender: ``python -m benchmarks.overheads.programs MODULE.FUNCTION CONFIG``, with the config as JSON."""
 
 from __future__ import annotations
 
@@ -10,4 +10,5 @@ from .serve import Config
 
 if __name__ == "__main__":
     channel = Channel()
-    importlib.import_module(f"{__package__}.{sys.argv[1]}").main(Config.parse(sys.argv[2]), channel)
+    module, _, function = sys.argv[1].partition(".")
+    getattr(importlib.import_module(f"{__package__}.{module}"), function)(Config.parse(sys.argv[2]), channel)

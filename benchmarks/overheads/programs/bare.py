@@ -8,9 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...harness.channel import Answer, Channel, Command
-from .optional import load
-from .processes import Ends
-from .serve import Config, memory_with_numpy
+from .serve import Config, Ends, load_optional, memory_with_numpy
 
 POLL_S: Final = 0.005
 GONE_S: Final = 20.0
@@ -25,7 +23,7 @@ SPAWNED: Final = (
 def main(config: Config, channel: Channel) -> None:
     """Serve; ``config.places`` processes were started by mpiexec."""
     del config
-    mpi = load("mpi4py.MPI")
+    mpi = load_optional("mpi4py.MPI")
     world = mpi.COMM_WORLD
     if world.rank:
         _follow(world)

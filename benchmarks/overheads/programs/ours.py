@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import bisect
+import os
 import threading
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import apgas
 
 from ...harness.channel import Answer, Channel, Command
 from ...harness.goals import of_samples
-from . import ours_compute, ours_resize
-from .serve import Config, memory_with_numpy, pin
-from .timing import WARM_UP, per_second, timed
+from .serve import WARM_UP, Config, Ends, load_numba, memory_with_numpy, per_second, pin, timed
 
 if TYPE_CHECKING:
     from ...harness.channel import Handlers
+
+_COUNTED: Final = 50
+"""Finishes whose messages are counted."""
 
 
 def main(config: Config, channel: Channel) -> None:
@@ -30,7 +34,7 @@ def _serve(config: Config, channel: Channel) -> None:
         for place, cpu in zip(places, config.cpus, strict=False):
             apgas.at(place, pin, cpu)
     other = places[-1]
-    resizer = ours_resize.Resizer()
+    resizer = Resizer()
     handlers: Handlers = {
         "rtt": partial(_rtt, other),
         "immediate": partial(_immediate, other),
@@ -39,12 +43,9 @@ def _serve(config: Config, channel: Channel) -> None:
         "echo": partial(_echo, other),
         "memory": lambda _: apgas.at(other, memory_with_numpy),
         "resize": resizer.cycle,
-        "lost": partial(ours_compute.lost, resizer, other),
+        "lost": partial(lost, resizer, other),
     }
     channel.serve(handlers)
-
-
-_COUNTED = 50
 
 
 def noop() -> None:
@@ -149,3 +150,227 @@ def _there() -> None:
 def _back() -> None:
     assert Volley.running is not None
     Volley.running.back()
+
+
+# Our places come and go on order -------------------------------------------------------------------------------------
+
+LIMIT_S: Final = 40.0
+_LOOK_S: Final = 0.2
+
+
+class _Handler(apgas.MalleableHandler):
+    """Releases the newest places, and says when a resize has been committed."""
+
+    def __init__(self) -> None:
+        self.committed = threading.Event()
+        self.at_s = 0.0
+        self.added: list[apgas.Place] = []
+
+    def preGrow(self, nb_places: int) -> None:
+        pass
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+        return apgas.places()[-nb_places:]
+
+    def postGrow(
+        self,
+        nb_places: int,  # noqa: ARG002 - the published arguments
+        continued_places: Sequence[apgas.Place],  # noqa: ARG002 - the published arguments
+        new_places: Sequence[apgas.Place],
+    ) -> None:
+        self.added = list(new_places)
+        self._note()
+
+    def postShrink(
+        self,
+        nb_places: int,  # noqa: ARG002 - the published arguments
+        removed_places: Sequence[apgas.Place],  # noqa: ARG002 - the published arguments
+    ) -> None:
+        self._note()
+
+    def _note(self) -> None:
+        self.at_s = time.perf_counter()
+        self.committed.set()
+
+
+class Resizer:
+    """Orders resizes and times them from outside: order to commit, order to the end of the processes."""
+
+    def __init__(self) -> None:
+        self._handler: _Handler | None = None
+
+    def cycle(self, command: Command) -> Answer:
+        """Grow by ``n`` and shrink by as many; ``numba``: the newcomers load it in between."""
+        grow_s = self.grow(command["n"])
+        answered_s = grow_s + self._have_answered()
+        loaded_s = answered_s
+        if command.get("numba"):
+            loaded_s += self._load_numba()
+        return {"grow_s": grow_s, "answered_s": answered_s, "loaded_s": loaded_s, "shrink_s": self.shrink(command["n"])}
+
+    def grow(self, n: int) -> float:
+        """Return the seconds from the order to the commit.
+
+        Raises:
+            RuntimeError: The order was not carried out.
+        """
+        handler = self._ready()
+        before_s = time.perf_counter()
+        self._order("+", n, handler.committed.wait)
+        return handler.at_s - before_s
+
+    def shrink(self, n: int) -> float:
+        """Return the seconds from the order to the end of the last process.
+
+        Raises:
+            RuntimeError: The order was not carried out.
+            TimeoutError: A process lives on.
+        """
+        self._ready()
+        with Ends(apgas.at(place, os.getpid) for place in apgas.places()[-n:]) as ends:
+            before_s = time.perf_counter()
+            gone_s = 0.0
+
+            def gone(_: float) -> bool:
+                nonlocal gone_s
+                if not gone_s:
+                    ends.wait(LIMIT_S)
+                    gone_s = time.perf_counter()
+                return True
+
+            self._order("-", n, gone)
+        return gone_s - before_s
+
+    def _ready(self) -> _Handler:
+        """Register the handler at the first order: a program that is not resized needs none."""
+        if self._handler is None:
+            self._handler = _Handler()
+            apgas.define_malleable_handler(self._handler)
+        self._handler.committed.clear()
+        return self._handler
+
+    def _order(self, sign: Literal["+", "-"], n: int, wait: Callable[[float], bool]) -> None:
+        """Give an order, let ``wait`` wait for what is timed, then wait until the order's record is there."""
+        before = len(apgas.resizes())
+        apgas.schedule_orders(f"0:{sign}{n}")
+        until_s = time.monotonic() + LIMIT_S
+        while not wait(_LOOK_S):
+            if time.monotonic() > until_s or len(apgas.resizes()) > before:
+                break
+        while len(apgas.resizes()) == before and time.monotonic() < until_s:
+            time.sleep(0.001)
+        records = apgas.resizes()[before:]
+        if not records or records[0].outcome != "done":
+            reason = f"{records[0].outcome}: {records[0].reason}" if records else f"no end within {LIMIT_S:g} s"
+            raise RuntimeError(f"{sign}{n} was not carried out, {reason}")
+
+    def _have_answered(self) -> float:
+        """Return the seconds until the newcomers have run something."""
+        return self._run_on_newcomers(os.getpid)
+
+    def _load_numba(self) -> float:
+        return self._run_on_newcomers(load_numba)
+
+    def _run_on_newcomers(self, call: Callable[[], object]) -> float:
+        assert self._handler is not None
+        before_s = time.perf_counter()
+        with apgas.finish():
+            for place in self._handler.added:
+                apgas.async_at(place, call)
+        return time.perf_counter() - before_s
+
+
+# How much a place computes while others come and go ------------------------------------------------------------------
+
+PERIOD_S: Final = 0.001
+SHARE: Final = 0.2
+CATCH_UP_S: Final = 0.25
+"""As with the pacing of the balancer."""
+QUIET_S: Final = 0.1
+"""Between two resizes: longer than what a resize leaves to be done."""
+AFTERMATH_S: Final = QUIET_S / 4
+"""Belongs to the resize before."""
+
+_stop = threading.Event()
+
+
+def lost(resizer: Resizer, other: apgas.Place, command: Command) -> Answer:
+    """Grow and shrink by one, ``cycles`` times, while ``other`` computes; return the shares of compute lost.
+
+    What is lost between resizes is the machine's doing: the losses of resizes are those beside it.
+    """
+    windows: dict[str, list[tuple[float, float]]] = {"grow": [], "shrink": [], "quiet": []}
+
+    def rest() -> None:
+        began_s = time.monotonic()
+        time.sleep(QUIET_S)
+        windows["quiet"].append((began_s + AFTERMATH_S, time.monotonic()))
+
+    with apgas.finish():
+        computed = apgas.async_at(other, compute)
+        time.sleep(QUIET_S)
+        for _ in range(command["cycles"]):
+            for kind, resize in (("grow", resizer.grow), ("shrink", resizer.shrink)):
+                rest()
+                began_s = time.monotonic()
+                resize(1)
+                windows[kind].append((began_s, time.monotonic() + AFTERMATH_S))
+        rest()
+        apgas.immediate(other, stop)
+    speed = {kind: share_done(computed.result(), spans) for kind, spans in windows.items()}
+    return {
+        "grow_lost": 1 - speed["grow"] / speed["quiet"],
+        "shrink_lost": 1 - speed["shrink"] / speed["quiet"],
+        "quiet_lost": 1 - speed["quiet"],
+    }
+
+
+def share_done(done_s: list[float], spans: list[tuple[float, float]]) -> float:
+    """Return the share of the units due in ``spans`` that were done in them; if none is lost, a little around 1.
+
+    Args:
+        done_s: When each unit was done, ascending.
+        spans: Begin and end of the time looked at.
+    """
+    due = sum(end - begin for begin, end in spans) / PERIOD_S
+    done = sum(bisect.bisect(done_s, end) - bisect.bisect(done_s, begin) for begin, end in spans)
+    return done / due
+
+
+def compute() -> list[float]:
+    """Do a unit of work every ``PERIOD_S`` until ``stop``, as emulated nodes do: one that is late catches up.
+
+    What it is behind by more than ``CATCH_UP_S`` is lost.
+
+    Returns:
+        When each unit was done, in s of the machine's monotonic clock.
+    """
+    _stop.clear()
+    rounds = _rounds_in(SHARE * PERIOD_S)
+    done: list[float] = []
+    due_s = time.monotonic()
+    while not _stop.is_set():
+        sum(range(rounds))
+        now_s = time.monotonic()
+        done.append(now_s)
+        due_s = max(due_s + PERIOD_S, now_s - CATCH_UP_S)
+        time.sleep(max(0.0, due_s - now_s))
+    return done
+
+
+def stop() -> None:
+    """End ``compute`` on this place."""
+    _stop.set()
+
+
+def _rounds_in(seconds: float) -> int:
+    """Return for how many rounds a sum takes so long on a quiet core."""
+    rounds = 20_000
+    best_s = min(_timed(rounds) for _ in range(5))
+    return max(1, int(rounds * seconds / best_s))
+
+
+def _timed(rounds: int) -> float:
+    before_s = time.perf_counter()
+    sum(range(rounds))
+    return time.perf_counter() - before_s

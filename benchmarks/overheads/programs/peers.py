@@ -1,20 +1,26 @@
-"""What peers are asked, in words that all of them understand: submit a call, get its result."""
+"""The peers, and what they are asked in words that all of them understand: submit a call, get its result.
+
+A peer's library is loaded where it is used: none of them needs the others, and most machines have not all of them.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
-from ...harness.channel import Answer, Command
+from ...harness.channel import Answer, Channel, Command
 from ...harness.goals import of_samples
-from .serve import Config, memory_with_numpy, pin
-from .timing import per_second, timed
+from .serve import Config, Ends, load_optional, memory_with_numpy, per_second, pin, timed
 
 if TYPE_CHECKING:
     from ...harness.channel import Handlers
+
+GONE_S: Final = 20.0
+"""How long the processes of workers that were removed may take to end."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +101,91 @@ def _echo(peer: Peer, command: Command) -> Answer:
     array = np.arange(command["bytes"] // 8, dtype=np.float64)
     samples = timed(lambda: peer.result(peer.submit(same, array)), command["n"], command["limit_s"])
     return {"bytes_per_s": 2 * array.nbytes / of_samples(samples)["median_s"]}
+
+
+# The contenders ------------------------------------------------------------------------------------------------------
+
+
+def pool(config: Config, channel: Channel) -> None:
+    """Serve as ``concurrent.futures.ProcessPoolExecutor``."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(workers(config)) as executor:
+        channel.serve(handlers(from_executor(executor), config))
+
+
+def futures(config: Config, channel: Channel) -> None:
+    """Serve as ``mpi4py.futures.MPIPoolExecutor``; the workers are spawned."""
+    with load_optional("mpi4py.futures").MPIPoolExecutor(max_workers=workers(config)) as executor:
+        channel.serve(handlers(from_executor(executor), config))
+
+
+def dask(config: Config, channel: Channel) -> None:
+    """Serve as Dask distributed: a local cluster of worker processes."""
+    distributed = load_optional("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=workers(config), threads_per_worker=1, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        # a worker would keep the result of an equal call and not run it again
+        submit = partial(client.submit, pure=False)
+        peer = Peer(submit, lambda future: future.result(), client.gather)
+        channel.serve({**handlers(peer, config), "resize": partial(_resize_dask, cluster, client)})
+
+
+def _resize_dask(cluster: Any, client: Any, command: Command) -> Answer:
+    """Add workers until each has run a call, and remove them until their processes have ended."""
+    before = client.run(os.getpid)
+    size = len(before) + command["n"]
+    before_s = time.perf_counter()
+    cluster.scale(size)
+    client.wait_for_workers(size)
+    pids = client.run(os.getpid)
+    grow_s = time.perf_counter() - before_s
+    # Dask chooses whom it removes: those that are still known afterwards are not waited for
+    ends = {address: Ends([pid]) for address, pid in pids.items()}
+    before_s = time.perf_counter()
+    cluster.scale(len(before))
+    while len(client.scheduler_info(n_workers=-1)["workers"]) > len(before):
+        time.sleep(0.002)
+    left = client.scheduler_info(n_workers=-1)["workers"]
+    for address, end in ends.items():
+        with end:
+            if address not in left:
+                end.wait(GONE_S)
+    return {"grow_s": grow_s, "shrink_s": time.perf_counter() - before_s}
+
+
+def ray(config: Config, channel: Channel) -> None:
+    """Serve as Ray: tasks on one machine."""
+    library = load_optional("ray")
+    library.init(num_cpus=workers(config), include_dashboard=False, log_to_driver=False, logging_level=40)
+    remote = cache(library.remote)
+    peer = Peer(lambda fn, *args: remote(fn).remote(*args), library.get, lambda handles: library.get(list(handles)))
+    try:
+        channel.serve({**handlers(peer, config), "resize": partial(_resize_ray, library)})
+    finally:
+        library.shutdown()
+
+
+def _resize_ray(library: Any, command: Command) -> Answer:
+    """Add nodes until each has run a task, and remove them, in a cluster of its own: one of ``init`` cannot grow."""
+    library.shutdown()
+    cluster = load_optional("ray.cluster_utils").Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    library.init(address=cluster.address, log_to_driver=False, logging_level=40)
+    getpid = library.remote(resources={"added": 1})(own_pid)
+    before_s = time.perf_counter()
+    nodes = [cluster.add_node(num_cpus=1, resources={"added": 1}) for _ in range(command["n"])]
+    pids = library.get([getpid.remote() for _ in nodes])
+    grow_s = time.perf_counter() - before_s
+    with Ends(pids) as ends:
+        before_s = time.perf_counter()
+        for node in nodes:
+            cluster.remove_node(node, allow_graceful=True)
+        ends.wait(GONE_S)
+        shrink_s = time.perf_counter() - before_s
+    library.shutdown()
+    cluster.shutdown()
+    return {"grow_s": grow_s, "shrink_s": shrink_s}

@@ -9,8 +9,7 @@ from typing import Final
 
 from ...harness.channel import Answer, Channel, Command
 from ...harness.goals import of_samples
-from .serve import Config, pin
-from .timing import timed
+from .serve import Config, pin, timed
 
 SMALL_BYTES: Final = 64
 _HEAD_BYTES: Final = 8

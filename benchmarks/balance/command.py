@@ -56,7 +56,7 @@ def _command(
         target.reserve()
         with measuring.interruptible(), Display(rounds * len(names), quiet) as display:
             results = Runner([MEASURES[name] for name in names], rounds, depth, nap, display).run()
-        target.write(results.as_json(measurement.gather([socket.gethostname()], None)))
+        target.write(results.as_json(measurement.gather_provenance([socket.gethostname()], None)))
         table.show(results, json)
         return 1 if results.failures else 0
 

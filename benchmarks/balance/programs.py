@@ -111,7 +111,7 @@ def _run(depth: int, config: Config) -> Outcome[Count]:
     import glb
 
     from ..uts.samples import bag_of
-    from .stamps import StampedBag
+    from .bags import StampedBag
 
     outcome = glb.compute(cast("Bag[Count]", StampedBag(bag_of(Tree(depth)))), Count, config)
     expected = Tree(depth).known_nodes()
@@ -141,9 +141,9 @@ def _compute(command: Command) -> Answer:
 def _stamps(place: apgas.Place) -> list[tuple[float, int]]:
     import apgas
 
-    from .stamps import take
+    from .bags import take_stamps
 
-    return apgas.at(place, take)
+    return apgas.at(place, take_stamps)
 
 
 def _paced(command: Command) -> Answer:
@@ -192,14 +192,14 @@ def _naps(command: Command) -> Answer:
     import apgas
     import glb
 
-    from . import naps
+    from . import bags
 
-    lasting = naps.durations(command["count"], command["mean"] * command["nap_s"], command["variance"])
+    lasting = bags.durations(command["count"], command["mean"] * command["nap_s"], command["variance"])
     places, before, order = len(apgas.places()), len(apgas.resizes()), command["order"]
     if order is not None:
         apgas.schedule_orders(f"{order[0] * command['nap_s']}:{order[1]}")
     ordered_s = time.monotonic()
-    outcome = glb.compute(cast("Bag[naps.Naps]", naps.NapBag.whole(lasting)), naps.Naps)
+    outcome = glb.compute(cast("Bag[bags.Naps]", bags.NapBag.whole(lasting)), bags.Naps)
     began_s = time.monotonic() - outcome.seconds - ordered_s
     if sorted(outcome.result.numbers) != list(range(len(lasting))):
         raise ValueError(f"naps {sorted(outcome.result.numbers)} were taken")
@@ -207,7 +207,7 @@ def _naps(command: Command) -> Answer:
     records = apgas.resizes()[before:]
     if [record.outcome for record in records] != ["done"] * (order is not None):
         raise ValueError(f"what became of the order: {records}")
-    return {"greedy": outcome.seconds / naps.greedy_s(lasting, naps.spans(places, records, began_s))}
+    return {"greedy": outcome.seconds / bags.greedy_s(lasting, bags.spans(places, records, began_s))}
 
 
 def _begin(orders: str, began_s: list[float], done: int, _places: int, _workers: int) -> None:

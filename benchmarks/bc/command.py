@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..harness.measurement import WholeFile
-from ..harness.spec import Benchmark
 from .bag import BLOCK_SOURCES, BCBag, Centrality, fraction_bits, load_solver
 from .instances import Generated, Instance, keep
 

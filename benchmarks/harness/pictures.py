@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
 INK: Final = "#333333"
 PALE: Final = "#b8c4cc"
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
@@ -22,7 +23,7 @@ COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 MARKERS: Final = ("o", "s", "^", "D")
 
 
-def check(path: Path | None) -> None:
+def check_picture(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn.
 
     Raises:
@@ -38,7 +39,7 @@ def check(path: Path | None) -> None:
         raise BadUsage(f"--figure {path}", "there is no such folder", "give a file in a folder that exists")
 
 
-def new(
+def new_picture(
     width: float, height: float, rows: int, columns: int, *, height_ratios: Sequence[float] | None = None
 ) -> tuple[Figure, Any]:
     """Return an empty picture, in inches, and its panels by row and column."""
@@ -50,7 +51,7 @@ def new(
     return figure, figure.subplots(rows, columns, squeeze=False, height_ratios=height_ratios)
 
 
-def dress(axes: Axes, title: str, across: str, upwards: str = "") -> None:
+def dress_axes(axes: Axes, title: str, across: str, upwards: str = "") -> None:
     """Give a panel its words and take away what is not needed."""
     axes.set_title(title, loc="left", fontsize=10, color=INK)
     axes.set_xlabel(across, fontsize=9, color=INK)
@@ -63,7 +64,7 @@ def dress(axes: Axes, title: str, across: str, upwards: str = "") -> None:
         axes.spines[name].set_color(PALE)
 
 
-def tell(path: Path | None, figure: Path | None) -> None:
+def name_files(path: Path | None, figure: Path | None) -> None:
     """Say where the files are."""
     for name, file in (("result file", path), ("figure", figure)):
         if file is not None:

@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apgas
 
-from . import procfs, summary
+from . import procfs
 from .errors import BadUsage, first_cause, show_error
 from .jit import has_numba
-from .measurement import Measurement, ResultFile, cores, gather, machine_id, tell_scheduler
+from .measurement import (
+    Measurement,
+    ResultFile,
+    cores,
+    gather_provenance,
+    headline,
+    machine_id,
+    show_measurement,
+    show_statistics,
+    spoken,
+    tell_scheduler,
+)
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -24,8 +35,8 @@ if TYPE_CHECKING:
 
     from glb import Result
 
+    from .cli import Benchmark
     from .options import CommonOptions
-    from .spec import Benchmark
 
 
 R = TypeVar("R", bound="Result")
@@ -57,11 +68,11 @@ def run_benchmark(benchmark: Benchmark[Any], options: CommonOptions) -> int:
         _report_failure(benchmark, options, target, error)
         return 1
     if options.quiet:
-        sys.stdout.write(summary.headline(measurement) + "\n")
+        sys.stdout.write(headline(measurement) + "\n")
     else:
-        summary.show(measurement, options.json)
+        show_measurement(measurement, options.json)
     if options.statistics:
-        summary.show_statistics(measurement)
+        show_statistics(measurement)
     if measurement.verified is False:
         show_error(f"{benchmark.name}: wrong result", measurement.checked_against, "run again, and report it")
         return 1
@@ -129,7 +140,7 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     measurement.result = values[-1]
     for record in measurement.resizes:
         nodes.update(record.nodes)
-    measurement.provenance = gather(nodes, benchmark.parameters.get("seed"))
+    measurement.provenance = gather_provenance(nodes, benchmark.parameters.get("seed"))
     _verify(benchmark, options, measurement, values, result)
     measurement.notes = benchmark.publish(result)
     return measurement
@@ -248,7 +259,7 @@ def _verify(
     wrong = [value for value in values if not benchmark.agrees(value, expected)]
     measurement.verified = not wrong
     measurement.checked_against = (
-        f"the result is {summary.spoken(wrong[0])}, but {source} gives {summary.spoken(expected)}" if wrong else source
+        f"the result is {spoken(wrong[0])}, but {source} gives {spoken(expected)}" if wrong else source
     )
 
 

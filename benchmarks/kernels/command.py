@@ -63,7 +63,7 @@ def _command(
     if rounds is not None and rounds < 1:
         raise BadUsage(f"--rounds {rounds}", "there must be at least 1 round", "give --rounds 1 or more")
     names = measuring.chosen("--measures", measures, tuple(MEASURES)) or tuple(MEASURES)
-    pictures.check(figure)
+    pictures.check_picture(figure)
     chosen = tuple(MEASURES[name] for name in names)
     return partial(_run, chosen, rounds or (_QUICK_ROUNDS if quick else _ROUNDS), quick, json, figure, quiet)
 
@@ -76,7 +76,7 @@ def _run(
     steps = rounds * sum(len(measure.contenders) for measure in measures)
     with measuring.interruptible(), Display(steps, quiet) as display:
         results = run(measures, rounds, quick, display)
-    found = measurement.gather([socket.gethostname()], None)
+    found = measurement.gather_provenance([socket.gethostname()], None)
     versions = cast("dict[str, str]", found["versions"])
     versions |= {name: metadata.version(name) for name in _PACKAGES if importlib.util.find_spec(name) is not None}
     target.write(results.as_json(found))

@@ -28,7 +28,9 @@ def draw(results: Results, path: Path, machine: str) -> None:
     lines = [line for line in results.lines if line.quantity == line.measure.quantities[0] and line.medians]
     bars = [len(line.medians) for line in lines]
     height = _BAR_INCHES * sum(bars) + 0.55 * len(lines) + 0.5
-    figure, panels = pictures.new(_WIDTH_INCHES, height, len(lines), 1, height_ratios=[count + 0.8 for count in bars])
+    figure, panels = pictures.new_picture(
+        _WIDTH_INCHES, height, len(lines), 1, height_ratios=[count + 0.8 for count in bars]
+    )
     for line, (axes,) in zip(lines, panels, strict=True):
         _draw_panel(axes, line, results.quick)
     figure.supxlabel(

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..levelbag import GIFT_TASKS, LevelBag
-from ..levelqueue import LevelQueue
+from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue
 from . import kernel
 from .scalar import PARTS, rules, starts
 
 if TYPE_CHECKING:
-    from ..levelqueue import Words
+    from ..levelbag import Words
 
 
 _FIELDS = 4
@@ -27,7 +26,7 @@ class QueensBag(LevelBag):
     """Placements of queens on the upper rows, by open rows.
 
     A task is a queen put on a row with at least two open rows below it, or all that follows for a placement with two
-    open rows: the inner nodes of the search tree. A solution counts for all its images, see ``symmetry``.
+    open rows: the inner nodes of the search tree. A solution counts for all its images, see ``scalar``.
 
     Args:
         size: Rows of the board.

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
-from ..harness.spec import Benchmark
 from ..levelbag import Count, gift_tasks
 from .bag import check_size, known_solutions
 from .kernel import run_kernel, warm_up

@@ -1,7 +1,6 @@
 """The N-Queens kernel one placement at a time, and the symmetry that spares it seven eighths of the board.
 
-All numbers are non-negative and below 2^32, so that Python's integers and 64-bit ones agree. The rules are those of
-``symmetry``.
+All numbers are non-negative and below 2^32, so that Python's integers and 64-bit ones agree.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ..harness.jit import jitable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..levelqueue import Integers, Words
+    from ..levelbag import Integers, Words
 
 
 NAME = "plain Python, no numba"

@@ -73,7 +73,7 @@ def _run(chosen: Plan, path: Path | None, quiet: bool) -> int:
 
 
 def _report(results: Results, target: ResultFile, path: Path | None) -> int:
-    found = measurement.gather([socket.gethostname()], None)
+    found = measurement.gather_provenance([socket.gethostname()], None)
     versions = cast("dict[str, str]", found["versions"])
     versions |= {name: metadata.version(name) for name in _PACKAGES if _installed(name)}
     target.write(results.as_json(found))

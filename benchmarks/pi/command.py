@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 import typer
 
+from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..harness.options import parse_count
-from ..harness.spec import Benchmark
 from .bag import Hits, PiBag, count_span, load_kernel
 
 MAX_SAMPLES: Final = 2**62

@@ -60,7 +60,7 @@ def _command(
             f"the nodes together may use up to {MOST_SHARE:g} of the cores, or they would not be emulated honestly",
             f"give --share {MOST_SHARE:g} or less",
         )
-    pictures.check(figure)
+    pictures.check_picture(figure)
     names = measuring.chosen("--benchmarks", benchmarks, tuple(PROGRAMS)) or tuple(PROGRAMS)
     counts = parse_nodes(nodes) if nodes.strip() else QUICK_NODES if quick else NODES
     least_s = QUICK_LEAST_S if quick else LEAST_S
@@ -91,9 +91,9 @@ def _run(plan: Plan, path: Path | None, figure: Path | None, quiet: bool) -> int
     published = paper.read(paper.find())
     with measuring.interruptible(), Display(plan.steps, quiet) as display:
         results = Runner(plan, measurement.cores(), display).run()
-    target.write(results.as_json(measurement.gather([socket.gethostname()], None)))
+    target.write(results.as_json(measurement.gather_provenance([socket.gethostname()], None)))
     show(results, published)
     if figure is not None:
         drawing.draw(results, published, figure)
-    pictures.tell(path, figure)
+    pictures.name_files(path, figure)
     return 0 if results.complete else 1

@@ -23,7 +23,7 @@ _TICKS: Final = (1, 2, 4, 8, 16)
 def draw(results: Results, published: Published, path: Path) -> None:
     """Draw all series; the ending of ``path`` tells the kind of file."""
     shown = [series for series in results.series.values() if series.seconds]
-    figure, panels = pictures.new(2.9 * max(len(shown), 2), 4.4, 1, max(len(shown), 1))
+    figure, panels = pictures.new_picture(2.9 * max(len(shown), 2), 4.4, 1, max(len(shown), 1))
     for index, series in enumerate(shown):
         axes = panels[0][index]
         _ours(axes, series)
@@ -35,7 +35,7 @@ def draw(results: Results, published: Published, path: Path) -> None:
         axes.set_ylim(top=1.7 * axes.get_ylim()[1])
         axes.yaxis.set_major_formatter("{x:g}")
         axes.minorticks_off()
-        pictures.dress(axes, series.program.title, "nodes", "" if index else "running time, s")
+        pictures.dress_axes(axes, series.program.title, "nodes", "" if index else "running time, s")
     best = {series.program.title: _last(series) for series in shown}
     figure.suptitle(
         "Strong scaling on EMULATED nodes; efficiency "

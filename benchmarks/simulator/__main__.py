@@ -12,7 +12,7 @@ from pathlib import Path
 
 from apgas.errors import extras_named
 
-from ..harness.measurement import gather
+from ..harness.measurement import gather_provenance
 
 with extras_named():
     from rich.console import Console
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
             "compiled": COMPILED,
             "runs": rows,
             "processes": [asdict(whole) for whole in wholes],
-            "provenance": gather([], [case.seed for case, _ in found]),
+            "provenance": gather_provenance([], [case.seed for case, _ in found]),
         }
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0

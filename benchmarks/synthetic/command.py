@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
 from ..harness.options import parse_count
-from ..harness.spec import Benchmark
 from .bag import StaticBag, Tally, TreeBag
 from .plain import DISTRIBUTIONS
 from .work import LEAST_UNITS, MAX_TASKS, Work, calibrate, load_kernel

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..levelbag import GIFT_TASKS, LevelBag
-from ..levelqueue import LevelQueue
+from ..levelbag import GIFT_TASKS, LevelBag, LevelQueue
 from . import kernel
 from .tree import law
 
 if TYPE_CHECKING:
-    from ..levelqueue import Words
+    from ..levelbag import Words
     from .tree import Geometric
 
 FIELDS = 8

@@ -10,14 +10,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..levelbag import GIFT_TASKS
-from ..levelqueue import LevelQueue
+from ..levelbag import GIFT_TASKS, LevelQueue
 from . import kernel
 from .bag import FIELDS, MOST_NODES, MOST_WEIGHT, NodeBag
 from .tree import root_hash
 
 if TYPE_CHECKING:
-    from ..levelqueue import Words
+    from ..levelbag import Words
 
 _KNOWN_NODES = {
     (2000, 0.124875, 8, 42): 4112897,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..harness.cli import Benchmark
 from ..harness.errors import BadUsage
-from ..harness.spec import Benchmark
 from ..levelbag import Count, gift_tasks
 from .reference import run_kernel, warm_up
-from .shapes import ShapedTree
-from .tree import BRANCHING, SEED, Tree
+from .tree import BRANCHING, SEED, ShapedTree, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

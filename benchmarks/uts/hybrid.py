@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ..levelbag import GIFT_TASKS
-from ..levelqueue import LevelQueue
+from ..levelbag import GIFT_TASKS, LevelQueue
 from . import kernel
 from .bag import FIELDS, HIGH, LOW, MOST_NODES, MOST_WEIGHT, NodeBag
 from .binomial import BinomialTree
-from .shapes import ShapedTree
-from .tree import Law, law
+from .tree import Law, ShapedTree, law
 
 if TYPE_CHECKING:
-    from ..levelqueue import Words
+    from ..levelbag import Words
 
 _KNOWN_NODES: Final = {("linear", 16, 1, 6, 0.234375, 4): 4132453}
 _STACK: Final = 0

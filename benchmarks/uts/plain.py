@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..levelqueue import Integers, Words
+    from ..levelbag import Integers, Words
 
 NAME = "NumPy, no numba"
 LANES = 1024

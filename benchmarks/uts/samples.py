@@ -8,8 +8,7 @@ from ..levelbag import GIFT_TASKS
 from .bag import UtsBag
 from .binomial import BinomialBag, BinomialTree
 from .hybrid import HybridBag, HybridTree
-from .shapes import ShapedTree
-from .tree import Tree
+from .tree import ShapedTree, Tree
 
 if TYPE_CHECKING:
     from typing import TypeAlias

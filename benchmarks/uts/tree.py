@@ -2,7 +2,7 @@
 
 A geometric tree: a node has n children with probability p (1 - p)^n, where p = 1 / (1 + b) for a mean of b children; n
 follows from the last word of the node's hash. In a tree of fixed shape b is the same for all nodes above the last
-level; for other shapes see ``shapes``. The logarithm of the original rule is replaced by the smallest hash word for
+level; for other shapes see ``ShapedTree``. The logarithm of the original rule is replaced by the smallest hash word for
 each n, found once, so that every kernel counts exactly alike.
 """
 
@@ -12,12 +12,13 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 SEED = 19
 BRANCHING = 4
@@ -176,3 +177,88 @@ def _smallest_word(children: int, branching: float) -> int:
         else:
             low = middle + 1
     return low
+
+
+# Geometric trees of the other published shapes: the mean number of children depends on the level ---------------------
+#
+# Source: the reference program of the benchmark, with the same formulas in double precision.
+
+SHAPES: Final = ("linear", "expdec", "cyclic")
+MAX_SHAPED_DEPTH: Final = 100
+_CYCLES: Final = 5
+_KNOWN_SHAPED: Final = {
+    ("linear", 20, 34, 4): 4147582,
+    ("cyclic", 16, 502, 6): 4117769,
+    ("cyclic", 23, 220, 7): 96793510,
+}
+"""Nodes by shape, depth, seed and branching."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedTree:
+    """One geometric tree whose mean number of children depends on the level.
+
+    "linear": it falls from ``branching`` to 0 on level ``depth``. "expdec": it falls with a power of the level, to 1 on
+    level ``depth``. "cyclic": it goes up and down between ``branching`` and its inverse, once in ``depth`` levels, for
+    five times as many levels.
+
+    Args:
+        shape: One of SHAPES.
+        depth: What the shape refers to, in levels.
+        seed: Seed of the root's hash.
+        branching: Mean number of children of the root.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    shape: str
+    depth: int
+    seed: int
+    branching: int
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            raise ValueError(f'shape is "{self.shape}", but must be one of {", ".join(SHAPES)}')
+        Tree(self.depth, self.seed, self.branching)  # the same ranges hold
+        least = 2 if self.shape == "expdec" else 1
+        if not least <= self.depth <= MAX_SHAPED_DEPTH:
+            raise ValueError(f"depth is {self.depth}, but must be from {least} to {MAX_SHAPED_DEPTH}")
+
+    @property
+    def levels(self) -> int:
+        """Level below which there are no nodes.
+
+        A tree of shape "expdec" has no such level; but its nodes are so few below level ``depth`` that none was ever
+        seen near the level that this returns: the chance is below 1e-9.
+        """
+        match self.shape:
+            case "linear":
+                return self.depth
+            case "cyclic":
+                return _CYCLES * self.depth + 1
+            case _:
+                return min(8 * self.depth + 40, MAX_DEPTH)
+
+    def mean_children(self, level: int) -> float:
+        """Return the mean number of children of the nodes on a level."""
+        if level == 0:
+            return self.branching
+        match self.shape:
+            case "linear":
+                return max(0.0, self.branching * (1 - level / self.depth))
+            case "cyclic":
+                if level > _CYCLES * self.depth:
+                    return 0
+                # the constant of the reference program, not math.pi
+                return float(self.branching ** math.sin(2.0 * 3.141592653589793 * level / self.depth))
+            case _:
+                return float(self.branching * level ** (-math.log(self.branching) / math.log(self.depth)))
+
+    def root(self) -> bytes:
+        """Return the hash of the root, 20 bytes."""
+        return root_hash(self.seed)
+
+    def known_nodes(self) -> int | None:
+        """Return the number of nodes if it is recorded, else None."""
+        return _KNOWN_SHAPED.get((self.shape, self.depth, self.seed, self.branching))

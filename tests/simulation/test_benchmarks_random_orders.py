@@ -15,8 +15,7 @@ import pytest
 import apgas
 import glb
 from apgas.testing.pytest_plugin import MakeJob
-from benchmarks.harness.cli import parse
-from benchmarks.harness.spec import Benchmark
+from benchmarks.harness.cli import Benchmark, parse
 
 CASES = {
     "uts": ("uts", "--depth 11", 20_000),

@@ -7,8 +7,7 @@ import io
 import pytest
 
 import glb
-from benchmarks.harness import summary
-from benchmarks.harness.measurement import Measurement
+from benchmarks.harness.measurement import Measurement, show_statistics
 from glb import Statistics
 from glb.statistics import HEADS, finding, rows, text
 
@@ -60,7 +59,7 @@ def test_the_outcome_and_the_benchmarks_show_the_same() -> None:
     assert outcome.summary() == said
     stream = io.StringIO()
     measurement = Measurement("uts", {}, "nodes", "", "", 1, 2, counts={0: BUSY, 1: IDLE}, total=total)
-    summary.show_statistics(measurement, stream)
+    show_statistics(measurement, stream)
     for line in rows({0: BUSY, 1: IDLE}, total):
         for cell in line:
             assert cell in stream.getvalue()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.harness.spec import Benchmark
+    from benchmarks.harness.cli import Benchmark
     from benchmarks.pi.bag import Hits
     from glb import Bag
 

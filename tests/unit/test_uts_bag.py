@@ -7,8 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from benchmarks.levelbag import Count, LevelBag, gift_tasks
-from benchmarks.levelqueue import LevelQueue, shares
+from benchmarks.levelbag import Count, LevelBag, LevelQueue, gift_tasks, shares
 from benchmarks.nqueens.bag import QueensBag
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.samples import SAMPLES, bag_of

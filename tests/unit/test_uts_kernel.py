@@ -15,8 +15,7 @@ from benchmarks.uts import kernel, plain, reference
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.hybrid import HybridBag, HybridTree
 from benchmarks.uts.samples import SAMPLES
-from benchmarks.uts.shapes import SHAPES, ShapedTree
-from benchmarks.uts.tree import Tree, child_count, law
+from benchmarks.uts.tree import SHAPES, ShapedTree, Tree, child_count, law
 from glb.testing import check_bag
 
 

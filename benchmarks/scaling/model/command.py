@@ -58,7 +58,7 @@ def _command(
         raise BadUsage(f"--work {work:g}", "there must be work", "give a positive number of seconds")
     if at < 2:
         raise BadUsage(f"--at {at}", "there must be at least 2 places", f"give --at {_AT}")
-    pictures.check(figure)
+    pictures.check_picture(figure)
     counts = parse_places(_QUICK if quick else places)
     base = Job(places=2, work_s=0.5 if quick else work, seed=seed)
     chosen = sweep(counts, base, min(at, counts[-1]), most_reports)
@@ -68,7 +68,7 @@ def _command(
 def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: Path | None, quiet: bool) -> int:
     points = _earlier(path, machine)
     target = ResultFile(path)
-    found = measurement.gather([socket.gethostname()], base.seed)
+    found = measurement.gather_provenance([socket.gethostname()], base.seed)
     left = [job for job in chosen.jobs if job not in points]
     with measuring.interruptible(), Meter(quiet) as meter:
         for number, job in enumerate(left):
@@ -77,7 +77,7 @@ def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: 
     table.show(chosen, points, machine, base)
     if figure is not None:
         drawing.draw(chosen, points, machine, base, figure)
-    pictures.tell(path, figure)
+    pictures.name_files(path, figure)
     return 0
 
 

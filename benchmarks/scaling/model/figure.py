@@ -22,7 +22,7 @@ _NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": 
 
 def draw(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job, path: Path) -> None:
     """Draw the runs of ``sweep``; the ending of ``path`` tells the kind of file."""
-    figure, panels = pictures.new(9.6, 7.0, 2, 2)
+    figure, panels = pictures.new_picture(9.6, 7.0, 2, 2)
     _balance(panels[0][0], sweep, points)
     _times(panels[0][1], sweep, points)
     _messages(panels[1][0], sweep, points)
@@ -84,7 +84,7 @@ def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
             _name(axes, name, (point.job.places, 100 * point.balance), (0, beside), index, side)
     _by_places(axes, sweep)
     axes.set_ylim(0, 112)
-    pictures.dress(axes, "Compute, of the time up to the last task", "places", "%")
+    pictures.dress_axes(axes, "Compute, of the time up to the last task", "places", "%")
 
 
 def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
@@ -100,7 +100,7 @@ def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     title = "Times to spread and to end (stealing alone)"
     if alone and ends[-1] > 0:
         title = f"The end takes {_seconds(ends[-1] / 1e3)} on {alone[-1].job.places:,} places"
-    pictures.dress(axes, title, "places", "ms")
+    pictures.dress_axes(axes, title, "places", "ms")
 
 
 def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
@@ -114,7 +114,7 @@ def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     if len(alone) > 1 and alone[0].messages:
         more, wider = alone[-1].messages / alone[0].messages, places[-1] / places[0]
         title = f"{more:.1f} times the messages of a place on {wider:,.0f} times the places"
-    pictures.dress(axes, title, "places", "per place")
+    pictures.dress_axes(axes, title, "places", "per place")
 
 
 def _line(
@@ -152,5 +152,5 @@ def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
     places = sweep.steals[0].places
     worst, _ = min(rows, key=lambda row: row[1].balance)
     title = f"Compute lost on {places:,} places: most with {worst}"
-    pictures.dress(axes, title, "% of the time up to the last task")
+    pictures.dress_axes(axes, title, "% of the time up to the last task")
     axes.grid(visible=False)

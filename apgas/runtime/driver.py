@@ -506,14 +506,14 @@ class Running:
             return
         if self._quick.expects(call[0]) and not self._driver.transport.crowded(src):
             self._quick.doubt(call[0])  # if it takes long this time, others of it are not to pile up behind it
-            self._run(src, spawn, lambda: call, self._hand_over, soon=self._driver.transport.busy)
+            self._run(src, spawn, lambda: call, self._hand_off, soon=self._driver.transport.busy)
         else:
             self._driver.executor.submit(partial(self._run, src, spawn, lambda: call))
 
     @contextmanager
-    def _hand_over(self) -> Iterator[None]:
+    def _hand_off(self) -> Iterator[None]:
         """Around a wait in an activity that the io thread runs."""
-        self._driver.transport.hand_over()
+        self._driver.transport.hand_off()
         yield
 
     def _run(

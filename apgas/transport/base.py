@@ -140,14 +140,14 @@ class Transport(Protocol):
     def run_last(self, work: Callable[[], None]) -> None:
         """(io thread) Run ``work`` on the io thread when what has arrived is delivered, in the order of the calls.
 
-        It may wait if it calls ``hand_over`` before. If it takes long, another thread becomes the io thread.
+        It may wait if it calls ``hand_off`` before. If it takes long, another thread becomes the io thread.
         """
 
     @property
     def busy(self) -> bool:
         """Whether there is more ``run_last`` work."""
 
-    def hand_over(self) -> None:
+    def hand_off(self) -> None:
         """Let another thread be the io thread if the caller is, within ``run_last`` work; it is going to wait.
 
         Raises:

@@ -154,7 +154,7 @@ class Channel:
                 sock.close()
                 return
             self._socket = sock
-            if self._budget is not None and unix_socket.is_near(sock):
+            if self._budget is not None and unix_socket.is_unix(sock):
                 self._lender = Lender(self._budget)
             self._watched = READ | WRITE
             self._loop.watch(sock, self._watched, self._on_event)
@@ -398,7 +398,7 @@ class Incoming:
     ) -> None:
         self._loop = loop
         self._socket: socket.socket | None = sock
-        self._borrower = Borrower(self._on_returned) if unix_socket.is_near(sock) else None
+        self._borrower = Borrower(self._on_returned) if unix_socket.is_unix(sock) else None
         self._decoder = new_decoder(self._borrower.views if self._borrower is not None else None)
         self._on_frame = on_frame
         self._on_end = on_end

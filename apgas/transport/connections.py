@@ -16,17 +16,17 @@ from apgas.transport.auth import Caller, Listener
 from apgas.transport.base import Address
 from apgas.transport.loop import READ, WRITE, EventLoop, Timer
 
-# Where a place listens: lets in who holds the token, and keeps everybody else from disturbing the job ----------------
+# Accepting -----------------------------------------------------------------------------------------------------------
 
 _logger = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.1
 
 
-class Door:
-    """Accepts connections and holds the handshake with each.
+class Acceptor:
+    """Accepts connections, and admits those whose caller proves that it holds the job's token.
 
-    At most ``max_callers`` are between the door and the job. When one more comes, the oldest of them goes, and first
-    one that has said nothing: an honest caller has its hello on the way when it is accepted, is through in two
+    At most ``max_callers`` handshakes are under way. When one more comes, the oldest of them goes, and first
+    one whose caller has said nothing: an honest caller has its hello on the way when it is accepted, is through in two
     exchanges, and comes again if it was sent away.
 
     Args:
@@ -40,7 +40,7 @@ class Door:
         self._loop = loop
         self._deadline_s = deadline_s
         self._max_callers = max_callers
-        self._visits: dict[int, _Visit] = {}
+        self._handshakes: dict[int, _Handshake] = {}
         self.address: Final[Address] = listening.address
         self._sockets = listening.sockets
 
@@ -52,9 +52,9 @@ class Door:
             self._watch(sock)
 
     def close(self) -> None:
-        """Stop to listen and hang up on everybody under way."""
-        for visit in list(self._visits.values()):
-            visit.end("the door closes")
+        """Stop to listen and end all handshakes under way."""
+        for one in list(self._handshakes.values()):
+            one.end("the acceptor closes")
         for sock in self._sockets:
             self._loop.unwatch(sock)
             sock.close()
@@ -74,17 +74,17 @@ class Door:
             self._loop.unwatch(listening)
             self._loop.call_later(_PAUSE_S, lambda: self._watch(listening))
             return
-        if len(self._visits) >= self._max_callers:
-            oldest = next(iter(self._visits.values()))
-            silent = (visit for visit in self._visits.values() if not visit.listener.greeted)
+        if len(self._handshakes) >= self._max_callers:
+            oldest = next(iter(self._handshakes.values()))
+            silent = (one for one in self._handshakes.values() if not one.listener.greeted)
             next(silent, oldest).end("too many callers")
         sock.setblocking(False)
-        if not unix_socket.is_near(sock):
-            set_up(sock)
-        _Visit(self._loop, sock, self._new_listener(), self._visits, self._admit, self._deadline_s)
+        if not unix_socket.is_unix(sock):
+            set_tcp_options(sock)
+        _Handshake(self._loop, sock, self._new_listener(), self._handshakes, self._admit, self._deadline_s)
 
 
-class _Visit:
+class _Handshake:
     """One caller, from accept to admission or the end."""
 
     def __init__(
@@ -92,17 +92,17 @@ class _Visit:
         loop: EventLoop,
         sock: socket.socket,
         listener: Listener,
-        visits: dict[int, _Visit],
+        handshakes: dict[int, _Handshake],
         admit: Callable[[int, socket.socket], bool],
         deadline_s: float,
     ) -> None:
         self.listener = listener
         self._loop = loop
         self._socket = sock
-        self._visits = visits
+        self._handshakes = handshakes
         self._admit = admit
         self._deadline = loop.call_later(deadline_s, lambda: self.end("too slow"))
-        visits[id(self)] = self
+        handshakes[id(self)] = self
         loop.watch(sock, READ, self._on_readable)
 
     def end(self, reason: str) -> None:
@@ -113,7 +113,7 @@ class _Visit:
 
     def _leave(self) -> None:
         self._deadline.cancel()
-        self._visits.pop(id(self), None)
+        self._handshakes.pop(id(self), None)
         self._loop.unwatch(self._socket)
 
     def _on_readable(self, _events: int) -> None:
@@ -144,7 +144,7 @@ class _Visit:
             self._socket.send(welcome, socket.MSG_NOSIGNAL)
 
 
-# Opens one authenticated connection to a place, without blocking the io thread ---------------------------------------
+# Connecting ----------------------------------------------------------------------------------------------------------
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
@@ -213,7 +213,7 @@ class Connector:
         try:
             self._socket = sock = socket.socket(family, socket.SOCK_STREAM)
             sock.setblocking(False)
-            set_up(sock)
+            set_tcp_options(sock)
             code = sock.connect_ex(self._address)
         except OSError as error:
             self._try_later(str(error))
@@ -292,19 +292,19 @@ class Connector:
             sock.close()
 
 
-# Places of other machines: what their TCP connections are set to -----------------------------------------------------
+# The options of TCP connections, which lead to other machines ---------------------------------------------------------
 
 _IDLE_S: Final = 20
 _BETWEEN_S: Final = 10
 _PROBES: Final = 4
 
 
-def set_up(sock: socket.socket) -> None:
-    """Let small frames go at once, and the end of a machine that went without a word be noticed within a minute.
+def set_tcp_options(sock: socket.socket) -> None:
+    """Send small frames at once, and notice within a minute that a machine has ended without closing its connections.
 
-    The kernel asks for that, on connections without traffic, and also while we do not run. There is a connection in
-    each direction, so one of the two is without traffic even when what we send is not taken any more. A bound on that
-    (TCP_USER_TIMEOUT) would end connections to places that live but are too busy to read.
+    TCP keepalive notices it, on connections without traffic, and also while this process does not run. There is a
+    connection in each direction, so one of the two is without traffic even when what we send is not taken any more. A
+    bound on that (TCP_USER_TIMEOUT) would end connections to places that live but are too busy to read.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -154,9 +154,9 @@ class OnLoop:
         """Whether there is more ``run_last`` work."""
         return self._loop.busy
 
-    def hand_over(self) -> None:
+    def hand_off(self) -> None:
         """Let another thread be the io thread; see ``Transport``."""
-        self._loop.hand_over()
+        self._loop.hand_off()
 
     def on_broken(self, callback: Callable[[BaseException], None]) -> None:
         """Run ``callback`` if the io thread ends by an error; see ``Transport``."""

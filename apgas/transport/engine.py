@@ -69,7 +69,7 @@ class Transfer:
         self.over = False
 
     def end(self, error: str) -> None:
-        """Tell of the end, once."""
+        """Report the end, once."""
         if not self.over:
             self.over = True
             self.ended(error)
@@ -135,7 +135,7 @@ class Engine:
             self._condition.notify()
 
     def give_up(self, transfer: Transfer) -> None:
-        """Do not wait for a transfer any more; it is not told of its end. Any thread."""
+        """Do not wait for a transfer any more; its end is not reported. Any thread."""
         self._do_soon(lambda: self._give_up(transfer))
 
     def stop(self) -> None:
@@ -261,17 +261,17 @@ class Engine:
                 _logger.debug("a request could not be given up", exc_info=True)
 
 
-# Wakes up MPI at other places for as long as somebody here waits for what they have to do within it ------------------
+# Progress at other places --------------------------------------------------------------------------------------------
 
 _EVERY_S: Final = 0.8 * LINGER_S
 """So that those who are poked go on lingering until the next time."""
 
 
-class Poking:
-    """Pokes, again and again.
+class MpiProgress:
+    """Pokes other places again and again, so that they call MPI, for as long as this place waits for them within MPI.
 
     Args:
-        poke: Tells these places that MPI has to be called there.
+        poke: Asks these places to call MPI.
         later: Runs something in so many seconds.
     """
 

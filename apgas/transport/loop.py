@@ -1,17 +1,23 @@
-"""The io thread: one epoll loop with thread-safe callbacks and timers, and how it waits.
+"""The io thread of a place: one epoll loop with thread-safe callbacks and timers, run by leader and followers.
 
-It sleeps without a timeout when no timer is pending, so an idle process costs nothing. Callbacks from other threads
-wake it through an eventfd, written only while the loop sleeps: both sides first publish (the callback, or the intent to
-sleep) and look second, so no wake-up is missed and a busy loop costs no system call.
+The loop sleeps without a timeout when no timer is pending, so an idle process costs nothing. Callbacks from other
+threads wake it through an eventfd, written only while the loop sleeps: both sides first publish (the callback, or the
+intent to sleep) and look second, so no wake-up is missed and a busy loop costs no system call.
 
-Which thread is the io thread changes. Work given to ``run_last`` is done by the io thread itself, because handing it to
-another one costs more than short work does. Before such work waits (``hand_over``), and when it turns out to be long
-(``watch.Watch`` notices), another thread becomes the io thread, and the one that works ends when its work does. The
-turn changes only while ``run_last`` work is being done: at the end of a round, where nothing is half done.
+This is the leader/followers pattern: at any time one thread, the leader, waits for events and handles them. Leadership
+passes on in two ways.
 
-A thread that waits for answers in quick succession may be the io thread meanwhile (``lead``), and read them itself. The
-thread it replaces comes back when nobody has led for a moment; it is not woken for that, because the next answer will
-most often be awaited at once. ``_baton`` is held by whoever runs rounds.
+*Hand-off.* The leader runs work given to ``run_last`` itself, because waking another thread costs more than short work
+does. Before such work waits (``hand_off``), or when it turns out to be long (``Watchdog``), a new thread becomes the
+leader, and the old one ends with its work. A hand-off happens only during ``run_last`` work, at the end of a round,
+where no handler is half done.
+
+*Guests.* A thread of the program that waits for answers in quick succession becomes the leader meanwhile (``lead``) and
+reads them itself, which saves waking it. The loop's own thread follows, and leads again when no guest has led for
+``_RESUME_S``. It is not woken when a guest ends, because the next answer will most often be awaited at once.
+
+``_leadership`` is the lock of the thread that runs rounds, ``_guest`` that of the guest; ``_leader`` is the loop's own
+thread whose turn it is.
 """
 
 from __future__ import annotations
@@ -33,23 +39,23 @@ from typing import Final, Protocol, TypeAlias
 
 _logger = logging.getLogger(__name__)
 _ROUND_S: Final = 0.001
-"""How long a round does ``run_last`` work before it looks at the sockets again."""
+"""For this long a round does ``run_last`` work before it looks at the sockets again."""
 _PATIENCE_S: Final = 0.001
-"""How long a thread tries to become the io thread."""
-_MOMENT_S: Final = 0.0005
-"""The io thread comes back when nobody has led for so long."""
-_LONG_MOMENT_S: Final = 0.002
-"""Likewise, when threads have led again and again."""
+"""For this long a thread tries to become the leader."""
+_RESUME_S: Final = 0.0005
+"""The loop's own thread leads again when no guest has led for this long."""
+_LONGEST_RESUME_S: Final = 0.002
+"""Likewise, when guests have led several times in succession."""
 _SUCCESSION_S: Final = 0.001
-"""Waits that begin within so much time of each other follow in quick succession."""
+"""Waits that begin within this time of each other follow in quick succession."""
 _STREAK: Final = 4
-"""So many of them make it worth while to lead."""
+"""Waits in quick succession after which a thread leads: fewer do not pay for the change."""
 READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 
 
-class _Turn:
-    """One thread's time as the io thread. ``work`` numbers the ``run_last`` work that it is doing; 0: none."""
+class _Leader:
+    """One of the loop's own threads, as the leader. ``work`` numbers the ``run_last`` work that it does; 0: none."""
 
     __slots__ = ("work",)
 
@@ -58,7 +64,7 @@ class _Turn:
 
 
 def _ignore(_: BaseException) -> None:
-    """For a loop whose end is nobody's business."""
+    """The default of ``on_broken``."""
 
 
 class EventLoop:
@@ -92,33 +98,33 @@ class EventLoop:
         self._name = name
         self._last: deque[Callable[[], None]] = deque()
         self._flushes: deque[Callable[[], None]] = deque()
-        self._turn = _Turn()
-        self._turn_lock = threading.Lock()
+        self._leader = _Leader()
+        self._leader_lock = threading.Lock()
         self._ident = 0
-        self._baton = threading.Lock()
-        self._leading = threading.Lock()
+        self._leadership = threading.Lock()
+        self._guest = threading.Lock()
         self._candidates: set[int] = set()
-        self._led = 0
+        self._guest_leads = 0
         self._streak = 0
         self._waited_s = 0.0
         self._asleep = False
-        self._come_back = threading.Semaphore(0)
+        self._resume = threading.Semaphore(0)
         self._works = 0
         self._threads = 0
         self._started = False
         self._ended = threading.Event()
-        self._watch = Watch(self.working, self.hand_over_from, f"{name}-watch")
+        self._watchdog = Watchdog(self.working, self.hand_off_from, f"{name}-watchdog")
         loops.add(self)
 
     def start(self) -> None:
         """Start the thread."""
         self._started = True
-        self._baton.acquire()
-        self._start_thread(self._turn)
+        self._leadership.acquire()
+        self._start_thread(self._leader)
 
     def nudge(self) -> None:
-        """Let a thread that leads look whether what it waits for has come about elsewhere. Any thread."""
-        if self._sleeping and self._leading.locked():
+        """Let a guest that leads look whether what it waits for has come about elsewhere. Any thread."""
+        if self._sleeping and self._guest.locked():
             self._wake()
 
     def in_thread(self) -> bool:
@@ -148,14 +154,14 @@ class EventLoop:
         self._waited_s = time.monotonic()
 
     def _lead(self, done: Callable[[], bool], until_s: float) -> None:
-        if not self._started or self._turn.work or self.in_thread() or not self._leading.acquire(blocking=False):
+        if not self._started or self._leader.work or self.in_thread() or not self._guest.acquire(blocking=False):
             return
-        self._led += 1
+        self._guest_leads += 1
         try:
-            if not self._baton.acquire(blocking=False):
+            if not self._leadership.acquire(blocking=False):
                 if self._sleeping:
                     self._wake()
-                if not self._baton.acquire(timeout=_PATIENCE_S):
+                if not self._leadership.acquire(timeout=_PATIENCE_S):
                     return
             try:
                 self._ident = threading.get_ident()
@@ -166,14 +172,14 @@ class EventLoop:
                     self._round(left_s, done)
             finally:
                 self._ident = 0
-                self._baton.release()
+                self._leadership.release()
         finally:
-            self._leading.release()
+            self._guest.release()
             if self._asleep or self._last or self._ready:
-                self._come_back.release()
+                self._resume.release()
 
     def run_last(self, work: Callable[[], None]) -> None:
-        """(io thread) Run ``work`` at the end of this round; it may wait, after ``hand_over``, and take its time."""
+        """(io thread) Run ``work`` at the end of this round; it may wait, after ``hand_off``, and take its time."""
         self._last.append(work)
 
     @property
@@ -200,32 +206,32 @@ class EventLoop:
                 return
             self._call(flush)
 
-    def hand_over(self) -> None:
+    def hand_off(self) -> None:
         """Let another thread be the io thread if the caller is, in ``run_last`` work that is going to wait.
 
         Raises:
             RuntimeError: No thread can be started; the caller still is the io thread.
         """
         if self.in_thread():
-            self.hand_over_from(self._turn.work)
+            self.hand_off_from(self._leader.work)
 
-    def hand_over_from(self, work: int) -> None:
+    def hand_off_from(self, work: int) -> None:
         """Let another thread be the io thread if the present one still does ``work`` (see ``working``). Any thread.
 
         Raises:
             RuntimeError: No thread can be started; nothing has changed.
         """
-        with self._turn_lock:
-            if not work or self._turn.work != work or not self._running:
+        with self._leader_lock:
+            if not work or self._leader.work != work or not self._running:
                 return
-            turn = _Turn()
-            self._start_thread(turn)  # which waits for the lock
-            self._turn = turn
+            leader = _Leader()
+            self._start_thread(leader)  # which waits for the lock
+            self._leader = leader
             self._ident = 0
 
     def working(self) -> tuple[int, int]:
         """Return the number of the ``run_last`` work that is being done (0: none), and how many there have been."""
-        return self._turn.work, self._works
+        return self._leader.work, self._works
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run ``callback`` on the loop's thread; first in, first out. Without effect after ``stop``."""
@@ -237,7 +243,7 @@ class EventLoop:
         """Run ``callback`` on the loop's thread in ``delay_s`` seconds. Any thread."""
         timer = Timer(time.monotonic() + delay_s, callback)
         ticket = self._timers.ticket()
-        if self.in_thread() and not self._turn.work:  # else another thread may become the io thread meanwhile
+        if self.in_thread() and not self._leader.work:  # else another thread may become the io thread meanwhile
             self._timers.add(timer, ticket)
         else:
             self.call_soon(lambda: self._timers.add(timer, ticket))
@@ -266,8 +272,8 @@ class EventLoop:
         if self._started:
             self.call_soon(self._end)
             self._ended.wait()
-        self._watch.stop()
-        self.on_broken = _ignore  # the watch may keep us for a moment, but is not to keep a place
+        self._watchdog.stop()
+        self.on_broken = _ignore  # the watchdog may keep the loop alive for some ticks, but must not keep a place
         with self._wake_lock:
             if not self._closed:
                 self._closed = True
@@ -301,52 +307,52 @@ class EventLoop:
         with contextlib.suppress(BlockingIOError):  # woken several times, read once
             os.eventfd_read(self._wake_fd)
 
-    def _start_thread(self, turn: _Turn) -> None:
+    def _start_thread(self, leader: _Leader) -> None:
         self._threads += 1
         name = self._name if self._threads == 1 else f"{self._name}-{self._threads}"
-        threading.Thread(target=self._run, args=(turn,), name=name, daemon=True).start()
+        threading.Thread(target=self._run, args=(leader,), name=name, daemon=True).start()
 
-    def _run(self, turn: _Turn) -> None:
-        with self._turn_lock:
+    def _run(self, leader: _Leader) -> None:
+        with self._leader_lock:
             self._ident = threading.get_ident()
         try:
-            self._run_rounds(turn)
+            self._run_rounds(leader)
         except BaseException as error:
             self._running = False
             _logger.exception("the io thread ends")
             self._call(partial(self.on_broken, error))
-        if self._turn is turn:
+        if self._leader is leader:
             self._ended.set()
 
-    def _run_rounds(self, turn: _Turn) -> None:
-        """Run rounds, with the baton, as long as this thread has the turn."""
-        while self._running and self._turn is turn:
-            if self._leading.locked():
-                self._stand_back()
+    def _run_rounds(self, leader: _Leader) -> None:
+        """Run rounds as the leader, until another of the loop's threads is; follow while a guest leads."""
+        while self._running and self._leader is leader:
+            if self._guest.locked():
+                self._follow()
                 continue
             self._round(None)
             if self._last and self._running:
-                self._run_last(turn)
+                self._run_last(leader)
 
-    def _stand_back(self) -> None:
-        """Let other threads lead, until none does for a moment."""
-        self._baton.release()
-        led = -1
-        moment_s = _MOMENT_S
+    def _follow(self) -> None:
+        """Let guests lead, until none has for ``_RESUME_S``."""
+        self._leadership.release()
+        guest_leads = -1
+        resume_s = _RESUME_S
         while self._running and not self._last:
-            before, led = led, self._led
-            if led != before:
-                self._come_back.acquire(timeout=moment_s)
-                moment_s = min(2 * moment_s, _LONG_MOMENT_S)
+            before, guest_leads = guest_leads, self._guest_leads
+            if guest_leads != before:
+                self._resume.acquire(timeout=resume_s)
+                resume_s = min(2 * resume_s, _LONGEST_RESUME_S)
                 continue
-            if not self._leading.locked():
+            if not self._guest.locked():
                 break
-            # the same thread has led for a moment and may do so for long; it wakes us when it sees that we sleep
+            # one guest has led all the time and may go on for long: sleep until it ends, which sees ``_asleep``
             self._asleep = True
-            if self._leading.locked():
-                self._come_back.acquire()
+            if self._guest.locked():
+                self._resume.acquire()
             self._asleep = False
-        self._baton.acquire()
+        self._leadership.acquire()
         self._ident = threading.get_ident()
 
     def _round(self, limit_s: float | None, done: Callable[[], bool] | None = None) -> None:
@@ -354,7 +360,7 @@ class EventLoop:
         if self._flushes:
             self.flush_now()
         self._sleeping = True
-        busy = self._ready or self._last or self._flushes or (done() if done is not None else self._leading.locked())
+        busy = self._ready or self._last or self._flushes or (done() if done is not None else self._guest.locked())
         timeout_s = 0.0 if busy else self._timers.seconds_left()
         if limit_s is not None:
             timeout_s = limit_s if timeout_s is None else min(timeout_s, limit_s)
@@ -374,17 +380,17 @@ class EventLoop:
         for _ in range(len(self._ready)):
             self._call(self._ready.popleft())
 
-    def _run_last(self, turn: _Turn) -> None:
-        """Do ``run_last`` work until there is none, it is time for another round, or another thread has the turn."""
+    def _run_last(self, leader: _Leader) -> None:
+        """Do ``run_last`` work until there is none, it is time for another round, or another thread is the leader."""
         until_s = time.monotonic() + _ROUND_S
-        while self._last and self._turn is turn:
+        while self._last and self._leader is leader:
             work = self._last.popleft()
             self._works += 1
-            turn.work = self._works
-            self._watch.keep_awake()
+            leader.work = self._works
+            self._watchdog.keep_awake()
             self._call(work)
-            with self._turn_lock:
-                turn.work = 0
+            with self._leader_lock:
+                leader.work = 0
             if time.monotonic() > until_s:
                 return
 
@@ -395,11 +401,11 @@ class EventLoop:
             _logger.exception("callback %r failed", callback)
 
 
-# Callbacks that are due later ----------------------------------------------------------------------------------------
+# Timers --------------------------------------------------------------------------------------------------------------
 
 _COMPACT: Final = 64
 _LONGEST_S: Final = 86400.0
-"""Nobody is told to sleep for longer: epoll takes no more than some weeks."""
+"""The longest sleep: epoll takes no more than some weeks."""
 
 
 class Timer:
@@ -463,16 +469,18 @@ def _once(timer: Timer) -> Callable[[], None]:
     return run
 
 
-# Notices when the io thread is kept by one piece of work -------------------------------------------------------------
+# The watchdog of long work -------------------------------------------------------------------------------------------
 
 TICK_S: Final = 0.002
 """Work that is seen at two ticks in a row is long."""
 CALM_TICKS: Final = 10
-"""After so many ticks without work the watch goes to sleep."""
+"""Ticks without work after which the watchdog goes to sleep."""
 
 
-class Watch:
-    """Looks at the io thread every few milliseconds while it does work now and then; sleeps otherwise, at no cost.
+class Watchdog:
+    """Notices that one piece of work keeps the io thread.
+
+    It looks at the io thread every few milliseconds while that does work now and then; it sleeps otherwise, at no cost.
 
     Args:
         working: Returns the number of the present work (0: none), and how many there have been.
@@ -493,8 +501,8 @@ class Watch:
     def keep_awake(self) -> None:
         """Watch the work that begins now. Io thread.
 
-        This thread says that it works before it looks whether the watch is awake, and the watch says that it sleeps
-        before it looks whether there is work: one of the two sees the other.
+        This thread publishes its work before it looks whether the watchdog is awake, and the watchdog publishes that it
+        sleeps before it looks for work: one of the two sees the other.
         """
         if self._awake:
             return
@@ -537,37 +545,14 @@ class Watch:
             before = now
 
 
-# Forked children let go of the loops of their parent -----------------------------------------------------------------
-
-
-class Loop(Protocol):
-    """What a child must not go on with."""
-
-    def abandon(self) -> None:
-        """(child) Let go of it, without a lock, for another thread of the parent may have held it."""
-
-
-loops: Final[weakref.WeakSet[Loop]] = weakref.WeakSet()
-"""Those of this process."""
-
-
-def _abandon_all() -> None:
-    for loop in loops:
-        loop.abandon()
-    loops.clear()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
-
-
-# Waits for events: asleep, or awake for a moment where the next one is about to come ---------------------------------
+# The poller ----------------------------------------------------------------------------------------------------------
 #
 # To wake a thread that sleeps on another core takes longer than a short message and its answer: the sender's system
-# call wakes the core, and the core the thread. So a thread whose last events have come in quick succession stays awake
-# for as long as the next one should take, and looks again and again. It gives its core away between two looks; where
-# somebody else wants that core, or the interpreter, a look takes long, and the thread goes to sleep as ever. Staying
-# awake is for ``AWAKE_S`` at most and has to be earned by quick events in a row: by twice as many after each time that
-# it was in vain, by half as many after each time that it was not.
+# call wakes the core, and the core the thread. So a thread whose last events have come in quick succession busy-polls
+# for as long as the next one should take. It yields its core between two polls; where another thread wants that core,
+# or the interpreter, a poll takes long, and the thread goes to sleep as usual. Busy polling lasts ``AWAKE_S`` at most
+# and has to be earned by quick events in a row: by twice as many after each time that it was in vain, by half as many
+# after each time that it was not.
 
 Events: TypeAlias = list[tuple[int, int]]
 """File descriptors, and what they are ready for."""
@@ -575,9 +560,9 @@ Events: TypeAlias = list[tuple[int, int]]
 QUICK_S: Final = 200e-6
 """An event that comes within this time was quick; that of a round trip in which all sleep is."""
 AWAKE_S: Final = 100e-6
-"""For how long a thread stays awake, at most."""
+"""The longest busy polling."""
 LEAST_PRICE: Final = 2
-"""So many quick events in a row make it worth while to stay awake, at first and where that pays."""
+"""Quick events in a row after which a thread polls busily, at first and where that pays."""
 MOST_PRICE: Final = 256
 """Likewise, where it was in vain again and again."""
 STALL_S: Final = 30e-6
@@ -636,3 +621,26 @@ class Poller:
             if now_s - began_s > AWAKE_S or now_s - before_s > STALL_S:
                 return []
             before_s = now_s
+
+
+# Forked children -----------------------------------------------------------------------------------------------------
+
+
+class Loop(Protocol):
+    """What a forked child must not go on with."""
+
+    def abandon(self) -> None:
+        """(child) Let go of it, without a lock, for another thread of the parent may have held it."""
+
+
+loops: Final[weakref.WeakSet[Loop]] = weakref.WeakSet()
+"""Those of this process."""
+
+
+def _abandon_all() -> None:
+    for loop in loops:
+        loop.abandon()
+    loops.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

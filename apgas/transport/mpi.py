@@ -2,13 +2,13 @@
 
 The TCP connections are the *line*: they authenticate, keep the order, notice losses, carry small frames whole, and ring
 when something comes by MPI. So an idle place sleeps in the kernel, which MPI alone cannot do, and a resize stops
-nobody: on the line travels what goes to a place that is not in our newest communicator, or to or from place 0 while its
-MPI spawns.
+no place: what goes to a place that is not in our newest communicator, or to or from place 0 while its MPI spawns,
+travels on the line.
 
-A large frame is announced on the line (``bulk``), and its receiver posts the receives when it sees that; ``Arrivals``
-keeps it, and what follows from the same place, until all of it is there. Sends are synchronous: when one has ended, the
-receiver has it. A side that ends a connection in good order ends its sends first and says BYE; if the connection of a
-place that was not forgotten ends without that, the receiver gives up what is incomplete.
+A large frame is announced on the line, and its receiver posts the receives when it sees that. The queues of
+``announced.Arrivals`` keep it, and what follows from the same place, until all of it is there. Sends are synchronous:
+when one has ended, the receiver has it. A side that ends a connection in good order ends its sends first and says BYE;
+if the connection of a place that was not forgotten ends without that, the receiver gives up what is incomplete.
 """
 
 from __future__ import annotations
@@ -30,15 +30,13 @@ from apgas.transport.announced import Announced
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError, UnknownPeerError
 from apgas.transport.communicators import Beginning, Build, Communicators, Epoch
 from apgas.transport.endpoint import OnLoop
-from apgas.transport.engine import Engine, Poking, Transfer
+from apgas.transport.engine import Engine, MpiProgress, Transfer
 from apgas.transport.tcp import TcpTransport
 from apgas.transport.wire import checked
 
-# A transport that sends what it is given over another one; what it does not change is that one's ---------------------
-
 
 class Overlay(OnLoop):
-    """The part of the contract that does not look at frames, as the line below keeps it.
+    """A transport over another one: the part of the contract that does not look at frames, as the line below keeps it.
 
     Args:
         line: The transport below.
@@ -132,7 +130,7 @@ class MpiTransport(Overlay):
         self.communicators.on_failed = lambda why: line.call_soon(partial(self._failed, why))
         self.communicators.on_building = self._building
         self.communicators.wait_sent = self._wait_sent
-        self._poking = Poking(lambda places: self._tell(places, announced.POKE), line.call_later)
+        self._mpi_progress = MpiProgress(lambda places: self._tell(places, announced.POKE), line.call_later)
 
     # what only this plane has ----------------------------------------------------------------------------------------
 
@@ -153,7 +151,7 @@ class MpiTransport(Overlay):
 
         Those who have left it already may hold what others still need.
         """
-        return self._poking.until_left(members)
+        return self._mpi_progress.until_left(members)
 
     def enter(self, number: int, members: Sequence[int], added: Sequence[int]) -> None:
         """(place 0) Let all ``members`` build the communicator of a new epoch, in the background."""
@@ -426,7 +424,7 @@ class MpiTransport(Overlay):
 
     def _building(self, task: Build) -> None:
         """A communicator is being built, by all its members: none of them can leave MPI alone before it is there."""
-        self._poking.begin(task.members, lambda: not self.communicators.reached(task.number))
+        self._mpi_progress.begin(task.members, lambda: not self.communicators.reached(task.number))
 
     def _installed(self, epoch: Epoch) -> None:
         self._engine.linger()

@@ -17,7 +17,7 @@ from apgas.transport import unix_socket
 from apgas.transport.auth import Caller, Listener, check_token
 from apgas.transport.base import Address, Buffer, Receiver, TransportClosedError
 from apgas.transport.channel import Channel, Incoming
-from apgas.transport.connections import Connector, Door
+from apgas.transport.connections import Acceptor, Connector
 from apgas.transport.endpoint import Delivery, OnLoop, PeerBook
 from apgas.transport.loop import EventLoop
 from apgas.transport.shared import MOST_BYTES, Budget
@@ -81,12 +81,12 @@ class TcpTransport(OnLoop):
         self._closing = False
         self._closed = False
         self._drained = threading.Event()
-        self._doors = [self._new_door(unix_socket.Listening(where) if isinstance(where, str) else where)]
+        self._acceptors = [self._new_acceptor(unix_socket.Listening(where) if isinstance(where, str) else where)]
 
     @property
     def address(self) -> Address:
         """Where this transport listens."""
-        return self._doors[0].address
+        return self._acceptors[0].address
 
     @property
     def loop(self) -> EventLoop:
@@ -105,7 +105,7 @@ class TcpTransport(OnLoop):
             if self._delivery.receiver is not None or self._closing:
                 raise UsageError("a transport is started once, and before it is closed")
             self._place, self._delivery.receiver = place, receiver
-        self._loop.call_soon(partial(self._open_door, self._doors[0]))
+        self._loop.call_soon(partial(self._open_acceptor, self._acceptors[0]))
         self._loop.start()
 
     def listen_also(self, host: str) -> Address:
@@ -118,10 +118,10 @@ class TcpTransport(OnLoop):
         with self._lock:
             if self._closing or self._delivery.receiver is None:
                 raise TransportClosedError("the transport is not running")
-            door = self._new_door(unix_socket.Listening(host))
-            self._doors.append(door)
-            self._loop.call_soon(partial(self._open_door, door))
-            return door.address
+            acceptor = self._new_acceptor(unix_socket.Listening(host))
+            self._acceptors.append(acceptor)
+            self._loop.call_soon(partial(self._open_acceptor, acceptor))
+            return acceptor.address
 
     def learn(self, peers: Mapping[int, Address]) -> None:
         """Allow frames to ``peers``; those forgotten or lost stay so."""
@@ -217,13 +217,13 @@ class TcpTransport(OnLoop):
                 self._end_all()
             self._loop.stop()
 
-    def _new_door(self, listening: unix_socket.Listening) -> Door:
-        return Door(self._loop, listening, self._config.handshake_deadline_s, self._config.max_callers)
+    def _new_acceptor(self, listening: unix_socket.Listening) -> Acceptor:
+        return Acceptor(self._loop, listening, self._config.handshake_deadline_s, self._config.max_callers)
 
     # the rest runs on the io thread, except _open --------------------------------------------------------------------
 
-    def _open_door(self, door: Door) -> None:
-        door.open(lambda: Listener(self._token, self._place), self._admit)
+    def _open_acceptor(self, acceptor: Acceptor) -> None:
+        acceptor.open(lambda: Listener(self._token, self._place), self._admit)
 
     def _open(self, place: int) -> _Outgoing:
         with self._lock:
@@ -310,8 +310,8 @@ class TcpTransport(OnLoop):
             outgoing.channel.finish()
 
     def _end_all(self) -> None:
-        for door in self._doors:
-            door.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
         for outgoing in self._outgoing.values():
             outgoing.close()
         for incoming in self._incoming.values():

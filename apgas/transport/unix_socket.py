@@ -85,7 +85,7 @@ def _new_socket() -> socket.socket | None:
     return sock
 
 
-def is_near(sock: socket.socket) -> bool:
+def is_unix(sock: socket.socket) -> bool:
     """Tell whether the peer of ``sock`` is on this machine."""
     return sock.family == socket.AF_UNIX
 

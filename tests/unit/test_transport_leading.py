@@ -45,8 +45,8 @@ def test_a_signal_never_finds_a_thread_that_leads_without_a_sign_of_it(
     before = signal.signal(signal.SIGUSR1, lambda *_: found.append(loop.may_lead()))
     try:
         pass_through(loop)
-        monkeypatch.setattr(loop, "_leading", Interrupted(loop._leading))
-        monkeypatch.setattr(loop, "_baton", Interrupted(loop._baton))
+        monkeypatch.setattr(loop, "_guest", Interrupted(loop._guest))
+        monkeypatch.setattr(loop, "_leadership", Interrupted(loop._leadership))
         for _ in range(10):
             loop.lead(lambda: True, 0.001)
             assert not loop.may_lead()

@@ -56,7 +56,7 @@ def test_both_addresses_lead_to_the_same_place_until_it_closes() -> None:
         home.listen_also("127.0.0.2")
 
 
-def test_a_transport_that_is_not_running_opens_no_door() -> None:
+def test_a_transport_that_is_not_running_opens_no_acceptor() -> None:
     transport = TcpTransport(new_token())
     try:
         with pytest.raises(TransportClosedError):

@@ -60,9 +60,9 @@ def test_work_that_is_going_to_wait_hands_over_at_once(loop: EventLoop) -> None:
 
     def waits_for_the_io_thread() -> None:
         assert loop.in_thread()
-        loop.hand_over()
+        loop.hand_off()
         assert not loop.in_thread()
-        loop.hand_over()
+        loop.hand_off()
         inner = threading.Event()
         loop.call_soon(inner.set)
         assert inner.wait(PATIENCE_S)
@@ -101,10 +101,10 @@ def test_work_behind_long_work_is_done_meanwhile(loop: EventLoop) -> None:
     goes_on.set()
 
 
-def test_hand_over_elsewhere_changes_nothing(loop: EventLoop) -> None:
+def test_hand_off_elsewhere_changes_nothing(loop: EventLoop) -> None:
     before = pass_through(loop)
-    loop.hand_over()
-    loop.hand_over_from(1)
+    loop.hand_off()
+    loop.hand_off_from(1)
     assert pass_through(loop) == before
 
 
@@ -239,7 +239,7 @@ def test_a_loop_that_is_led_can_be_stopped() -> None:
     assert not leader.is_alive()
 
 
-def test_work_that_cannot_hand_over_fails_and_its_thread_stays(
+def test_work_that_cannot_hand_off_fails_and_its_thread_stays(
     loop: EventLoop, threads_to_be_had: threading.Event
 ) -> None:
     before = pass_through(loop)
@@ -247,7 +247,7 @@ def test_work_that_cannot_hand_over_fails_and_its_thread_stays(
 
     def hands_over() -> None:
         try:
-            loop.hand_over()
+            loop.hand_off()
         except RuntimeError as error:
             said.append(str(error))
             assert loop.in_thread()
@@ -267,18 +267,18 @@ def test_long_work_is_left_behind_as_soon_as_there_are_threads_again(
 ) -> None:
     began, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
     asked = threading.Semaphore(0)
-    hand_over_from = loop._watch._on_long
+    hand_off_from = loop._watchdog._on_long
 
     def ask(work: int) -> None:
         asked.release()
-        hand_over_from(work)
+        hand_off_from(work)
 
     def long() -> None:
         began.set()
         goes_on.wait(PATIENCE_S)
         ended.set()
 
-    loop._watch._on_long = ask
+    loop._watchdog._on_long = ask
     loop.call_soon(lambda: loop.run_last(lambda: None))  # who watches cannot be started
     pass_through(loop)
     threads_to_be_had.set()

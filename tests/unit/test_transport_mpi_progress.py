@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from apgas.transport.engine import LINGER_S, STUCK_S, Poking
+from apgas.transport.engine import LINGER_S, STUCK_S, MpiProgress
 
 
 class Clock:
@@ -28,7 +28,7 @@ class Clock:
 def test_places_are_poked_so_often_that_they_never_stop_lingering_until_nobody_waits() -> None:
     clock = Clock()
     waits = True
-    Poking(clock.poke, clock.later).begin((1, 2), lambda: waits)
+    MpiProgress(clock.poke, clock.later).begin((1, 2), lambda: waits)
     assert not clock.pokes  # most waits are over soon
     for _ in range(5):
         clock.step()
@@ -42,14 +42,14 @@ def test_places_are_poked_so_often_that_they_never_stop_lingering_until_nobody_w
 
 def test_who_does_not_wait_any_more_pokes_nobody() -> None:
     clock = Clock()
-    Poking(clock.poke, clock.later).begin((1,), lambda: False)
+    MpiProgress(clock.poke, clock.later).begin((1,), lambda: False)
     clock.step()
     assert (clock.pokes, clock.due) == ([], [])
 
 
 def test_who_has_left_pokes_nobody() -> None:
     clock = Clock()
-    leave = Poking(clock.poke, clock.later).until_left((1,))
+    leave = MpiProgress(clock.poke, clock.later).until_left((1,))
     clock.step()
     leave()
     clock.step()

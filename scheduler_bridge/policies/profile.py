@@ -16,8 +16,8 @@ MANY_JOBS: Final = 128
 """So many are looked at one by one, more of them in blocks."""
 _BLOCK_JOBS: Final = 32
 
-_STEPS: Final = 48
-"""So many steps make a block when it is new; one with twice as many is divided."""
+_ENOUGH: Final = 1 << 60
+_NEVER: Final = -_ENOUGH
 
 
 class Endings:
@@ -75,47 +75,11 @@ class Endings:
         return free, zip(islice(times_s, passed, None), islice(nodes, passed, None), strict=True)
 
 
-class _Block:
-    """Some steps, one after the other.
-
-    Attributes:
-        times: When they begin, in seconds.
-        levels: The free nodes, less ``base``.
-        base: Free nodes in all of them.
-        least: The lowest of the levels.
-        most: The highest.
-    """
-
-    __slots__ = ("base", "least", "levels", "most", "times")
-
-    def __init__(self, times: list[float], levels: list[int], base: int = 0) -> None:
-        self.times = times
-        self.levels = levels
-        self.base = base
-        self.least = min(levels)
-        self.most = max(levels)
-
-    def measure(self) -> None:
-        """Find the lowest and the highest level after some have changed."""
-        self.least, self.most = min(self.levels), max(self.levels)
-
-    def part(self, start_s: float, end_s: float) -> tuple[int, int]:
-        """The positions of the steps that this time has a part in, at least one."""
-        first = max(0, bisect_right(self.times, start_s) - 1)
-        return first, max(first + 1, bisect_left(self.times, end_s, first))
-
-    def take(self, first: int, behind: int, nodes: int) -> int:
-        """Take nodes in some steps; return the fewest that are left there."""
-        changed = [level - nodes for level in self.levels[first:behind]]
-        self.levels[first:behind] = changed
-        self.measure()
-        return self.base + min(changed)
-
-
 class Profile:
     """A step function from time to free nodes, from some time on.
 
-    The steps stand in blocks, so that what concerns many of them costs as much as there are blocks.
+    A search looks at one step after the other; what is taken changes the steps of its time and at most two more. Behind
+    the last step stand two that end every search: one at which any number of nodes is free, and one at which none is.
 
     Args:
         now: Where it begins, in seconds.
@@ -133,143 +97,87 @@ class Profile:
         sums = accumulate(nodes[overdue:], initial=free + sum(nodes[:overdue]))
         # of the sums at one instant, the last one stays
         steps = dict(zip([now, *times_s[overdue:]], sums, strict=True))
-        times, levels = list(steps), list(steps.values())
-        self._begins = times[::_STEPS]  # of the blocks
-        self._blocks = [_Block(times[i : i + _STEPS], levels[i : i + _STEPS]) for i in range(0, len(times), _STEPS)]
+        self._times = [*steps, math.inf, math.inf]
+        self._levels = [*steps.values(), _ENOUGH, _NEVER]
 
     @property
     def in_the_end(self) -> int:
         """The nodes that are free for ever after some time."""
-        block = self._blocks[-1]
-        return block.base + block.levels[-1]
+        return self._levels[-3]
 
     def forget(self, now: float) -> None:
         """Let it begin at ``now``, not before its beginning."""
-        if (blocks := self._block(now)) > 0:
-            del self._blocks[:blocks], self._begins[:blocks]
-        block = self._blocks[0]
-        if (steps := bisect_right(block.times, now) - 1) > 0:
-            del block.times[:steps], block.levels[:steps]
-            block.measure()
-        block.times[0] = self._begins[0] = now
+        steps = bisect_right(self._times, now) - 1
+        del self._times[:steps], self._levels[:steps]
+        self._times[0] = now
 
     def raise_by(self, nodes: int) -> None:
         """Let so many more nodes be free, always; a negative number makes them fewer."""
-        for block in self._blocks:
-            block.base += nodes
+        self._levels[:-2] = [level + nodes for level in self._levels[:-2]]
 
     def room(self, start_s: float, end_s: float) -> int:
         """The nodes that are free all the time from ``start_s`` (not before the beginning) to ``end_s``."""
-        return min(self._levels(start_s, end_s))
+        first = self._at(start_s)
+        return min(self._levels[first : max(first + 1, bisect_left(self._times, end_s, first))])
 
-    def most(self, start_s: float, end_s: float) -> int:
-        """The most nodes that are free at some time from ``start_s`` (not before the beginning) to ``end_s``."""
-        return max(self._levels(start_s, end_s))
-
-    def _levels(self, start_s: float, end_s: float) -> list[int]:
-        """The fewest and the most free nodes in each block, of the steps that this time has a part in."""
-        first_block = self._block(start_s)
-        found = []
-        for block in self._blocks[first_block : max(first_block + 1, bisect_left(self._begins, end_s))]:
-            first, behind = block.part(start_s, end_s)
-            if behind - first == len(block.times):
-                found += [block.base + block.least, block.base + block.most]
-            else:
-                levels = block.levels[first:behind]
-                found += [block.base + min(levels), block.base + max(levels)]
-        return found
-
-    def earliest(self, nodes: int, duration_s: float, from_s: float = -math.inf) -> float:
-        """The earliest time from which ``nodes`` nodes are free for ``duration_s``; infinite if there is none.
+    def earliest(self, nodes: int, duration_s: float, from_s: float = -math.inf, until_s: float = math.inf) -> float:
+        """The earliest time from which ``nodes`` nodes are free for ``duration_s``, or up to ``until_s``.
 
         Args:
             nodes: How many.
             duration_s: How long, in seconds.
             from_s: It is known that there is none before.
-        """
-        begin_s = self._next(nodes, from_s, free=True)
-        while begin_s < math.inf:
-            end_s = self._next(nodes, begin_s, free=False)
-            if begin_s + duration_s <= end_s:
-                break
-            begin_s = self._next(nodes, end_s, free=True)
-        return begin_s
-
-    def sooner(self, nodes: int, duration_s: float, from_s: float, start_s: float) -> float:
-        """The earliest time at which a job could start that is promised ``nodes`` nodes from ``start_s`` on.
-
-        Its own nodes are not free from then on, so that they need to be free until then only.
-
-        Args:
-            nodes: How many.
-            duration_s: How long the job takes, in seconds.
-            from_s: It is known that it cannot start before.
-            start_s: Its promised start.
+            until_s: Only a time before is looked for. The nodes may be taken from then on: a job that is promised them
+                from ``until_s`` on looks for an earlier start.
 
         Returns:
-            The time, before ``start_s``; infinite if there is none.
+            The time; infinite if there is none.
         """
-        begin_s = self._next(nodes, from_s, free=True)
-        while begin_s < start_s:
-            end_s = self._next(nodes, begin_s, free=False)
-            if end_s >= min(begin_s + duration_s, start_s):
-                return begin_s
-            begin_s = self._next(nodes, end_s, free=True)
-        return math.inf
+        times, levels, step = self._times, self._levels, self._at(from_s)
+        while True:
+            while levels[step] < nodes:
+                step += 1
+            begin_s = times[step]
+            if begin_s >= until_s:
+                return math.inf
+            end_s = min(begin_s + duration_s, until_s)
+            while levels[step] >= nodes:
+                step += 1
+                if times[step] >= end_s:
+                    return begin_s
 
     def since(self, nodes: int, time_s: float) -> float:
         """Since when ``nodes`` nodes are free without a break up to ``time_s``; infinite: just before they are not."""
-        begin_s = math.inf
-        index = bisect_left(self._begins, time_s) - 1
-        while index >= 0:
-            block = self._blocks[index]
-            level = nodes - block.base
-            if block.least < level:
-                levels, times = block.levels, block.times
-                step = bisect_left(times, time_s) - 1 if begin_s == math.inf else len(times) - 1
-                while step >= 0:
-                    if levels[step] < level:
-                        return begin_s
-                    begin_s = times[step]
-                    step -= 1
-            begin_s = block.times[0]
-            index -= 1
-        return begin_s
+        levels = self._levels
+        step = before = bisect_left(self._times, time_s)
+        while levels[step - 1] >= nodes:
+            step -= 1
+        return self._times[step] if step < before else math.inf
 
-    def around(self, start_s: float, end_s: float) -> list[Span]:
-        """How far nodes are free without a break around a time at most, for 1, 2, 4, 8 and so on of them.
+    def around(self, start_s: float, end_s: float, more_than: int) -> list[tuple[int, float, float]]:
+        """How far which number of nodes is free without a break around the steps that a time has a part in, at most.
 
         Args:
             start_s: When that time begins, not before the beginning of the profile; in seconds.
             end_s: When it ends, later.
+            more_than: Only more nodes than that count.
 
         Returns:
-            Since when and until when so many are free, if they are from ``start_s`` to ``end_s``; up to the highest
-            power of two of which as many are free at some time between.
+            The most nodes that are free in one of these steps, and since when and until when they are if they are in
+            all of them; then likewise fewer nodes, each time the most that are free longer.
         """
-        found = list[Span]()
-        for power in reversed(range(max(0, self.most(start_s, end_s)).bit_length())):
-            start_s = min(start_s, self.since(1 << power, start_s))
-            end_s = max(end_s, self._next(1 << power, end_s, free=False))
-            found.append((start_s, end_s))
-        return found[::-1]
-
-    def _next(self, nodes: int, from_s: float, *, free: bool) -> float:
-        """When the first step begins that has not ended by ``from_s``, and has ``nodes`` nodes free, or has not."""
-        blocks = self._blocks
-        index = self._block(from_s)
-        step = max(0, bisect_right(blocks[index].times, from_s) - 1)
-        while index < len(blocks):
-            block = blocks[index]
-            level = nodes - block.base
-            if block.most >= level if free else block.least < level:
-                levels = block.levels
-                while step < len(levels):
-                    if (levels[step] >= level) == free:
-                        return block.times[step]
-                    step += 1
-            index, step = index + 1, 0
-        return math.inf
+        times, levels = self._times, self._levels
+        first = self._at(start_s)
+        behind = max(first + 1, bisect_left(times, end_s, first))
+        level, found = max(levels[first:behind]), list[tuple[int, float, float]]()
+        while level > more_than:
+            while levels[first - 1] >= level:
+                first -= 1
+            while levels[behind] >= level:
+                behind += 1
+            found.append((level, times[first], times[behind]))
+            level = max(levels[first - 1], levels[behind])
+        return found
 
     def take(self, start_s: float, end_s: float, nodes: int) -> int:
         """Take ``nodes`` nodes from ``start_s`` to ``end_s``; a negative number gives them back.
@@ -279,91 +187,30 @@ class Profile:
         Returns:
             The nodes that are free all the time then, as ``room`` says.
         """
-        start_s = max(start_s, self._begins[0])
+        times, levels = self._times, self._levels
+        if start_s < times[0]:
+            start_s = times[0]
         if end_s <= start_s:
             return self.room(start_s, start_s)
-        index = self._block(start_s)
-        if self._begins[index] < start_s and (index + 1 == len(self._begins) or end_s < self._begins[index + 1]):
-            return self._take_within(index, start_s, end_s, nodes)
-        self._divide(start_s)
-        self._divide(end_s)
-        blocks = self._blocks[self._block(start_s) : bisect_left(self._begins, end_s)]
-        rooms = []
-        for position, block in enumerate(blocks):
-            first, behind = 0, len(block.times)
-            if position == 0 or position == len(blocks) - 1:
-                first, behind = block.part(start_s, end_s)
-            if behind - first < len(block.times):
-                rooms.append(block.take(first, behind, nodes))
-            else:
-                block.base -= nodes
-                rooms.append(block.base + block.least)
-        self._join(end_s)
-        self._join(start_s)
-        return min(rooms)
-
-    def _take_within(self, index: int, start_s: float, end_s: float, nodes: int) -> int:
-        """Do so behind the beginning of a block and before its end, as mostly."""
-        block = self._blocks[index]
-        times, levels = block.times, block.levels
         first = bisect_left(times, start_s)
-        if first == len(times) or times[first] != start_s:
+        if times[first] != start_s:
             times.insert(first, start_s)
             levels.insert(first, levels[first - 1])
         behind = bisect_left(times, end_s, first)
-        if behind == len(times) or times[behind] != end_s:
+        if times[behind] != end_s:
             times.insert(behind, end_s)
             levels.insert(behind, levels[behind - 1])
-        changed = [level - nodes for level in levels[first:behind]]
-        levels[first:behind] = changed
-        if changed[-1] == levels[behind]:
+        least = _ENOUGH
+        for step in range(first, behind):
+            level = levels[step] = levels[step] - nodes
+            if level < least:
+                least = level
+        if levels[behind - 1] == levels[behind]:
             del times[behind], levels[behind]
-        if changed[0] == levels[first - 1]:
+        if levels[first - 1] == levels[first]:
             del times[first], levels[first]
-        if len(times) >= 2 * _STEPS:
-            self._halve(index)
-        else:
-            block.measure()
-        return block.base + min(changed)
+        return least
 
-    def _block(self, time_s: float) -> int:
-        """The position of the block that has this time; of the first one for the time before."""
-        return max(0, bisect_right(self._begins, time_s) - 1)
-
-    def _divide(self, time_s: float) -> None:
-        """Let a step begin at ``time_s``."""
-        index = self._block(time_s)
-        block = self._blocks[index]
-        position = bisect_left(block.times, time_s)
-        if position < len(block.times) and block.times[position] == time_s:
-            return
-        block.times.insert(position, time_s)
-        block.levels.insert(position, block.levels[position - 1])
-        if len(block.times) >= 2 * _STEPS:
-            self._halve(index)
-
-    def _halve(self, index: int) -> None:
-        """Make two blocks of one."""
-        block = self._blocks[index]
-        behind = _Block(block.times[_STEPS:], block.levels[_STEPS:], block.base)
-        del block.times[_STEPS:], block.levels[_STEPS:]
-        block.measure()
-        self._blocks.insert(index + 1, behind)
-        self._begins.insert(index + 1, behind.times[0])
-
-    def _join(self, time_s: float) -> None:
-        """Let no step begin at ``time_s``, where one does, if as many nodes are free before."""
-        index = self._block(time_s)
-        block = self._blocks[index]
-        position = bisect_left(block.times, time_s)
-        level = block.base + block.levels[position]
-        if position > 0:
-            if block.base + block.levels[position - 1] == level:
-                del block.times[position], block.levels[position]
-        elif index > 0 and self._blocks[index - 1].base + self._blocks[index - 1].levels[-1] == level:
-            del block.times[0], block.levels[0]
-            if block.times:
-                block.measure()
-                self._begins[index] = block.times[0]
-            else:
-                del self._blocks[index], self._begins[index]
+    def _at(self, time_s: float) -> int:
+        """The position of the step that has this time; of the first one for the time before."""
+        return max(0, bisect_right(self._times, time_s) - 1)

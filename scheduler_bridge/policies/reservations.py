@@ -8,11 +8,11 @@ from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies.backfill import IN_ORDER, too_few
+from scheduler_bridge.policies.candidates import Slot
 from scheduler_bridge.policies.compose import StartSize
-from scheduler_bridge.policies.openings import Openings
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.profile import Span
-from scheduler_bridge.policies.timetable import Slot, Timetable, left
+from scheduler_bridge.policies.timetable import Timetable, left
 
 OVERTAKES: Final = "backfilled: it delays nobody's reservation"
 
@@ -26,7 +26,7 @@ class EveryReservation:
     cannot hold blocks nobody.
 
     A reservation leaves no nodes to others: they hold their own. Who could not move forward before is only looked at
-    again if nodes have come free where it could use them.
+    again if nodes have come free where it could use them (``Candidates``).
 
     It does not count on nodes that running jobs could give back: compose it without a redistribution.
     """
@@ -70,15 +70,18 @@ class _Draft:
         self._table = table
         self._size = size
         self._before_s: dict[int, float] = {}  # promised starts that could not stay
-        dropped = self._drop(self._put_off())
-        self._openings = Openings(table.profile, table.measured, [*table.freed, *dropped], plan.now, table.latest_s)
+        self._drop(self._put_off())
 
     def _put_off(self) -> list[Span]:
         """Put the promises whose time is over off until now; return where more is promised than there is."""
         now, table = self._plan.now, self._table
         tight = table.tight
-        if table.soonest_s < now:
+        if table.soonest_s <= now:
+            table.bound()
+        if table.soonest_s <= now:
             for job_id, slot in table.slots.items():
+                if slot.start_s <= now:
+                    table.candidates.drop(slot)
                 if slot.start_s < now:
                     self._before_s[job_id] = slot.start_s
                     if table.move(slot, now) < 0:
@@ -89,50 +92,48 @@ class _Draft:
     def _lacks(self, start_s: float, end_s: float) -> bool:
         return self._table.profile.room(max(start_s, self._plan.now), end_s) < 0
 
-    def _drop(self, broken: Sequence[Span]) -> list[Span]:
-        """Keep the promises, first come, first served, and drop those that do not hold; return what comes free."""
+    def _drop(self, broken: Sequence[Span]) -> None:
+        """Keep the promises, first come, first served, and drop those that do not hold."""
         if not broken:
-            return []
+            return
         table, starts_s = self._table, list[tuple[Slot, float]]()
         for slot in table.slots.values():
             start_s, end_s = slot.start_s, slot.start_s + slot.length_s
             if start_s < math.inf and [span for span in broken if start_s < span[1] and span[0] < end_s]:
                 starts_s.append((slot, start_s))
                 table.move(slot, math.inf)
-        freed = []
         for slot, start_s in starts_s:
             if table.move(slot, start_s) < 0:
                 table.move(slot, math.inf)
                 self._before_s.setdefault(slot.spec.job_id, start_s)
-                freed.append((start_s, start_s + slot.length_s))
-        return freed
+                table.candidates.drop(slot)
+                table.candidates.freed.append((start_s, start_s + slot.length_s, 0))
 
     def consider(self) -> None:
-        """Start or promise, in the order of the queue; only what changes is noted if all else can stand."""
+        """Start or promise, in the order of the queue, where anything can change; only that is noted if it can be."""
         plan, table, before_s = self._plan, self._table, self._before_s
-        now, most = plan.now, table.profile.in_the_end
-        everyone = not table.follows or bool(before_s) or bool(self._openings) or table.soonest_s <= now
+        now, most, candidates = plan.now, table.profile.in_the_end, table.candidates
         changed = list[Slot]()
-        reason = IN_ORDER if everyone or len(table.slots) == len(table.new) else OVERTAKES
-        for slot in list(table.slots.values()) if everyone else table.new:
+        line = iter(table.slots.values())
+        front = next(line, None)
+        for slot in candidates.turns(table.profile, now):
             promised_s, start_s = slot.start_s, math.inf
             if now < promised_s < math.inf:
-                start_s = self._openings.first(slot.need, slot.length_s, promised_s)
+                start_s = candidates.earlier(slot)
             elif slot.need <= most:
                 table.move(slot, math.inf)
                 start_s = table.profile.earliest(slot.need, slot.length_s)
-            if start_s < math.inf and self._place(slot, promised_s, start_s, reason):
+            if start_s < math.inf and self._place(slot, promised_s, start_s, IN_ORDER if slot is front else OVERTAKES):
+                if slot is front:
+                    front = next(line, None)
                 continue
-            reason = OVERTAKES
             if slot.start_s != (before_s.get(slot.spec.job_id, promised_s) if before_s else promised_s):
                 changed.append(slot)
         plan.stands = table.follows and all(slot.start_s < math.inf for slot in changed)
-        table.end(plan.view, changed, self._openings.new, stands=plan.stands)
+        table.end(plan.view, changed, stands=plan.stands)
         for slot in changed if plan.stands else table.slots.values():
             if slot.start_s < math.inf:
                 plan.reservations.append(Reservation(slot.spec.job_id, slot.start_s, slot.need, 0))
-        if everyone:
-            table.bound()
 
     def _place(self, slot: Slot, before_s: float, start_s: float, reason: str) -> bool:
         """Promise a job its earliest start instead of the one before; start it if that is now, and return whether."""
@@ -146,11 +147,12 @@ class _Draft:
             end_s = now + plan.view.walltime_s(spec, nodes)
             table.start(slot, end_s, nodes)
         elif slot.start_s < math.inf:
-            self._openings.add(*table.advance(slot, start_s))
+            table.advance(slot, start_s)
             return False
         else:
             table.move(slot, start_s)
+            table.candidates.place(slot)
         if before_s < math.inf:
             for span in left(before_s, before_s + slot.length_s, start_s, end_s):
-                self._openings.add(*span)
+                table.candidates.freed.append((*span, 0))
         return starts

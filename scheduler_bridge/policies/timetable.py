@@ -8,31 +8,12 @@ from itertools import islice
 from typing import Final
 
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
+from scheduler_bridge.policies.candidates import Candidates, Slot
 from scheduler_bridge.policies.compose import StartSize
-from scheduler_bridge.policies.openings import Reach
 from scheduler_bridge.policies.profile import Profile, Span
 
 ALWAYS: Span = (-math.inf, math.inf)
 _PATIENCE: Final = 100
-
-
-class Slot:
-    """A waiting job and what is promised to it.
-
-    Attributes:
-        spec: The job.
-        need: The nodes that it needs.
-        length_s: How long it may take on them, in seconds.
-        start_s: When it is promised them; infinite: nothing is promised.
-    """
-
-    __slots__ = ("length_s", "need", "spec", "start_s")
-
-    def __init__(self, spec: JobSpec, need: int, length_s: float) -> None:
-        self.spec = spec
-        self.need = need
-        self.length_s = length_s
-        self.start_s = math.inf
 
 
 class Timetable:
@@ -48,24 +29,18 @@ class Timetable:
     Attributes:
         profile: What running jobs, and all reservations, leave free; less than nothing where they contradict.
         slots: The waiting jobs, in the order of the queue.
-        new: Those of them that no pass has considered.
-        freed: When nodes have come free since waiting jobs were last considered, one by one.
-        measured: Where they came free while they were considered, and how far they were free around that.
+        candidates: Those of them that the next pass has to consider.
         tight: When nodes have been taken since that were promised, unless others have come free.
         soonest_s: No reservation begins before.
-        latest_s: No reservation of so many nodes begins after.
         follows: All that was promised before, and holds, was known already.
     """
 
     def __init__(self, profile: Profile | None = None) -> None:
         self.profile = Profile(0.0, 0) if profile is None else profile
         self.slots: dict[int, Slot] = {}
-        self.new: list[Slot] = []
-        self.freed: list[Span] = []
-        self.measured: list[Reach] = []
+        self.candidates = Candidates()
         self.tight: list[Span] = []
         self.soonest_s = math.inf
-        self.latest_s: dict[int, float] = {}
         self.follows = False
         self._given = profile is not None
         self._begun = self._given
@@ -89,9 +64,8 @@ class Timetable:
             self._begun, self._renewals = False, -1
             for some in (self.slots, self._changed, self._promised):
                 some.clear()
-            for things in (self.freed, self.tight):
-                things.clear()
-            self.measured.clear()
+            self.tight.clear()
+            self.candidates = Candidates()
 
     def _run(self, job_id: int, after: tuple[float, int] | None) -> None:
         """Let the job run until then on so many nodes, or not at all."""
@@ -110,8 +84,7 @@ class Timetable:
         if before is not None and after is not None and before[1] == after[1]:
             since_s = min(before[0], after[0])  # only its end has moved
         if before is not None and before[0] > since_s:
-            self.profile.take(since_s, before[0], -before[1])
-            self.freed.append((since_s, before[0]))
+            self._free(since_s, before[0], before[1])
         if after is not None and after[0] > since_s and self.profile.take(since_s, after[0], after[1]) < 0:
             self.tight.append((since_s, after[0]))
 
@@ -122,11 +95,14 @@ class Timetable:
             self.profile = Profile(now, view.free_nodes, [(end_s, nodes) for end_s, nodes in self._running.values()])
         self._unasked = 0
         self.profile.forget(now)
-        self.follows = self._catch_up(view)
+        self.follows = self._catch_up(view) and not self.candidates.is_sparse
         if not self._given and (more := view.free_nodes + self._held - self._size):
             self._size += more
             self.profile.raise_by(more)
-            (self.freed if more > 0 else self.tight).append(ALWAYS)
+            if more > 0:
+                self.candidates.freed.append((*ALWAYS, 0))
+            else:
+                self.tight.append(ALWAYS)
         new: Sequence[JobSpec] = ()
         if self.follows:
             new = _last(queue, len(queue) - len(self.slots))
@@ -134,16 +110,16 @@ class Timetable:
         if not self.follows:
             self._renew(view)
             new = queue
-        self.new = []
         for spec in new:
             need = size.need(spec, view.total_nodes)
             slot = self.slots[spec.job_id] = Slot(spec, need, view.walltime_s(spec, need))
-            self.new.append(slot)
+            self.candidates.add(slot)
         if not self.follows:
             for promise in view.reservations:
                 known = self.slots.get(promise.job_id)
                 if known is not None and known.need == promise.nodes:
                     self.move(known, promise.start_s)
+                    self.candidates.place(known)
 
     def _catch_up(self, view: ClusterView) -> bool:
         """Let jobs go that wait no more; return whether all else is as the last pass left it."""
@@ -156,8 +132,9 @@ class Timetable:
             if (known := self.slots.get(job_id)) is None:
                 continue
             if view.waiting(job_id) is not known.spec:
-                self.freed.append((known.start_s, known.start_s + known.length_s))
-                self.move(known, math.inf)
+                if known.start_s < math.inf:
+                    self._free(known.start_s, known.start_s + known.length_s, known.need)
+                self.candidates.remove(known)
                 del self.slots[job_id]
             else:
                 promise = view.promised(job_id)
@@ -172,8 +149,9 @@ class Timetable:
         for slot in self.slots.values():
             self.move(slot, math.inf)
         self.slots.clear()
-        self.freed, self.tight, self.soonest_s = [ALWAYS], [ALWAYS], math.inf
-        self.measured.clear()
+        self.candidates = Candidates()
+        self.candidates.freed.append((*ALWAYS, 0))
+        self.tight, self.soonest_s = [ALWAYS], math.inf
         self._total_nodes = view.total_nodes
 
     def move(self, slot: Slot, start_s: float) -> int:
@@ -184,12 +162,10 @@ class Timetable:
         if start_s == math.inf:
             return 0
         self.soonest_s = min(self.soonest_s, start_s)
-        if start_s > self.latest_s.get(slot.need, -math.inf):
-            self.latest_s[slot.need] = start_s
         return self.profile.take(start_s, start_s + slot.length_s, slot.need)
 
-    def advance(self, slot: Slot, start_s: float) -> Span:
-        """Promise the job an earlier start, from which on nodes are free; return when others come free for it.
+    def advance(self, slot: Slot, start_s: float) -> None:
+        """Promise the job an earlier start, from which on nodes are free.
 
         When it holds its nodes before and after, nothing changes.
         """
@@ -197,41 +173,38 @@ class Timetable:
         slot.start_s = start_s
         self.soonest_s = min(self.soonest_s, start_s)
         self.profile.take(start_s, min(end_s, before_s), slot.need)
-        freed = max(end_s, before_s), before_s + slot.length_s
-        self.profile.take(*freed, -slot.need)
-        return freed
+        self._free(max(end_s, before_s), before_s + slot.length_s, slot.need)
+        self.candidates.place(slot)
+
+    def _free(self, start_s: float, end_s: float, nodes: int) -> None:
+        """Give nodes back, and let those be considered who could use them."""
+        room = self.profile.take(start_s, end_s, -nodes)
+        self.candidates.freed.append((start_s, end_s, room - nodes))
 
     def start(self, slot: Slot, end_s: float, nodes: int) -> None:
         """Let the job, which is promised nothing, run from now until ``end_s`` on so many nodes."""
         self._run(slot.spec.job_id, (end_s, nodes))
         self._started.append(slot)
 
-    def end(self, view: ClusterView, changed: Iterable[Slot], measured: list[Reach], *, stands: bool) -> None:
-        """Take down what the pass, which considered all waiting jobs, has decided.
+    def end(self, view: ClusterView, changed: Iterable[Slot], *, stands: bool) -> None:
+        """Take down what the pass has decided.
 
         Args:
             view: What it decided on.
             changed: Who is promised something else now.
-            measured: Where nodes have come free in it, and how far they were free around that.
             stands: What was promised to others is not promised again.
         """
         for slot in self._started:
+            self.candidates.remove(slot)
             del self.slots[slot.spec.job_id]
         self._promised = {slot.spec.job_id: None for slot in (changed if stands else self.slots.values())}
         if not stands:
             self._renewals = view.renewals + 1
-        self.freed, self.tight, self.measured = [], [], measured
+        self.tight = []
 
     def bound(self) -> None:
-        """Find the soonest and the latest reservations."""
-        soonest_s, latest_s = math.inf, dict[int, float]()
-        for slot in self.slots.values():
-            start_s = slot.start_s
-            if start_s < math.inf:
-                soonest_s = min(soonest_s, start_s)
-                if start_s > latest_s.get(slot.need, -math.inf):
-                    latest_s[slot.need] = start_s
-        self.soonest_s, self.latest_s = soonest_s, latest_s
+        """Find the soonest reservation."""
+        self.soonest_s = min([slot.start_s for slot in self.slots.values()], default=math.inf)
 
 
 def left(start_s: float, end_s: float, taken_s: float, until_s: float) -> list[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Policy, Reserve, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
+from scheduler_bridge.policies.candidates import Candidates, Slot
 from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.timetable import Timetable
 from scheduler_bridge.sim import Engine, SimJob, replay
@@ -141,6 +143,21 @@ def test_every_pass_decides_as_one_that_looks_at_everything(walltime: str, late:
     assert moved > 300, "hardly any reservation moved"
 
 
+def test_an_opening_that_is_exactly_long_enough_is_found_whatever_rounding_makes_of_it() -> None:
+    opens_s, length_s = 2.0**30 - 4.0, 8.0
+    while opens_s + length_s - opens_s >= length_s:
+        opens_s = math.nextafter(opens_s, math.inf)
+    profile, candidates = Profile(0.0, 1), Candidates()
+    profile.take(0.0, opens_s, 1)
+    slot = Slot(JobSpec(1, "r", "u", "rigid", 1, 1, 1, length_s, 0.0), 1, length_s)
+    candidates.add(slot)
+    slot.start_s = opens_s + 99.0
+    profile.take(opens_s + length_s, slot.start_s + length_s, 1)
+    candidates.place(slot)
+    candidates.freed.append((opens_s, opens_s + length_s, 0))
+    assert [(found, candidates.earlier(found)) for found in candidates.turns(profile, 0.0)] == [(slot, opens_s)]
+
+
 def test_passes_that_see_less_are_noticed() -> None:
     """Where a user may have no more nodes, the policy is shown a copy without what is too much."""
     for seed in range(12):
@@ -180,7 +197,7 @@ def test_a_timetable_that_nobody_asks_for_stays_small() -> None:
     for number in range(10, 1000):
         table.put(number, RunningJob(JobSpec(number, "r", "u", "rigid", 1, 1, 1, 10.0, 0.0), 1, 0.0, 10.0 + number, 1))
         table.put(number, None)
-    assert len(table.freed) + len(table.tight) < 500
+    assert len(table.candidates.freed) + len(table.tight) < 500
 
 
 def test_what_was_promised_by_others_in_between_is_noticed() -> None:
@@ -237,28 +254,36 @@ def test_the_profile_agrees_with_a_plain_list_of_seconds() -> None:
             fits = [s for s in range(begin, horizon - length) if min(naive[s : s + length]) >= want]
             assert profile.earliest(want, length) == (fits[0] if fits else float("inf"))
             assert profile.room(start, end) == min(naive[max(start, begin) : end], default=naive[begin])
-            assert profile.most(start, end) == max(naive[max(start, begin) : end], default=naive[begin])
             promised = rng.randint(begin + 1, horizon - 100)
             sooner = [s for s in range(begin, promised) if min(naive[s : min(s + length, promised)]) >= want]
-            assert profile.sooner(want, length, begin, promised) == (sooner[0] if sooner else float("inf"))
+            assert profile.earliest(want, length, begin, promised) == (sooner[0] if sooner else float("inf"))
             run = next((s for s in range(promised, begin, -1) if naive[s - 1] < want), begin)
             assert profile.since(want, promised) == (run if run < promised else float("inf"))
             if begin <= start:
-                reach_as_far_as_they_can(profile.around(start, end), naive, begin, (start, end))
+                more_than = rng.choice([0, 0, min(naive[start:end])])
+                found = profile.around(start, end, more_than)
+                assert found == as_far_as_they_can(naive, begin, (start, end), more_than)
 
 
-def reach_as_far_as_they_can(
-    reach: list[tuple[float, float]], naive: list[int], begin: int, opening: tuple[int, int]
-) -> None:
-    """From the opening on, as long as enough nodes are free; the last second is endless."""
-    assert len(reach) == max(0, *naive[slice(*opening)]).bit_length()
-    for power, found in enumerate(reach):
+def as_far_as_they_can(
+    naive: list[int], begin: int, opening: tuple[int, int], more_than: int
+) -> list[tuple[int, float, float]]:
+    """From the steps of the opening on, as long as enough nodes are free; the last second is endless."""
+    found = dict[tuple[float, float], int]()
+    first, behind = opening
+    while first > begin and naive[first - 1] == naive[first]:
+        first -= 1
+    while behind < len(naive) and naive[behind] == naive[behind - 1]:
+        behind += 1
+    opening = first, behind
+    for nodes in range(max(naive[slice(*opening)]), more_than, -1):
         first, behind = opening
-        while first > begin and naive[first - 1] >= 1 << power:
+        while first > begin and naive[first - 1] >= nodes:
             first -= 1
-        while behind < len(naive) and naive[behind] >= 1 << power:
+        while behind < len(naive) and naive[behind] >= nodes:
             behind += 1
-        assert found == (first, behind if behind < len(naive) else float("inf"))
+        found.setdefault((first, behind if behind < len(naive) else float("inf")), nodes)
+    return [(nodes, *span) for span, nodes in found.items()]
 
 
 def test_looks_at_the_profile_do_not_outnumber_moves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,16 +294,18 @@ def test_looks_at_the_profile_do_not_outnumber_moves(monkeypatch: pytest.MonkeyP
         method = getattr(of, name)
 
         def counted(*args: Any) -> Any:
-            counts[name] += 1
+            counts[f"{of.__name__}.{name}"] += 1
             return method(*args)
 
         monkeypatch.setattr(of, name, counted)
 
     count(Timetable, "advance")
-    for name in ("sooner", "earliest", "around"):
+    count(Candidates, "earlier")
+    for name in ("earliest", "around"):
         count(Profile, name)
     replay(lublin(600, 100, seed=1, load=2.0), policies.get("conservative"))
-    assert counts["advance"] > 4 * 600, "hardly any reservation moved"
-    assert counts["earliest"] <= 2 * 600, "a reservation that moves is searched for anew"
-    assert counts["sooner"] < 1.5 * counts["advance"]
-    assert counts["around"] < 1.5 * counts["advance"] + 600
+    advances = counts["Timetable.advance"]
+    assert advances > 4 * 600, "hardly any reservation moved"
+    assert counts["Candidates.earlier"] < 2 * advances, "jobs are looked at that stay where they are"
+    assert counts["Profile.earliest"] < 1.5 * advances + 600, "a reservation that slides is searched for anew"
+    assert counts["Profile.around"] < 1.5 * advances + 600

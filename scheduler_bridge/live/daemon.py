@@ -123,7 +123,7 @@ class Daemon:
             self.config, restored.ledger, journal, folder, restored.origin_s,
             self._broke, self._make_executor, self._timed,
         )  # fmt: skip
-        await self._driver.dialogue.server.start(self.config.host, folder.last_port())
+        await self._driver.job_orders.server.start(self.config.host, folder.last_port())
         await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet
         if restored.rows is None:
             self._driver.begin(self.config)
@@ -166,7 +166,7 @@ class Daemon:
     async def _stop_servers(self) -> None:
         await self._control.stop()
         if self._driver is not None:
-            await self._driver.dialogue.server.stop()
+            await self._driver.job_orders.server.stop()
 
     def _broke(self, error: Exception) -> None:
         """The core is inconsistent: end, rather than decide wrongly."""
@@ -179,7 +179,7 @@ class Daemon:
     @property
     def endpoint(self) -> str:
         """Where jobs connect: ``host:port``."""
-        return self._serving().dialogue.server.endpoint
+        return self._serving().job_orders.server.endpoint
 
     def submit(self, request: JobRequest) -> int:
         """Queue a job; return its id.
@@ -197,7 +197,7 @@ class Daemon:
         """
         if self._stop_requested.is_set():
             raise SubmitError("the scheduler is ending")
-        return self._serving().desk.submit(request, array)
+        return self._serving().submissions.submit(request, array)
 
     def cancel(self, job_id: int) -> None:
         """End a job, waiting or running.
@@ -206,7 +206,7 @@ class Daemon:
             KeyError: There never was such a job.
             ValueError: It has ended.
         """
-        self._serving().desk.cancel(job_id)
+        self._serving().submissions.cancel(job_id)
 
     def standing(self, job_id: int) -> Standing | None:
         """Return whose a job is that waits or runs, and who holds it back; None if there is no such job."""
@@ -233,7 +233,7 @@ class Daemon:
             ValueError: That cannot be.
         """
         driver = self._serving()
-        name = driver.desk.reserve(request)
+        name = driver.submissions.reserve(request)
         return next(kept for kept in driver.reservations() if kept.name == name)
 
     def explain(self, job_id: int) -> Explanation:
@@ -261,7 +261,7 @@ class Daemon:
             UnknownPolicyError: There is none of this name.
             ValueError: A parameter is wrong.
         """
-        self._serving().desk.use(policy, parameters)
+        self._serving().submissions.use(policy, parameters)
 
     def manage(self, request: Manage) -> str:
         """Carry out what an operator wants; say what was done.
@@ -275,19 +275,19 @@ class Daemon:
                 self.use(request.policy, request.parameters)
                 return f"{request.policy} decides from now on"
             case Hold():
-                driver.desk.hold(request.job, request.held, "user" if request.as_user else "operator")
+                driver.submissions.hold(request.job, request.held, "user" if request.as_user else "operator")
                 return f"job {request.job} is {'held' if request.held else 'released'}"
             case Prioritise():
-                driver.desk.prioritise(request.job, request.priority)
+                driver.submissions.prioritise(request.job, request.priority)
                 return f"job {request.job} has priority {request.priority}"
             case LimitUsers():
-                driver.desk.limit_users(request.nodes)
+                driver.submissions.limit_users(request.nodes)
                 return f"the jobs of one user hold {request.nodes or 'any number of'} nodes"
             case Unreserve():
-                driver.desk.unreserve(request.name)
+                driver.submissions.unreserve(request.name)
                 return f"reservation {request.name} is cancelled"
             case ChangeNode():
-                driver.desk.change_node(request.node, request.to)
+                driver.submissions.change_node(request.node, request.to)
                 left = request.to == "remove" and request.node in driver.nodes
                 return f"node {request.node}: {request.to}{', when its jobs have left it' if left else ''}"
             case _:

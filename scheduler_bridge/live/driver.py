@@ -24,14 +24,14 @@ from scheduler_bridge.live.access import Standing
 from scheduler_bridge.live.config import DaemonConfig
 from scheduler_bridge.live.executor import Attempt, Executor, Setup, attempt_key
 from scheduler_bridge.live.health import Health
-from scheduler_bridge.live.job_orders import Dialogue
+from scheduler_bridge.live.job_orders import JobOrders
 from scheduler_bridge.live.journal import Journal, Timed, untimed
 from scheduler_bridge.live.ledger import VERSION, Held, Ledger
 from scheduler_bridge.live.log_entries import Entry
 from scheduler_bridge.live.requests import ReservationStatus, Snapshot
 from scheduler_bridge.live.state import StateFolder
 from scheduler_bridge.live.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
-from scheduler_bridge.live.submission import Desk
+from scheduler_bridge.live.submission import Submissions
 from scheduler_bridge.live.template import find_mpiexec, result_of
 from scheduler_bridge.model import wording
 
@@ -88,13 +88,13 @@ class Driver:
         self._change = asyncio.Event()
         self._far = FarJobs()
         self.health = Health(ledger, self.handle)
-        self.dialogue = Dialogue(config, ledger.jobs, self.handle, self._up, self._doom, timed)
+        self.job_orders = JobOrders(config, ledger.jobs, self.handle, self._up, self._doom, timed)
         mpiexec = find_mpiexec(config.mpiexec)
         cores = ledger.core.cores_per_node
         config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
         self.executor = executor(Setup(folder, mpiexec, config, self._started, self._ended, cores))
         limits = (config.limits.open_jobs, config.user_jobs)
-        self.desk = Desk(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
+        self.submissions = Submissions(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
 
     # what users ask for ---------------------------------------------------------------------------------------------
 
@@ -109,10 +109,10 @@ class Driver:
             KeyError: There never was such a job.
             ValueError: It cannot be resized so now.
         """
-        self.desk.require_open(job_id)
+        self.submissions.require_open(job_id)
         if not self._ledger.jobs[job_id].admitted:
             raise ValueError(f"job {job_id} is not resized: it waits")
-        ordered, reason = self.dialogue.request(job_id, delta)
+        ordered, reason = self.job_orders.request(job_id, delta)
         if not ordered:
             raise ValueError(f"job {job_id} is not resized: {reason}")
         return ordered
@@ -128,7 +128,7 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return replace(self.desk.explain(job_id), now_s=self.now_s())
+        return replace(self.submissions.explain(job_id), now_s=self.now_s())
 
     def note(self, *facts: log_entries.AnyFact) -> None:
         """Add what is no event to the log and the record."""
@@ -144,12 +144,12 @@ class Driver:
         since_s = now_s - ledger.at_s
         held_node_s = ledger.busy_node_s + ledger.core.held_nodes * since_s
         node_s = ledger.node_s + len(picture.nodes) * since_s
-        kept = self.desk.why_kept()
+        kept = self.submissions.why_kept()
         told = snapshot(
             picture,
             now_s,
             (held_node_s, node_s),
-            self.dialogue.progress,
+            self.job_orders.progress,
             ledger.jobs,
             kept,
             ledger.core.waiting,
@@ -195,9 +195,9 @@ class Driver:
     async def close(self) -> None:
         """Cancel every job and wait for the ends of the running ones."""
         self._closing = True
-        self.desk.close()
+        self.submissions.close()
         # In one batch, so that no waiting job is started on nodes that a running one gives up.
-        events = [event for job_id in sorted(self._ledger.jobs) for event in self.desk.cancelled(job_id)]
+        events = [event for job_id in sorted(self._ledger.jobs) for event in self.submissions.cancelled(job_id)]
         if events and not self._broken:
             self.handle(*events)
         await self._journal.settled()
@@ -206,7 +206,7 @@ class Driver:
         await self.executor.finish(_FAREWELL_S)
         for timer in self._timers:
             timer.cancel()
-        self.dialogue.close()
+        self.job_orders.close()
         await self._journal.close()
         if self._journal.complete:
             self.executor.close()
@@ -216,7 +216,7 @@ class Driver:
         self._closing = True
         for timer in self._timers:
             timer.cancel()
-        self.dialogue.close()
+        self.job_orders.close()
         await self._journal.close()
 
     def begin(self, config: DaemonConfig) -> None:
@@ -259,7 +259,7 @@ class Driver:
         spec = job.row.spec
         key = _key(job)
         _logger.info("job %d, %s, is taken up again", spec.job_id, job.row.state)
-        self.dialogue.resume(job, self._folder.token(key))
+        self.job_orders.resume(job, self._folder.token(key))
         self.executor.start(self._attempt(spec.job_id, job.nodes, self._ledger.core.core_ids(spec.job_id)))
         if job.row.state is JobState.ENDING:
             self.executor.end(spec.job_id)
@@ -295,7 +295,7 @@ class Driver:
         self._change.set()
         self._change = asyncio.Event()
         if not self._closing:
-            self.desk.judge()
+            self.submissions.judge()
         return effects
 
     def _freeze(self) -> None:
@@ -318,7 +318,7 @@ class Driver:
                 if effect.kind == "workers":
                     what = f"use {effect.count} {'core' if effect.count == 1 else 'cores'} of each node"
                 _logger.info("job %d is told to %s", effect.job_id, what)
-                self.dialogue.order(effect)
+                self.job_orders.order(effect)
             case fx.KillJob(job_id=job_id, reason=reason):
                 _logger.info("job %d is told to end: %s", job_id, reason)
                 self.executor.end(job_id)
@@ -338,12 +338,12 @@ class Driver:
     def _start(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> None:
         attempt = self._attempt(job_id, nodes, core_ids)
         token = self._folder.token(attempt.key)
-        self.dialogue.expect(job_id, nodes, token, malleable=attempt.request.job_class == "malleable")
+        self.job_orders.expect(job_id, nodes, token, malleable=attempt.request.job_class == "malleable")
         self.executor.start(attempt)
 
     def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
         facts = self._ledger.jobs[job_id]
-        return Attempt(job_id, facts.attempt, facts.request, nodes, self.dialogue.server.endpoint, core_ids)
+        return Attempt(job_id, facts.attempt, facts.request, nodes, self.job_orders.server.endpoint, core_ids)
 
     def _wake_at(self, time_s: float) -> None:
         def wake() -> None:
@@ -361,7 +361,7 @@ class Driver:
             self.handle(ev.JobStarted(job_id))
 
     def _ended(self, job_id: int, ending: Ending) -> None:
-        self.dialogue.dismiss(job_id)
+        self.job_orders.dismiss(job_id)
         doom = self._doomed.pop(job_id, None)
         if doom is not None:
             event = ev.JobEnded(job_id, "failed", doom)

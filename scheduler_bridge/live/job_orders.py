@@ -1,4 +1,4 @@
-"""What the scheduler and the running jobs say to each other: orders out, events in, and deadlines for the answers."""
+"""Orders to the running jobs, the events that their answers become, and the deadlines for these."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Handle(Protocol):
         """Return what the core wants done; it is done, and ``then``, once the log has it."""
 
 
-class Dialogue:
-    """Translates between wire messages and events.
+class JobOrders:
+    """Sends the core's orders to the jobs, and reports what the jobs say as events.
 
     Args:
         config: Deadlines and limits.
@@ -41,7 +41,7 @@ class Dialogue:
         handle: Reports events.
         up: Called when a job says that it is ready or has grown: its processes are up.
         doom: Called with a job that runs on nodes that it does not have, and the story.
-        timed: Told how long steps took.
+        timed: Called with how long steps took.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Dialogue:
         claimed = self.server.abandon(effect.job_id)
         reason = f"no outcome within {self._config.resize_deadline_s:g} s"
         _logger.warning("job %d does not answer order %d: it gets no further ones", effect.job_id, effect.order)
-        if claimed:  # Told first, so that its nodes are free only when nothing of it is left.
+        if claimed:  # Ended first, so that its nodes are free only when nothing of it is left.
             self._doom(effect.job_id, f"it grew on other nodes than {', '.join(effect.nodes)}")
             return
         facts = [log_entries.Abandoned(effect.job_id, effect.order)] if effect.kind == "grow" else []

@@ -32,7 +32,7 @@ from scheduler_bridge.live.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder
 
-VERSION: Final = f"{metadata.version('malleable-apgas')}/8"
+VERSION: Final = f"{metadata.version('malleable-apgas')}/9"
 """Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
 _ATTEMPTS: Final = 5
 """How often a job is run at most that is lost each time."""
@@ -76,7 +76,7 @@ class Ledger:
         self.prioritised = False
         self.ailing: dict[str, str] = {}
         """Nodes that are out of service for not answering, and what they failed with."""
-        self._gate_moved = True
+        self._admission_due = True
         self.at_s = 0.0
         self.busy_node_s = self.node_s = 0.0
         self.policy = log_entries.Policy(era.policy, era.parameters)
@@ -124,9 +124,9 @@ class Ledger:
 
     def verdicts(self, user_jobs: int | None) -> list[Verdict]:
         """Return what is to become now of jobs that were kept back."""
-        if not self._gate_moved:
+        if not self._admission_due:
             return []
-        self._gate_moved = False
+        self._admission_due = False
         return verdicts(self.kept, self.jobs, self.ended, user_jobs)
 
     def new_reservation(self) -> str:
@@ -208,7 +208,7 @@ class Ledger:
         elif isinstance(event, ev.JobWithdrawn | ev.MalleableReady | ev.MalleableEnded) and event.job_id in self.jobs:
             job = self.jobs[event.job_id]
             if isinstance(event, ev.JobWithdrawn):
-                job.admitted, self._gate_moved = False, True
+                job.admitted, self._admission_due = False, True
                 self.kept.add(event.job_id)
             else:
                 job.phase = "ready" if isinstance(event, ev.MalleableReady) else "disabled"
@@ -216,7 +216,7 @@ class Ledger:
     def _over(self, job_id: int, outcome: ev.Outcome) -> None:
         """A job has ended; one that is to be run again waits."""
         job = self.jobs.get(job_id)
-        self._gate_moved = True
+        self._admission_due = True
         if job is not None and outcome == "lost" and job.request.requeue and job.attempt < _ATTEMPTS:
             job.wait_again()
             self.kept.add(job_id)
@@ -239,7 +239,7 @@ class Ledger:
         else:
             job.priority = fact.priority
             self.prioritised = True
-        self._gate_moved = True
+        self._admission_due = True
 
     def _before(self, fact: log_entries.AnyFact, at_s: float) -> None:
         """Take in what the core's decision depends on."""
@@ -251,7 +251,7 @@ class Ledger:
                 self.next_job_id = max(self.next_job_id, fact.job_id + 1)
                 self.kept.add(fact.job_id)
                 self.prioritised = self.prioritised or fact.request.priority != 0
-                self._gate_moved = True
+                self._admission_due = True
             case log_entries.Held() | log_entries.Prioritised():
                 self._change(fact)
             case log_entries.Policy():

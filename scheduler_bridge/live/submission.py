@@ -1,4 +1,4 @@
-"""What users and operators ask for, as events: submissions, cancellations, holds, priorities, nodes, the policy."""
+"""Requests of users and operators become events: submissions, cancellations, holds, priorities, nodes, the policy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from scheduler_bridge.live.template import check_command
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
 
 
-class Desk:
-    """Takes wishes.
+class Submissions:
+    """Takes what users and operators ask for: checks it, and has the core or the log take it as events and facts.
 
     Args:
         ledger: What is known.

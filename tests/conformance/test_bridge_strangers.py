@@ -76,7 +76,7 @@ def test_a_crowd_of_strangers_does_not_keep_others_out_for_long(config: DaemonCo
         for stranger in crowd:
             await stranger.hang_up(rudely=True)
         async with asyncio.timeout(PATIENCE_S):
-            while stage.daemon._serving().dialogue.server._strangers:
+            while stage.daemon._serving().job_orders.server._strangers:
                 await asyncio.sleep(0)
         await stage.play(job_id)
 
@@ -89,7 +89,7 @@ def test_a_job_that_comes_with_too_many_others_comes_again(config: DaemonConfig)
     async def play(stage: Stage) -> None:
         job_id = stage.submit(nodes=1)
         await stage.until(lambda: stage.daemon.snapshot().job(job_id).state == "running")
-        server = stage.daemon._serving().dialogue.server
+        server = stage.daemon._serving().job_orders.server
         crowd = [await stage.stranger() for _ in range(4)]
         async with asyncio.timeout(PATIENCE_S):
             while server._strangers < 4:

@@ -43,7 +43,7 @@ SEEDS = range(4)
 
 @dataclass
 class PretendedJobs:
-    """Stands for the executor and the dialogue: whatever a job would do next is drawn by ``rng``, never timed."""
+    """Stands for the executor and the job orders: whatever a job would do next is drawn by ``rng``, never timed."""
 
     rng: random.Random
     driver: Driver | None = None
@@ -137,13 +137,13 @@ async def live_through(policy: str, seed: int, folder: Path) -> tuple[Ledger, Pr
     core = restored.ledger.core
     journal = Journal(store, restored.number, restored.next_seq, _broke)
     driver = Driver(config, restored.ledger, journal, state, restored.origin_s, _broke)
-    driver.executor = driver.dialogue = jobs  # type: ignore[assignment]  # a stand-in
+    driver.executor = driver.job_orders = jobs  # type: ignore[assignment]  # a stand-in
     jobs.driver = driver
     submitted = 0
     try:
         while submitted < JOBS or not driver.is_idle():
             if submitted < JOBS and (not jobs.todo or rng.random() < 0.3):
-                driver.desk.submit(request(rng, submitted))
+                driver.submissions.submit(request(rng, submitted))
                 submitted += 1
                 await driver.durable()
                 continue

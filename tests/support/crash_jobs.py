@@ -50,7 +50,7 @@ class Job:
 
     @property
     def server(self) -> JobServer:
-        return self.world.driver.dialogue.server
+        return self.world.driver.job_orders.server
 
     # what it says and hears
 
@@ -62,7 +62,7 @@ class Job:
     def perform(self, action: object) -> None:
         match action:
             case Heard() | Trespassed():
-                self.world.driver.dialogue._heard(action)
+                self.world.driver.job_orders._heard(action)
             case Attach():
                 self.server._attached[self.job_id] = self  # type: ignore[assignment]  # a stand-in
             case Send(message=message):

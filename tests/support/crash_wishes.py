@@ -24,7 +24,7 @@ def submit(world: World) -> None:
     request = _request(world)
     array = range(min(world.rng.randint(2, 4), JOBS - world.submitted)) if world.rng.random() < 0.1 else ()
     try:
-        taken = world.driver.desk.submit(request, array)
+        taken = world.driver.submissions.submit(request, array)
     except SubmitError as error:
         if "the cluster has" not in str(error) and "a user may have" not in str(error):
             raise
@@ -58,7 +58,7 @@ def _request(world: World) -> JobRequest:
 def cancel(world: World) -> None:
     job_id = world.rng.choice(world.answered)
     if job_id in world.ledger.jobs:
-        world.driver.desk.cancel(job_id)
+        world.driver.submissions.cancel(job_id)
 
 
 def wish(world: World) -> None:
@@ -68,7 +68,7 @@ def wish(world: World) -> None:
         if world.rng.random() < 0.6:
             hold(world, job_id)
         else:
-            world.driver.desk.prioritise(job_id, world.rng.randint(-9, 9))
+            world.driver.submissions.prioritise(job_id, world.rng.randint(-9, 9))
     except ValueError as error:
         if "wait" not in str(error) and "ended" not in str(error):
             raise
@@ -87,18 +87,18 @@ def hold(world: World, job_id: int) -> None:
         return
     assert isinstance(request, Hold)
     world.held.pop(job_id, None)
-    world.driver.desk.hold(job_id, request.held, "user" if request.as_user else "operator")
+    world.driver.submissions.hold(job_id, request.held, "user" if request.as_user else "operator")
 
 
 def reserve(world: World) -> None:
     """Keep nodes from now on or later, or keep them no longer; where too many are in use it is refused."""
     kept = world.driver.reservations()
     if kept and world.rng.random() < 0.5:
-        world.driver.desk.unreserve(kept[-1].name)
+        world.driver.submissions.unreserve(kept[-1].name)
         return
     late_s = world.rng.choice([0.0, 0.001, 7200.0])
     try:
-        world.driver.desk.reserve(Reserve(in_s=late_s, duration_s=7200.0, nodes=world.rng.randint(1, 2)))
+        world.driver.submissions.reserve(Reserve(in_s=late_s, duration_s=7200.0, nodes=world.rng.randint(1, 2)))
     except ValueError as error:
         if "can be free" not in str(error):
             raise
@@ -111,7 +111,7 @@ def change_nodes(world: World) -> None:
         put_back(world, away[0])
     elif len(away) < 2:
         present = [node for node in NODES if node not in away]
-        world.driver.desk.change_node(world.rng.choice(present), world.rng.choice(["remove", "drain", "down"]))
+        world.driver.submissions.change_node(world.rng.choice(present), world.rng.choice(["remove", "drain", "down"]))
 
 
 def absent(world: World) -> list[str]:
@@ -123,24 +123,24 @@ def absent(world: World) -> list[str]:
 
 
 def put_back(world: World, node: str) -> None:
-    world.driver.desk.change_node(node, "resume" if node in world.ledger.core.nodes else "add")
+    world.driver.submissions.change_node(node, "resume" if node in world.ledger.core.nodes else "add")
 
 
 def limit(world: World) -> None:
     """Let users have more or fewer nodes; jobs that need more wait, or are not taken."""
-    world.driver.desk.limit_users(world.rng.choice([2, 4, None]))
+    world.driver.submissions.limit_users(world.rng.choice([2, 4, None]))
 
 
 def relent(world: World) -> None:
     """Take back what may keep jobs from running."""
     world.broken.clear()
     world.look()
-    world.driver.desk.limit_users(None)
+    world.driver.submissions.limit_users(None)
     for node in absent(world):
         put_back(world, node)
     world.held.clear()
     for job_id, job in list(world.ledger.jobs.items()):
         if job.held_by is not None:
-            world.driver.desk.hold(job_id, held=False)
+            world.driver.submissions.hold(job_id, held=False)
     for kept in world.driver.reservations():
-        world.driver.desk.unreserve(kept.name)
+        world.driver.submissions.unreserve(kept.name)

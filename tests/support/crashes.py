@@ -1,7 +1,7 @@
 """A cluster whose scheduler may die at any step: what outlives it is pretended, the scheduler is the real one.
 
-Driver, journal, ledger, dialogue and sessions are real; sockets, processes and the disk are pretended, and outlive the
-scheduler; nodes die and come back. What happens next is drawn from a seed.
+Driver, journal, ledger, job orders and sessions are real; sockets, processes and the disk are pretended, and outlive
+the scheduler; nodes die and come back. What happens next is drawn from a seed.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class World:
         journal._begin = lambda: None  # type: ignore[method-assign]  # what is scheduled must not revive it
         for timer in self.driver._timers:
             timer.cancel()
-        self.driver.dialogue.close()
+        self.driver.job_orders.close()
         if journal._retry is not None:
             journal._retry.cancel()
         for job in self.jobs.values():

@@ -13,7 +13,7 @@ from scheduler_bridge.live.health import Health
 from scheduler_bridge.live.ledger import Ledger, spec_of
 from scheduler_bridge.live.log_entries import Entry, decode, encode
 from scheduler_bridge.live.store import Era
-from scheduler_bridge.live.submission import Desk
+from scheduler_bridge.live.submission import Submissions
 
 ERA = Era(
     nodes=("a", "b", "c"), policy="fcfs", parameters={}, cores_per_node=1, first_job=1,
@@ -118,8 +118,10 @@ def test_nodes_that_do_not_answer_at_the_beginning_get_no_jobs_but_keep_them(log
 
 
 def test_a_node_that_there_cannot_be_is_not_added(log: Log) -> None:
-    desk = Desk(log.ledger, log.handle, lambda: 0.0, 10, None, lambda node: "" if node == "d" else "who is that?")
+    submissions = Submissions(
+        log.ledger, log.handle, lambda: 0.0, 10, None, lambda node: "" if node == "d" else "who is that?"
+    )
     with pytest.raises(ValueError, match=r"node e is not added: who is that\?"):
-        desk.change_node("e", "add")
-    desk.change_node("d", "add")
+        submissions.change_node("e", "add")
+    submissions.change_node("d", "add")
     assert list(log.ledger.core.nodes) == ["a", "b", "c", "d"]

@@ -1,4 +1,4 @@
-"""Who is kept back, and why."""
+"""Admission: which jobs are kept back, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler_bridge.live.admission import JobFacts, Verdict, admitted, ahead_o
 from scheduler_bridge.live.ledger import Ledger, spec_of
 from scheduler_bridge.live.requests import HeldBy
 from scheduler_bridge.live.store import Era
-from scheduler_bridge.live.submission import Desk
+from scheduler_bridge.live.submission import Submissions
 
 
 def job(
@@ -67,8 +67,10 @@ def test_the_users_jobs_are_counted_once_for_all_that_are_kept() -> None:
 
     ledger.jobs = Counted({number: job(number, admitted=number == 1) for number in range(1, 100)})
     ledger.kept = set(range(2, 100))
-    desk = Desk(ledger, Mock(), lambda: 0.0, 1000, 1)
-    assert desk.why_kept() == dict.fromkeys(range(2, 100), "its user has 1 jobs waiting or running, the most allowed")
+    submissions = Submissions(ledger, Mock(), lambda: 0.0, 1000, 1)
+    assert submissions.why_kept() == dict.fromkeys(
+        range(2, 100), "its user has 1 jobs waiting or running, the most allowed"
+    )
     assert looked == 1
 
 

@@ -13,8 +13,8 @@ from ..harness.errors import BadUsage
 from ..harness.measurement import ResultFile
 from ..harness.measuring import Display
 from ..uts.tree import MAX_DEPTH
-from . import results as table
 from .catalogue import MEASURES
+from .results import show_results
 from .runner import Runner
 
 _PROGRAM: Final = f"python -m {__package__}"
@@ -57,7 +57,7 @@ def _command(
         with measuring.interruptible(), Display(rounds * len(names), quiet) as display:
             results = Runner([MEASURES[name] for name in names], rounds, depth, nap, display).run()
         target.write(results.as_json(measurement.gather_provenance([socket.gethostname()], None)))
-        table.show(results, json)
+        show_results(results, json)
         return 1 if results.failures else 0
 
     return run

@@ -77,7 +77,7 @@ def _twin_in_c(command: Command) -> Answer:
 
 
 def _in_c(lanes: int, depth: int) -> dict[str, float]:
-    from ..kernels.uts import expand
+    from ..kernels.catalogue import expand
     from ..uts.bag import UtsBag
 
     library, tree = _library(lanes), Tree(depth)
@@ -90,10 +90,10 @@ def _in_c(lanes: int, depth: int) -> dict[str, float]:
 
 @cache
 def _library(lanes: int) -> CDLL:
-    from ..kernels import compiler
+    from ..kernels import catalogue
 
     with tempfile.TemporaryDirectory() as folder:
-        return compiler.load("uts", Path(folder), f"-DLANES={lanes}")
+        return catalogue.load_c("uts", Path(folder), f"-DLANES={lanes}")
 
 
 def balanced(channel: Channel) -> None:

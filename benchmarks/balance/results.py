@@ -102,7 +102,7 @@ def rows(results: Results) -> Sequence[tuple[str, str, str, str, str]]:
     return found
 
 
-def show(results: Results, path: Path | None, stream: TextIO | None = None) -> None:
+def show_results(results: Results, path: Path | None, stream: TextIO | None = None) -> None:
     """Write the table, what failed, and where the JSON file is, to standard output."""
     from rich.console import Console
     from rich.measure import Measurement

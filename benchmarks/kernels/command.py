@@ -19,11 +19,8 @@ from ..harness.errors import BadUsage
 from ..harness.goals import OURS
 from ..harness.measurement import ResultFile
 from ..harness.measuring import Display
-from .bc import BC
-from .nqueens import NQUEENS
-from .pi import PI
-from .results import Absent, Measure, Results, Setting, Work, show
-from .uts import UTS
+from .catalogue import BC, NQUEENS, PI, UTS
+from .results import Absent, Measure, Results, Setting, Work, show_results
 
 if TYPE_CHECKING:
     from ..harness.measuring import Display
@@ -80,11 +77,11 @@ def _run(
     versions = cast("dict[str, str]", found["versions"])
     versions |= {name: metadata.version(name) for name in _PACKAGES if importlib.util.find_spec(name) is not None}
     target.write(results.as_json(found))
-    show(results, path)
+    show_results(results, path)
     if figure is not None:
-        from .figure import draw
+        from .results import draw_figure
 
-        draw(results, figure, str(found["cpu"]))
+        draw_figure(results, figure, str(found["cpu"]))
     return 0 if results.complete else 1
 
 

@@ -15,7 +15,7 @@ from ..harness.goals import OURS
 from ..harness.measurement import ResultFile
 from ..harness.measuring import Display
 from .catalogue import FLOORS, MEASURES, PEERS, Plan
-from .results import Results, show
+from .results import Results, show_results
 from .runner import Runner
 
 _PROGRAM: Final = f"python -m {__package__}"
@@ -77,7 +77,7 @@ def _report(results: Results, target: ResultFile, path: Path | None) -> int:
     versions = cast("dict[str, str]", found["versions"])
     versions |= {name: metadata.version(name) for name in _PACKAGES if _installed(name)}
     target.write(results.as_json(found))
-    show(results, path)
+    show_results(results, path)
     return 0 if results.complete else 1
 
 

@@ -154,7 +154,7 @@ def remarks(results: Results) -> list[str]:
     ]
 
 
-def show(results: Results, path: Path | None, stream: TextIO | None = None) -> None:
+def show_results(results: Results, path: Path | None, stream: TextIO | None = None) -> None:
     """Write the table, the remarks, and where the JSON file is, to standard output."""
     from rich.console import Console
     from rich.table import Table

@@ -13,10 +13,9 @@ from ..harness import measurement, measuring, pictures
 from ..harness.errors import BadUsage
 from ..harness.measurement import ResultFile
 from ..harness.measuring import Display
-from . import figure as drawing
-from . import paper
+from . import catalogue
 from .catalogue import LEAST_S, MOST_SHARE, NODES, PROGRAMS, QUICK_LEAST_S, QUICK_NODES
-from .results import show
+from .results import draw_figure, show_results
 from .runner import Plan, Runner
 
 PROGRAM: Final = f"python -m {__package__}"
@@ -88,12 +87,12 @@ def parse_nodes(text: str) -> tuple[int, ...]:
 def _run(plan: Plan, path: Path | None, figure: Path | None, quiet: bool) -> int:
     target = ResultFile(path)
     target.reserve()
-    published = paper.read(paper.find())
+    published = catalogue.read_published(catalogue.find_published())
     with measuring.interruptible(), Display(plan.steps, quiet) as display:
         results = Runner(plan, measurement.cores(), display).run()
     target.write(results.as_json(measurement.gather_provenance([socket.gethostname()], None)))
-    show(results, published)
+    show_results(results, published)
     if figure is not None:
-        drawing.draw(results, published, figure)
+        draw_figure(results, published, figure)
     pictures.name_files(path, figure)
     return 0 if results.complete else 1

@@ -81,8 +81,7 @@ def _sample(name: str, others: Mapping[str, object]) -> AnyTree:
 def benchmark_of(tree: AnyTree) -> Benchmark[Count]:
     """Return the benchmark that counts the nodes of ``tree``."""
     from . import kernel  # loading takes a while, which --help need not wait for
-    from .binomial import BinomialTree
-    from .hybrid import HybridTree
+    from .binomial import BinomialTree, HybridTree
     from .samples import bag_of
 
     rule = "every node hashed" if isinstance(tree, BinomialTree | HybridTree) else "last level counted, not hashed"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from .binomial import BinomialTree
-from .hybrid import HybridTree
+from .binomial import BinomialTree, HybridTree
 from .tree import Tree, child_count, last_word
 
 if TYPE_CHECKING:

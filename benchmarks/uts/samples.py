@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..levelbag import GIFT_TASKS
 from .bag import UtsBag
-from .binomial import BinomialBag, BinomialTree
-from .hybrid import HybridBag, HybridTree
+from .binomial import BinomialBag, BinomialTree, HybridBag, HybridTree
 from .tree import ShapedTree, Tree
 
 if TYPE_CHECKING:

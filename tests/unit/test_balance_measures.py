@@ -13,7 +13,7 @@ from benchmarks.balance.bags import StampedBag, take_stamps
 from benchmarks.balance.catalogue import MEASURES
 from benchmarks.balance.command import main
 from benchmarks.balance.programs import resize_spans, share_done
-from benchmarks.balance.results import Results, rows, show
+from benchmarks.balance.results import Results, rows, show_results
 from benchmarks.levelbag import Count
 from benchmarks.scaling import __main__ as scaling
 from benchmarks.uts.samples import bag_of
@@ -70,7 +70,7 @@ def test_medians_are_judged() -> None:
     assert lines[3]["goal"] == "<= 20.0 ms"
     stream = io.StringIO()
     results.failures["one"] = "it has ended"
-    show(results, None, stream)
+    show_results(results, None, stream)
     assert "one FAILED: it has ended" in stream.getvalue()
 
 

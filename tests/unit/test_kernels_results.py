@@ -13,7 +13,7 @@ from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.goals import Goal, Quantity
 from benchmarks.harness.measuring import Display
 from benchmarks.kernels import command
-from benchmarks.kernels.results import Absent, Contender, Measure, Results, Setting, Work, remarks, rows, show
+from benchmarks.kernels.results import Absent, Contender, Measure, Results, Setting, Work, remarks, rows, show_results
 
 
 def contender(name: str, log: list[str], amount: float = 1.0, group: str = "") -> Contender:
@@ -105,7 +105,7 @@ def test_the_table_shows_rules_rates_and_the_file() -> None:
     log: list[str] = []
     asked = measure(contender("ours", log), contender("c", log), goals=(Goal(">=", 2, "c"),))
     stream = io.StringIO()
-    show(filled(asked, {"ours": [3e9], "c": [1e6]}), Path("result.json"), stream)
+    show_results(filled(asked, {"ours": [3e9], "c": [1e6]}), Path("result.json"), stream)
     text = stream.getvalue()
     for words in ("Something:", "3 G/s", "1 M/s", "3000x", "met", "rule", "per CPU-second", "result file: result.json"):
         assert words in text
@@ -123,11 +123,11 @@ def test_the_json_form_tells_runs_ratios_and_goals() -> None:
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from benchmarks.kernels.figure import draw
+    from benchmarks.kernels.results import draw_figure
 
     log: list[str] = []
     results = filled(measure(contender("ours", log), contender("c", log)), {"ours": [4.0], "c": [1.0]})
-    draw(results, tmp_path / "kernels.png", "a processor")
+    draw_figure(results, tmp_path / "kernels.png", "a processor")
     assert (tmp_path / "kernels.png").read_bytes().startswith(b"\x89PNG")
 
 

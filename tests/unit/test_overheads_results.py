@@ -11,7 +11,7 @@ from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.goals import Goal, Quantity
 from benchmarks.overheads.catalogue import LABELS, MEASURES, Case, Measure, Plan
 from benchmarks.overheads.command import plan
-from benchmarks.overheads.results import Results, columns, remarks, row, show
+from benchmarks.overheads.results import Results, columns, remarks, row, show_results
 
 FAST = Case(
     {"measure": "a"}, ("ours", "socket", "pool", "ray"), (Quantity("t_s", "fast", "s", (Goal("<=", 2, "ray"),)),)
@@ -77,7 +77,7 @@ def test_the_remarks_name_who_is_missing_and_what_failed_once() -> None:
 
 def test_the_table_is_never_cut() -> None:
     stream = io.StringIO()
-    show(measured(), None, stream)
+    show_results(measured(), None, stream)
     text = stream.getvalue()
     assert "…" not in text
     assert "\x1b" not in text

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling.model import command, figure
+from benchmarks.scaling.model import command, report
 from benchmarks.scaling.model.engine import Job, Machine, Model, ModelError, spread
 from benchmarks.scaling.model.sweep import Point, parse_places, sweep
 from benchmarks.scaling.model.tree import Nodes, TreeBag, children
@@ -130,13 +130,13 @@ def test_the_title_says_what_the_first_panel_shows() -> None:
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()
-    figure._balance(axes, made, points)
+    report._balance(axes, made, points)
     ends = {line.get_ydata()[-1] for line in axes.lines}
     assert ends == {87.5, 75.0}
-    said = figure.finding(made, points)
+    said = report.finding(made, points)
     assert "loses 12.5 % of the compute on 64 places" in said
     assert "with reports to place 0, 25 % are lost on 16" in said
-    assert {text.get_text() for text in axes.texts} == set(figure._NAMES.values())
+    assert {text.get_text() for text in axes.texts} == set(report._NAMES.values())
 
 
 def test_the_command_shows_draws_and_does_not_repeat(

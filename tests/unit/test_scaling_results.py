@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling import figure, paper
+from benchmarks.scaling import catalogue
 from benchmarks.scaling.__main__ import main
 from benchmarks.scaling.catalogue import PROGRAMS, one_node_s
 from benchmarks.scaling.command import parse_nodes
-from benchmarks.scaling.results import Published, Resize, Results, Series, show
+from benchmarks.scaling.results import Published, Resize, Results, Series, draw_figure, show_results
 from benchmarks.scaling.runner import Plan
 
 CSV = "program,size,nodes,runs,median_s,min_s,max_s\nUTS,18,1,16,200,1,2\nUTS,18,4,3,60,1,2\nUTS,20,8,3,400,1,2\n"
@@ -33,8 +33,8 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict
     folder = tmp_path / "reference" / "real-runs-32-nodes"
     folder.mkdir(parents=True)
     (folder / "strong_scaling.csv").write_text(CSV)
-    monkeypatch.setenv(paper.VARIABLE, str(tmp_path))
-    return paper.read(paper.find())
+    monkeypatch.setenv(catalogue.VARIABLE, str(tmp_path))
+    return catalogue.read_published(catalogue.find_published())
 
 
 def test_all_nodes_together_stay_within_their_share() -> None:
@@ -54,9 +54,13 @@ def test_speedups_are_of_medians_over_one_node() -> None:
 
 def test_the_published_times_are_read(published: Published) -> None:
     assert published == {"UTS": {"18": {1: 200.0, 4: 60.0}, "20": {8: 400.0}}}
-    assert paper.efficiency(published["UTS"]["18"], 4) == pytest.approx(200 / 240)
-    assert paper.efficiency(published["UTS"]["20"], 8) is None
-    assert [paper.spoken("18", "d = "), paper.spoken("80000000000", ""), paper.spoken("1200000000000", "")] == [
+    assert catalogue.efficiency(published["UTS"]["18"], 4) == pytest.approx(200 / 240)
+    assert catalogue.efficiency(published["UTS"]["20"], 8) is None
+    assert [
+        catalogue.spoken_problem("18", "d = "),
+        catalogue.spoken_problem("80000000000", ""),
+        catalogue.spoken_problem("1200000000000", ""),
+    ] == [
         "d = 18",
         "8e10",
         "1.2e12",
@@ -66,19 +70,19 @@ def test_the_published_times_are_read(published: Published) -> None:
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("program,size\nUTS,18\n")
     with pytest.raises(ValueError, match=r"x\.csv:2"):
-        paper.read(tmp_path / "x.csv")
-    assert paper.read(None) == {}
+        catalogue.read_published(tmp_path / "x.csv")
+    assert catalogue.read_published(None) == {}
 
 
 def test_the_published_times_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(paper.VARIABLE, str(tmp_path))
-    assert paper.find() is None
+    monkeypatch.setenv(catalogue.VARIABLE, str(tmp_path))
+    assert catalogue.find_published() is None
 
 
 def test_the_table_tells_what_is_emulated_late_and_wrong(published: Published) -> None:
     stream = io.StringIO()
     results = measured()
-    show(results, published, stream)
+    show_results(results, published, stream)
     text = stream.getvalue()
     for words in (
         "EMULATED",
@@ -94,14 +98,14 @@ def test_the_table_tells_what_is_emulated_late_and_wrong(published: Published) -
         assert words in text, words
     assert not results.complete
     stream = io.StringIO()
-    show(results, {}, stream)
+    show_results(results, {}, stream)
     assert "paper" not in stream.getvalue()
 
 
 def test_the_picture_is_drawn_with_and_without_the_papers_times(tmp_path: Path, published: Published) -> None:
     for name, times in (("with", published), ("without", {})):
         path = tmp_path / f"{name}.png"
-        figure.draw(measured(), times, path)
+        draw_figure(measured(), times, path)
         assert path.read_bytes()[:4] == b"\x89PNG"
 
 

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.levelbag import Count
 from benchmarks.uts import kernel, plain, reference
 from benchmarks.uts.bag import UtsBag
-from benchmarks.uts.hybrid import HybridBag, HybridTree
+from benchmarks.uts.binomial import HybridBag, HybridTree
 from benchmarks.uts.samples import SAMPLES
 from benchmarks.uts.tree import SHAPES, ShapedTree, Tree, child_count, law
 from glb.testing import check_bag

@@ -14,8 +14,7 @@ from ...harness import measurement, measuring, pictures
 from ...harness.errors import BadUsage
 from ...harness.measurement import ResultFile
 from ...harness.progress import Meter
-from . import figure as drawing
-from . import table
+from . import report
 from .engine import Job, Machine
 from .sweep import Point, Sweep, as_json, known, parse_places, run, sweep
 
@@ -74,9 +73,9 @@ def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: 
         for number, job in enumerate(left):
             points[job] = _watched(job, machine, meter, left, number)
             target.write(as_json(list(points.values()), machine, found))
-    table.show(chosen, points, machine, base)
+    report.show_table(chosen, points, machine, base)
     if figure is not None:
-        drawing.draw(chosen, points, machine, base, figure)
+        report.draw_figure(chosen, points, machine, base, figure)
     pictures.name_files(path, figure)
     return 0
 
@@ -88,7 +87,7 @@ def _watched(job: Job, machine: Machine, meter: Meter, jobs: list[Job], number: 
     def show(share: float, now_s: float) -> None:
         meter.show(
             lambda: (
-                f"model: {job.places:,} places, w {job.random_steals}, {table.graph_name(job)}, reports: {job.finish}"
+                f"model: {job.places:,} places, w {job.random_steals}, {report.graph_name(job)}, reports: {job.finish}"
                 f" · at {now_s:.2f} s, {100 * share:.0f} % · run {number + 1} of {len(jobs)}"
                 f" · all in all {100 * (before + share * job.places) / all_places:.0f} %"
             )

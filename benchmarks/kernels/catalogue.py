@@ -232,7 +232,8 @@ NQUEENS: Final = Measure(
 # Betweenness centrality: our kernel beside igraph, NetworKit and networkx, on the graph of GAP -----------------------
 #
 # That graph of the GAP benchmark suite is an undirected R-MAT graph with the parameters of Graph500 and 16 edges per
-# vertex, without loops and parallel edges, vertices numbered at random. Source: Beamer et al., "The GAP benchmark suite", arXiv:1508.03619.
+# vertex, without loops and parallel edges, vertices numbered at random. Source: Beamer et al., "The GAP benchmark
+# suite", arXiv:1508.03619.
 
 _SCALES: Final = {False: 17, True: 12}
 _SEED: Final = 2

@@ -69,6 +69,7 @@ class Driver:
         self._futures: dict[int, Future[Any]] = {}
         self._fired: dict[m.FinishId, Future[e.FinishFired]] = {}
         self._failing = False
+        self._given_up: BaseException | None = None
         self._calls = Calls()
         self._members = Members(self, self._calls)
         self._running = Running(self, self._calls)
@@ -116,6 +117,7 @@ class Driver:
     def open_finish(self, outer: Scope | None = None) -> m.FinishId:
         """Open a finish in an activity of ``outer``, if that is given; ``close_finish`` waits for it."""
         with self.lock:
+            self._check_not_given_up()
             finish = self.core.open_finish(None if outer is None else outer.finish)
             self._fired[finish] = Future()
             return finish
@@ -130,13 +132,13 @@ class Driver:
         Of a cancelled one, errors that only say so are left out.
 
         Raises:
-            DeadlineError: The thread's deadline has passed; the finish is cancelled, and nobody will wait for it.
+            DeadlineError: The thread's deadline has passed; the finish is cancelled, and not waited for any more.
         """
         self.change(lambda: self.core.ended(finish))
         try:
             fired = self.wait(self._fired[finish])
         except DeadlineError:
-            raise self._given_up(finish) from None
+            raise self._out_of_time(finish) from None
         del self._fired[finish]
         errors = [serialization.load_error(error) for error in fired.errors]
         errors += [self._members.death(place, count) for place, count in fired.lost]
@@ -144,17 +146,19 @@ class Driver:
             errors = [error for error in errors if not isinstance(error, CancelledError)]
         return errors, fired.cancelled
 
-    def _given_up(self, finish: m.FinishId) -> DeadlineError:
+    def _out_of_time(self, finish: m.FinishId) -> DeadlineError:
         """Leave a finish, whose body has ended, to itself; returns the error that says so."""
         with self.lock:
             left = self.core.finishes.outstanding(finish)
-        told = ", ".join(f"{count} on {self.place(place)} ({self.place(place).node})" for place, count in left.items())
+        under_way = ", ".join(
+            f"{count} on {self.place(place)} ({self.place(place).node})" for place, count in left.items()
+        )
         self.cancel(finish)
         self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
-        return DeadlineError(f"out of time: a finish at {self.here} was cancelled; under way: {told or 'nothing'}")
+        return DeadlineError(f"out of time: a finish at {self.here} was cancelled; under way: {under_way or 'nothing'}")
 
     def abandon_finish(self, finish: m.FinishId) -> None:
-        """End the body of a finish that nobody will wait for."""
+        """End the body of a finish that is not waited for."""
         self._fired[finish].add_done_callback(lambda _: self._fired.pop(finish))
         self.change(lambda: self.core.ended(finish))
 
@@ -201,6 +205,7 @@ class Driver:
             self.transport.throttle(dst.id)
         try:
             with self.lock:
+                self._check_not_given_up()
                 number, effects = self.core.spawn(scope.finish, dst.id, payload, to_caller=to_caller)
                 self._futures[number] = future
                 self._send(effects, soon=not to_caller)
@@ -290,19 +295,24 @@ class Driver:
     def give_up(self, error: BaseException) -> None:
         """Let everything here that waits for activities, or will, raise ``error``: the job is over without them."""
         with self.lock:
+            self._given_up = error
             waiting = [*self._futures.values(), *self._fired.values()]
-            self._futures, self._fired = NoMore(self._futures, error), NoMore(self._fired, error)
         for future in waiting:
             with suppress(InvalidStateError):  # it has just ended otherwise
                 future.set_exception(error)
         self.transport.nudge()
+
+    def _check_not_given_up(self) -> None:
+        """Keep anything from being waited for after ``give_up``, with the lock held."""
+        if self._given_up is not None:
+            raise self._given_up
 
     def _broken(self, error: BaseException) -> None:
         """Something that must not fail did: an activity may be uncounted now, so the job could not end otherwise."""
         _log.error("place %d: an internal error", self.core.here, exc_info=error)
         if self._failing:
             return
-        self._failing = True  # telling it may fail, too
+        self._failing = True  # reporting it may fail, too
         self.fail(f"place {self.core.here} is out of order: {serialization.summary(error)}")
 
     def _deaf(self, error: BaseException) -> None:
@@ -335,7 +345,7 @@ class Driver:
                     try:
                         self.transport.send(dst, m.encode(message), payload, soon=soon)
                     except (UnknownPeerError, TransportClosedError):
-                        # lost or gone, which the transport reports to whoever watches; or the program is over
+                        # lost or gone, which the transport reports where that matters; or the program is over
                         _log.debug("place %d: %s to place %d dropped", self.core.here, type(message).__name__, dst)
                     except Exception as error:
                         # what it was about is counted already, and will be waited for
@@ -406,14 +416,17 @@ class Driver:
             future.set_exception(value)
 
 
-# What a place does when others become members, leave or die ----------------------------------------------------------
+# The members ---------------------------------------------------------------------------------------------------------
 
 CUT_OFF_S: Final = 2.0
 """How long the connections of a place that is said to be dead may last."""
 
 
 class Members:
-    """Whom ``driver`` knows, and has known; ``calls`` notes what each of them was sent, and sent."""
+    """Does what a place has to when others become members, leave or die, for ``driver``.
+
+    It remembers all places that have ever been members. ``calls`` notes what each of them was sent, and sent.
+    """
 
     def __init__(self, driver: Driver, calls: Calls) -> None:
         self._driver = driver
@@ -459,12 +472,12 @@ class Members:
         self._calls.forget(place)
 
     def death(self, place: int, activities: int) -> DeadPlaceError:
-        """What became of so many activities on a dead place."""
+        """The error that this number of activities on a dead place ends with."""
         epoch, node = self._driver.core.membership.dead[place]
         return DeadPlaceError(place, epoch, node, activities)
 
 
-# Runs what a place was sent, or sent itself: activities on threads of the pool, or on the io thread if quick ---------
+# Activities ----------------------------------------------------------------------------------------------------------
 
 _uncounted_log = logging.getLogger("apgas.uncounted")
 
@@ -473,11 +486,13 @@ Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 _SMALL_BYTES: Final = 64 * 1024
-"""A call whose pickle is no larger than this is read by the io thread, and run by it if it is known to be quick."""
+"""A call whose pickle is no larger than this is read by the io thread, and run by it if it is expected to be short."""
 
 
 class Running:
-    """Runs activities for ``driver``, whose ``calls`` tell what has arrived.
+    """Runs what a place was sent, or sent itself, for ``driver``, whose ``calls`` unpickle what has arrived.
+
+    It does so on threads of the pool, or on the io thread if ``InlinePolicy`` expects the call to be short.
 
     Attributes:
         activities_run: How many ended well; about, for it is counted without a lock.
@@ -487,25 +502,25 @@ class Running:
         self.activities_run = 0
         self._driver = driver
         self._calls = calls
-        self._quick = QuickFunctions()
+        self._inline = InlinePolicy()
 
     def begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
         """Take an activity that another place sent."""
         load = self._calls.arrived(src, payload)
         if len(payload[0]) <= _SMALL_BYTES and self._driver.transport.in_io_thread():
-            self._driver.transport.run_last(partial(self._run_quickly, src, spawn, load))
+            self._driver.transport.run_last(partial(self._run_inline, src, spawn, load))
         else:
             self._driver.executor.submit(partial(self._run, src, spawn, load))
 
-    def _run_quickly(self, src: int, spawn: m.Spawn, load: Callable[[], Call]) -> None:
-        """(io thread, last) Run an activity here if it is known to be quick, else on a thread of the pool."""
+    def _run_inline(self, src: int, spawn: m.Spawn, load: Callable[[], Call]) -> None:
+        """(io thread, last) Run an activity here if it is expected to be short, else on a thread of the pool."""
         try:
             call = load()
         except BaseException:  # noqa: BLE001 - the second attempt fails where its error is taken care of
             self._driver.executor.submit(partial(self._run, src, spawn, load))
             return
-        if self._quick.expects(call[0]) and not self._driver.transport.crowded(src):
-            self._quick.doubt(call[0])  # if it takes long this time, others of it are not to pile up behind it
+        if self._inline.expects(call[0]) and not self._driver.transport.crowded(src):
+            self._inline.doubt(call[0])  # if it takes long this time, others of it are not to pile up behind it
             self._run(src, spawn, lambda: call, self._hand_off, soon=self._driver.transport.busy)
         else:
             self._driver.executor.submit(partial(self._run, src, spawn, lambda: call))
@@ -554,7 +569,7 @@ class Running:
         else:
             with trace.span(serialization.name_of(fn), "activity", sent_by=src):
                 value = fn(*args, **kwargs)
-        self._quick.learn(fn, time.perf_counter() - began_s)
+        self._inline.learn(fn, time.perf_counter() - began_s)
         self.activities_run += 1  # two threads may count one, which does no harm
         return value
 
@@ -591,7 +606,7 @@ class Running:
 
     @naming.runs("fn")
     def run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
-        """Run an activity that nobody waits for: what it raises is logged here."""
+        """Run an activity that no finish counts: what it raises is logged here."""
         driver, core = self._driver, self._driver.core
         name = "its function"
         try:
@@ -608,18 +623,21 @@ class Running:
         driver.change(core.uncounted_ended)
 
 
-# Which functions return at once, by experience: those are run by the io thread itself, without a change of threads
+# The inline policy ---------------------------------------------------------------------------------------------------
 
-QUICK_S: Final = 200e-6
-"""A call that returns within this time was quick."""
+INLINE_S: Final = 200e-6
+"""A call that returns within this time was short."""
 TRUSTED: Final = 2
-"""So many quick calls are needed before a function is trusted to be."""
+"""Short calls after which a function is expected to be short."""
 _MOST: Final = 4096
-"""Functions remembered; beyond it all are forgotten, for a program that makes so many has no use for the memory."""
+"""Functions remembered; beyond it all are forgotten, for a program that makes more has no use for the memory."""
 
 
-class QuickFunctions:
-    """Counts the quick calls of each function; one slow call outweighs eight. Functions are known by their code."""
+class InlinePolicy:
+    """Decides by experience which functions the io thread runs itself, without a change of threads.
+
+    It counts the short calls of each function; one long call outweighs eight. Functions are known by their code.
+    """
 
     def __init__(self) -> None:
         self._scores: dict[int, int] = {}
@@ -639,7 +657,7 @@ class QuickFunctions:
         if not isinstance(key, CodeType | BuiltinFunctionType):
             return
         score = self._scores.get(id(key), 0)
-        if seconds > QUICK_S:
+        if seconds > INLINE_S:
             score = max(-8, score - 8)
         elif score < TRUSTED:
             score += 1
@@ -651,25 +669,3 @@ class QuickFunctions:
                 self._known.clear()
             self._known[id(key)] = key
         self._scores[id(key)] = score
-
-
-# What nobody is to wait for any more ---------------------------------------------------------------------------------
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class NoMore(dict[K, V]):
-    """What was waited for when a driver gave up; whoever adds to it gets an error instead.
-
-    Args:
-        held: What was waited for until then.
-        error: For those who come later.
-    """
-
-    def __init__(self, held: dict[K, V], error: BaseException) -> None:
-        super().__init__(held)
-        self._error = error
-
-    def __setitem__(self, key: K, value: V) -> None:
-        raise self._error

@@ -8,16 +8,18 @@ from collections.abc import Callable, Container, Mapping
 
 from apgas.errors import UsageError
 from apgas.transport.base import Address, Receiver, UnknownPeerError
-from apgas.transport.loop import EventLoop, Timer
+from apgas.transport.loop import EventLoop
 from apgas.transport.wire import Frame
 
-# What a transport hands on: frames and losses to its receiver, ends of connections to those who wait for them --------
+# Delivery ------------------------------------------------------------------------------------------------------------
 
 _logger = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Hands on what arrives. All on the io thread but ``on_gone``.
+    """Hands on frames and losses to the receiver, and ends of connections to the callbacks that wait for them.
+
+    All on the io thread but ``on_gone``.
 
     Args:
         loop: The io thread.
@@ -58,16 +60,19 @@ class Delivery:
         self._loop.call_soon(look)
 
     def gone(self, place: int) -> None:
-        """Tell those who wait for it that the connection from ``place`` has ended."""
+        """Run the callbacks that wait for the end of the connection from ``place``."""
         for callback in self._waiting.pop(place, ()):
             self._loop.call_soon(callback)
 
 
-# Whom a transport may send to: the places that it learned, less those forgotten and lost -----------------------------
+# Peers ---------------------------------------------------------------------------------------------------------------
 
 
 class PeerBook:
-    """The state of every place that a transport heard of. Thread-safe; ids are never reused, so entries only age."""
+    """Which places a transport may send to: those that it learned, less those forgotten and lost.
+
+    Thread-safe. Ids are never reused, so entries only age.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -119,11 +124,11 @@ class PeerBook:
             return True
 
 
-# The part of a transport's contract that is about the io thread, for transports that have an event loop --------------
+# The io thread's part of the contract --------------------------------------------------------------------------------
 
 
 class OnLoop:
-    """Hands on to an event loop what ``apgas.transport.base.Transport`` says of the io thread.
+    """The part of ``apgas.transport.base.Transport`` that is about the io thread, for transports with an event loop.
 
     Args:
         loop: The io thread.
@@ -131,57 +136,31 @@ class OnLoop:
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
+        # The loop's own methods, bound here: forwarders would cost a call each on the path of every message.
+        self.flush = loop.flush_now
+        self.call_soon = loop.call_soon
+        self.call_later = loop.call_later
+        self.run_last = loop.run_last
+        self.hand_off = loop.hand_off
+        self.lead = loop.lead
+        self.may_lead = loop.may_lead
+        self.nudge = loop.nudge
+        self.in_io_thread = loop.in_thread
 
     @property
     def wakeups(self) -> int:
         """How often the io thread has woken up so far."""
         return self._loop.wakeups
 
-    def flush(self) -> None:
-        """Write the frames that were sent ``soon``; see ``Transport``."""
-        self._loop.flush_now()
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """Run ``callback`` on the io thread; see ``Transport``."""
-        self._loop.call_soon(callback)
-
-    def run_last(self, work: Callable[[], None]) -> None:
-        """Run ``work`` at the end of the io thread's round; see ``Transport``."""
-        self._loop.run_last(work)
-
     @property
     def busy(self) -> bool:
         """Whether there is more ``run_last`` work."""
         return self._loop.busy
 
-    def hand_off(self) -> None:
-        """Let another thread be the io thread; see ``Transport``."""
-        self._loop.hand_off()
-
     def on_broken(self, callback: Callable[[BaseException], None]) -> None:
         """Run ``callback`` if the io thread ends by an error; see ``Transport``."""
         self._loop.on_broken = callback
 
-    def lead(self, done: Callable[[], bool], seconds: float) -> None:
-        """Be the io thread for a while; see ``Transport``."""
-        self._loop.lead(done, seconds)
-
-    def may_lead(self) -> bool:
-        """Tell whether the caller is within ``lead``; see ``Transport``."""
-        return self._loop.may_lead()
-
-    def nudge(self) -> None:
-        """Let a thread that leads look at its ``done``; see ``Transport``."""
-        self._loop.nudge()
-
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
-        """Run ``callback`` on the io thread in ``delay_s`` seconds; see ``Transport``."""
-        return self._loop.call_later(delay_s, callback)
-
     def _check_may_close(self) -> None:
         if self._loop.in_thread():
             raise UsageError("the io thread cannot close its own transport")
-
-    def in_io_thread(self) -> bool:
-        """Tell whether the caller runs on the io thread."""
-        return self._loop.in_thread()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from apgas.errors import ProtocolError
-from apgas.runtime.driver import QUICK_S, QuickFunctions
+from apgas.runtime.driver import INLINE_S, InlinePolicy
 from apgas.runtime.serialization import MOST_VERSIONS, Calls
 
 
@@ -166,31 +166,31 @@ def test_what_arrived_from_a_place_that_left_can_still_run() -> None:
 
 
 def test_quick_functions_are_known_by_experience() -> None:
-    quick = QuickFunctions()
+    policy = InlinePolicy()
 
     def f() -> None:
         """Do nothing."""
 
-    assert not quick.expects(f)
+    assert not policy.expects(f)
     for _ in range(2):
-        quick.learn(f, QUICK_S / 2)
-    assert quick.expects(f)
-    assert quick.expects(types.FunctionType(f.__code__, {}))
-    quick.learn(f, QUICK_S * 2)
-    assert not quick.expects(f)
+        policy.learn(f, INLINE_S / 2)
+    assert policy.expects(f)
+    assert policy.expects(types.FunctionType(f.__code__, {}))
+    policy.learn(f, INLINE_S * 2)
+    assert not policy.expects(f)
     for _ in range(9):
-        quick.learn(f, QUICK_S / 2)
-    assert quick.expects(f)
+        policy.learn(f, INLINE_S / 2)
+    assert policy.expects(f)
 
 
 def test_odd_callables_are_never_quick() -> None:
-    quick = QuickFunctions()
+    policy = InlinePolicy()
     call = functools.partial(print)
     for _ in range(5):
-        quick.learn(call, 0.0)
-        quick.learn(len, 0.0)
-    assert not quick.expects(call)
-    assert quick.expects(len)
+        policy.learn(call, 0.0)
+        policy.learn(len, 0.0)
+    assert not policy.expects(call)
+    assert policy.expects(len)
 
 
 def test_loggers_and_modules_do_not_matter_to_pickle() -> None:

@@ -3,57 +3,103 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from scheduler_bridge.cli.common import Commands, TakesOnce
 from scheduler_bridge.cli.errors import CliError, show
 
+
+class Entry(NamedTuple):
+    """Where a command is, and its help in one line: the first paragraph of its docstring, which a test compares."""
+
+    module: str
+    help: str
+
+
 COMMANDS: Final = {
-    "serve": "serve",
-    "submit": "submit",
-    "queue": "queue",
-    "explain": "explain",
-    "nodes": "nodes",
-    "cancel": "cancel",
-    "hold": "hold",
-    "release": "hold",
-    "priority": "hold",
-    "reserve": "reserve",
-    "resize": "resize",
-    "report": "report",
-    "history": "history",
-    "policy": "policy",
-    "limits": "limits",
-    "simulate": "simulate",
-    "policies": "policies",
-    "workload": "workload",
-    "experiment": "experiment",
-    "doctor": "doctor",
-    "load": "load",
-    "slurm": "slurm",
-    "shutdown": "shutdown",
+    "serve": Entry(
+        "serve",
+        "Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, hosts, or those "
+        "of Slurm.",
+    ),
+    "submit": Entry("submit", "Submit a job, given as a command after -- or as a TOML file, and print its id."),
+    "queue": Entry("queue", "List the jobs that wait and run, with the reason why a job waits."),
+    "explain": Entry(
+        "explain",
+        "Say why a job waits, why it was resized and for whom, and what was decided about it before.",
+    ),
+    "nodes": Entry(
+        "nodes",
+        "List the nodes and the job that each one works for; before that, add, resume, drain, take down or remove"
+        " some.",
+    ),
+    "cancel": Entry("cancel", "End a job, whether it waits or runs."),
+    "hold": Entry("hold", "Keep a waiting job from starting until it is released."),
+    "release": Entry(
+        "hold",
+        "Let a held job start again, when it is its turn. What an operator holds only operators release.",
+    ),
+    "priority": Entry("hold", "Have a waiting job considered before those with a lower priority."),
+    "resize": Entry(
+        "resize",
+        "Have a running malleable job grow or shrink within its bounds, as far as nodes are free.",
+    ),
+    "report": Entry("report", "Show what happened to every job so far, or in the last run if the scheduler has ended."),
+    "history": Entry("history", "List the runs in the scheduler's log; `malleable report --run 1` shows one."),
+    "policy": Entry("policy", "Say which policy decides, or let another one decide from now on."),
+    "limits": Entry("limits", "Say what users may have at most, or let another limit hold from now on."),
+    "simulate": Entry("simulate", "Replay a workload under a policy, on a simulated cluster."),
+    "policies": Entry("policies", "List the scheduling policies, their parameters and sources."),
+    "experiment": Entry("experiment", "Repeat an experiment of the papers and compare with what they print."),
+    "doctor": Entry(
+        "doctor",
+        "Check what works here (MPI, spawning, hosts, numba, Slurm) and say how to mend what does not.",
+    ),
+    "load": Entry(
+        "load",
+        "Measure a scheduler of its own under load; the jobs are connections only, nothing is computed.",
+    ),
+    "shutdown": Entry("shutdown", "End all jobs and the scheduler, and wait until they have ended."),
+    "reserve": Entry("reserve", "Keep nodes from a time on; jobs ask for them with submit --reservation NAME."),
+    "workload": Entry("workload", "Look at, clean, convert and generate workloads."),
+    "slurm": Entry("slurm", "Run malleable programs inside a Slurm allocation."),
 }
-"""Where each command is, as the help lists them. To load all of them takes longer than many a simulation."""
+"""By name, as the help lists them. A command's module is loaded when it is called: all together take half a second."""
 
 
-def application(words: Sequence[str]) -> typer.Typer:
-    """Make the command line of the one command that ``words`` begin with; of all commands where that is none."""
+def load(name: str) -> Any:
+    """Load the command ``name``, one of ``COMMANDS``, as the option parser takes it."""
+    commands = Commands()
+    importlib.import_module(f"scheduler_bridge.cli.{COMMANDS[name].module}").register(commands)
+    return typer.main.get_group(commands).commands[name]
+
+
+class _CommandLine(TakesOnce, TyperGroup):
+    """All commands, each by its help alone until it is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in COMMANDS:
+            self.add_command(load(args[0]), args[0])
+        return super().resolve_command(ctx, args)
+
+
+def command_line() -> Any:
+    """Make the command ``malleable``, as the option parser takes it."""
     app = typer.Typer(
         name="malleable",
+        cls=_CommandLine,
         help="Schedule jobs that grow and shrink while they run.\n\nExample: malleable serve --nodes 4",
         no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    first = next((word for word in words if word != "--debug"), "")
-    modules = [COMMANDS[first]] if first in COMMANDS else dict.fromkeys(COMMANDS.values())
-    for name in modules:
-        importlib.import_module(f"scheduler_bridge.cli.{name}").register(app)
-    return app
+    group = typer.main.get_group(app)
+    for name, entry in COMMANDS.items():
+        group.add_command(TyperCommand(name, help=entry.help))
+    return group
 
 
 def _say_version(wanted: bool) -> None:
@@ -80,9 +126,7 @@ def run(arguments: list[str]) -> int:
     if debug:
         arguments = ["--debug", *(word for word in ours if word != "--debug"), *arguments[len(ours) :]]
     try:
-        command = typer.main.get_command(application(arguments))
-        _take_once(command)
-        command(args=arguments, prog_name="malleable")
+        command_line()(args=arguments, prog_name="malleable")
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 1
     except KeyboardInterrupt:
@@ -92,41 +136,6 @@ def run(arguments: list[str]) -> int:
             raise
         return show(_told(error))
     return 0
-
-
-def _take_once(command: Any) -> None:
-    """Let a command, and those in it, refuse options that take one value and are given twice.
-
-    The option parser keeps the last value in silence. Flags that only switch something on may be repeated.
-
-    Args:
-        command: Of the option parser that typer brings along, which is not the same for all its versions.
-    """
-    for one in getattr(command, "commands", {}).values():
-        _take_once(one)
-    make = command.make_parser
-
-    def make_strict(context: Any) -> Any:
-        parser = make(context)
-        parse = parser.parse_args
-
-        def parse_once(args: list[str]) -> Any:
-            values, rest, order = parse(args)
-            for option in order:
-                if option.param_type_name != "option" or option.multiple or option.count:
-                    continue
-                if (not option.is_flag or option.secondary_opts) and order.count(option) > 1:
-                    raise CliError(
-                        f"{' or '.join(option.opts + option.secondary_opts)}: given {order.count(option)} times",
-                        "it takes one value, and only the last one would count",
-                        "give it once; to compare, run the command once for each value",
-                    )
-            return values, rest, order
-
-        parser.parse_args = parse_once
-        return parser
-
-    command.make_parser = make_strict
 
 
 def _told(error: Exception) -> CliError:

@@ -5,19 +5,72 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from scheduler_bridge.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import RenderableType
 
     from scheduler_bridge.live import ControlClient
+
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+class TakesOnce:
+    """A command, or a group of them, that refuses options that take one value and are given twice.
+
+    The option parser keeps the last value in silence. Flags that only switch something on may be repeated. The types of
+    the parser are not named here: some versions of typer take click's, others bring their own.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse ``args``.
+
+        Raises:
+            CliError: An option is given twice.
+        """
+        command: Any = self
+        _, _, order = command.make_parser(ctx).parse_args(list(args))
+        for option in order:
+            if option.param_type_name != "option" or option.multiple or option.count:
+                continue
+            if (not option.is_flag or option.secondary_opts) and order.count(option) > 1:
+                raise CliError(
+                    f"{' or '.join(option.opts + option.secondary_opts)}: given {order.count(option)} times",
+                    "it takes one value, and only the last one would count",
+                    "give it once; to compare, run the command once for each value",
+                )
+        parent: Any = super()
+        rest: list[str] = parent.parse_args(ctx, args)
+        return rest
+
+
+class _Command(TakesOnce, TyperCommand):
+    pass
+
+
+class _Group(TakesOnce, TyperGroup):
+    pass
+
+
+class Commands(typer.Typer):
+    """Commands, registered as with typer, which take each option once."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(cls=_Group, **settings)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
+        """Register a function as a command."""
+        return super().command(name, cls=_Command, **settings)
+
 
 ENV_STATE: Final = "MALLEABLE_STATE"
 _PLAIN_WIDTH = 500

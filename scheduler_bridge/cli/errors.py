@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-import msgspec
+if TYPE_CHECKING:
+    import msgspec
 
 
 class CliError(Exception):

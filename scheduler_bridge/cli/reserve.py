@@ -8,14 +8,14 @@ import typer
 from rich.table import Table
 
 from scheduler_bridge.cli import clock
-from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich
+from scheduler_bridge.cli.common import Commands, JsonOption, ReachOption, client, print_json, print_rich
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.numbers import numbers
 from scheduler_bridge.live import ReservationStatus, Snapshot
 from scheduler_bridge.live.requests import Reserve, Unreserve
 from scheduler_bridge.report import words
 
-commands = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+commands = Commands(context_settings={"help_option_names": ["-h", "--help"]})
 
 
 def register(app: typer.Typer) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, driver, holdings, this_job
-from scheduler_bridge.cli.common import StateOption, slurm_state_folder
+from scheduler_bridge.cli.common import Commands, StateOption, slurm_state_folder
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.live import JobRequest
 
@@ -26,7 +26,7 @@ JobArgument = Annotated[int, typer.Argument(min=1, help="Number of the Slurm job
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(
+    group = Commands(
         help="Run malleable programs inside a Slurm allocation.\n\nExample: malleable slurm run -- python program.py",
         no_args_is_help=True,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
+from scheduler_bridge.cli.common import Commands, JsonOption, print_json, print_rich
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
@@ -35,7 +35,7 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(
+    group = Commands(
         no_args_is_help=True,
         help="Look at, clean, convert and generate workloads.\n\nExample: malleable workload generate lublin -o w.swf",
     )

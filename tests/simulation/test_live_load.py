@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 from support import PATIENCE_S
-from typer.testing import CliRunner
 
-from scheduler_bridge.cli.app import application
+from scheduler_bridge.cli.app import run
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import DaemonConfig, JobRequest, log_entries, restore
 from scheduler_bridge.live.ledger import spec_of
@@ -77,11 +76,10 @@ def test_many_jobs_may_end_at_once_even_all(connected: int, ends: float) -> None
     assert report.daemon.message.count > 0
 
 
-def test_the_command_prints_json() -> None:
+def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["load", "--queued", "5", "--connected", "3", "--rate", "50", "--seconds", "0.5", "--json"]
-    result = CliRunner().invoke(application(words), words)
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout)
+    assert run(words) == 0
+    report = json.loads(capsys.readouterr().out)
     assert (report["queued"], report["connected"]) == (5, 3)
     assert report["goals"][0]["what"] == "queued jobs"
 

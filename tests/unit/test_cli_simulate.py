@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from support import PATIENCE_S
 
 from scheduler_bridge.cli import pictures
-from scheduler_bridge.cli.app import COMMANDS, application, run
+from scheduler_bridge.cli.app import COMMANDS, run
 from scheduler_bridge.workloads import read_swf
 
 HEADER = "; UnixStartTime: 1690848000\n; MaxNodes: 4\n; MaxProcs: 4\n"
@@ -433,7 +430,7 @@ def test_a_file_that_is_no_workload_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 LOADED_BY_SIMULATE = {
-    *("cli", "core", "gc_tuning", "model", "policies", "record", "report", "sim", "atomic_write", "workloads"),
+    *("atomic_write", "cli", "core", "gc_tuning", "model", "policies", "record", "report", "sim", "workloads"),
 }
 """Parts of the scheduler; whatever is added makes every simulation start later."""
 
@@ -446,7 +443,7 @@ def test_simulate_loads_no_daemon_and_no_other_command(tmp_path: Path) -> None:
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     ours = {tuple(name.split(".")) for name in loaded if name.startswith("scheduler_bridge.")}
     assert {name[1] for name in ours} <= LOADED_BY_SIMULATE
-    others = {("scheduler_bridge", "cli", module) for module in COMMANDS.values()}
+    others = {("scheduler_bridge", "cli", command.module) for command in COMMANDS.values()}
     assert not {name[2] for name in ours & others} - {"simulate", "explain"}
     assert not loaded & {
         "asyncio",
@@ -466,39 +463,3 @@ def test_figures_for_programs_load_no_tables(tmp_path: Path) -> None:
     code = f"from scheduler_bridge.cli.app import run; assert run({words}) == 0\nimport sys"
     code += "; assert 'rich' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-
-
-def test_each_command_is_where_the_command_line_looks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    for command, module in COMMANDS.items():
-        application([command])  # loads it
-        assert callable(importlib.import_module(f"scheduler_bridge.cli.{module}").register)
-        assert run([command, "--help"]) == 0
-        assert f"malleable {command} " in capsys.readouterr().out
-    assert run(["--help"]) == 0
-    lines = [line.strip("\u2502 ").split("  ")[0] for line in capsys.readouterr().out.splitlines()]
-    assert set(COMMANDS) <= set(lines)
-
-
-def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """All commands that do something, with the words that call them."""
-    below = getattr(command, "commands", None)
-    if below is None:
-        yield words, command
-        return
-    for name, one in below.items():
-        yield from leaves(one, (*words, name))
-
-
-def test_an_option_that_takes_one_value_is_taken_once(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = 0
-    for words, command in leaves(typer.main.get_command(application([]))):
-        for option in command.params:
-            if option.param_type_name != "option" or option.multiple or option.is_flag:
-                continue
-            names = (option.opts * 2)[:2]  # by both of its names, if it has two
-            assert run([*words, names[0], "1", names[1], "1"]) == 2
-            assert f"{' or '.join(option.opts)}: given 2 times\n" in capsys.readouterr().err, f"{words} {option.opts}"
-            seen += 1
-    assert seen > 100
-    assert run(["simulate", "--workload", "none", "--policy", "easy", "--moldable", "--no-moldable"]) == 2
-    assert "--moldable or --no-moldable: given 2 times" in capsys.readouterr().err

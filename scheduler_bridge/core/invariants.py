@@ -23,8 +23,7 @@ def check_touched(state: SchedulerState) -> None:
     for job in state.touched.values():
         if (found := _contradiction(state, job)) or job.order is not None or job.state in _ORDER_OF:
             _check_order(job, found)
-        size = job.allotment.size
-        if size != job.counted:
+        if (size := job.allotment.size) != job.counted:
             state.counted += size - job.counted
             job.counted = size
         if shared and (found := _share_contradiction(state, job)):
@@ -87,11 +86,12 @@ def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
         return "the pool knows of other nodes"
     if holding != (job_id in state.active) or (where is JobState.QUEUED) != (job_id in state.queue):
         return "in the wrong list"
-    if (holding and size < spec.min_nodes and not job.losses) or size > spec.max_nodes:
-        return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
-    if not holding and size > 0:
+    if holding:
+        if (size < spec.min_nodes and not job.losses) or size > spec.max_nodes:
+            return f"out of its bounds, {spec.min_nodes} to {spec.max_nodes}"
+    elif size > 0:
         return "holds nodes in a state without nodes"
-    if job.starts != (0 if job.told_to_start_s is None else 1):
+    if job.starts != (job.told_to_start_s is not None):
         return f"started {job.starts} times"
     return ""
 

@@ -59,7 +59,7 @@ def submit(state: SchedulerState, spec: JobSpec) -> list[Effect]:
     if spec.min_nodes > state.pool.known:
         reason = f"job {spec.job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {state.pool.staying}"
         return [Refuse(spec.job_id, reason)]
-    state.enqueue(TrackedJob(spec))
+    state.enqueue(TrackedJob(spec, max_nodes=spec.max_nodes))
     return []
 
 

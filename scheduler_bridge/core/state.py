@@ -280,7 +280,8 @@ class SchedulerState:
             self.queue.pop(job_id, None)
         self.reservations.pop(job_id, None)
         self.over.append(job)
-        self.touch(job)
+        self.note(job)
+        self.changed = True
 
     def note_use(self, user: str, part: float) -> None:
         """Keep what a user's job used of its walltime. [D] Failed, cancelled and lost jobs say nothing about it."""

@@ -27,6 +27,7 @@ class TrackedJob:
     ready: bool = False
     order: PendingOrder | None = None
     max_nodes: int = 0
+    """Its largest size now: below the one it was submitted with after it offered nodes back."""
     told_to_start_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
@@ -59,9 +60,6 @@ class TrackedJob:
     """All its nodes are among those that the policy lets jobs share."""
     seen: RunningJob | None = None
     """How policies saw it last; None once it has changed."""
-
-    def __post_init__(self) -> None:
-        self.max_nodes = self.spec.max_nodes
 
     def step(self, step: Step) -> None:
         """Move on in the life cycle.

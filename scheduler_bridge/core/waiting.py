@@ -159,14 +159,14 @@ class IndexedLine:
         behind = len(blocks) if self._least_need <= most else 0  # else nobody's turn comes
         for position in range(self._block, behind):
             block = blocks[position]
+            lowest = block.least_need
             if (
-                block.least_need <= most
+                lowest <= most
+                and (lowest <= spare or now + block.least_walltime_s <= by_s)
                 and block.most_need >= least
-                and (block.least_need <= spare or now + block.least_walltime_s <= by_s)
             ):
-                needs, walltimes_s = block.needs, block.walltimes_s
-                for index in range(start, len(needs)):
-                    need = needs[index]
+                walltimes_s = block.walltimes_s
+                for index, need in enumerate(block.needs[start:] if start else block.needs, start):
                     if least <= need <= most and (need <= spare or now + walltimes_s[index] <= by_s):
                         self._block, self._index = position, index + 1
                         self.need = need

@@ -78,7 +78,7 @@ class Easy:
 
         A job that only waits for nodes that are being released is promised them, so that later jobs leave them alone.
         """
-        if self.floor is None and (standing := _standing(plan, queue)) is not None:
+        if self.floor is None and plan.view.arrived and (standing := _standing(plan, queue)) is not None:
             self._consider_arrived(plan, standing, size)
             return
         line, reserved = plan.line(queue, size.need), None

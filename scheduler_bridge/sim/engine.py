@@ -219,7 +219,7 @@ class Engine:
                 self._add(event, at_once, version, events)
             return events
         agenda, submissions = self._agenda, self._submissions
-        now = agenda.next_s()
+        now = due_s = agenda.next_s()
         if submissions.next_s < now:
             now = submissions.next_s
         if self._wake_s <= now:  # unless the jobs that it wanted to look at have ended since
@@ -233,9 +233,10 @@ class Engine:
         while submissions.next_s <= now:
             sim = submissions.pop()
             self._take(sim, sim.spec.submit_s, events)
-        while (found := agenda.pop(now)) is not None:
-            self._now, event, run = found
-            self._add(event, run, run.version if run is not None else 0, events)
+        if due_s <= now or self._gate is not None:  # jobs that come after a refused one may come now
+            while (found := agenda.pop(now)) is not None:
+                self._now, event, run = found
+                self._add(event, run, run.version if run is not None else 0, events)
         self._now = now
         if self._wake_s <= now:
             self._wake_s = math.inf

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
 from scheduler_bridge.cli.errors import CliError, expect_finite
@@ -51,8 +51,7 @@ RestartCostOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Failing:
+class Failing(msgspec.Struct, frozen=True):
     """What the command line says of failures; see the options."""
 
     mtbf_h: float | None = None

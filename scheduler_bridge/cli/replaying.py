@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from scheduler_bridge.cli import clock, simulated
 from scheduler_bridge.cli.conversion import converted
@@ -26,8 +28,7 @@ _HOUR_S: Final = 3600.0
 _EXAMPLE: Final = "for example: --reservation 64@24h+8h"
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What the command line asks for; see the options of ``simulate``."""
 
     workload: Path
@@ -55,7 +56,7 @@ class Asked:
     start_delay_s: float
     idle_watts: float
     busy_watts: float
-    reservations: list[str] = field(default_factory=list)
+    reservations: list[str] = msgspec.field(default_factory=list)
     user_nodes: int | None = None
     pass_interval_s: float | None = None
     cooldown_s: float | None = None

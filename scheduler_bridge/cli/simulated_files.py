@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,8 +26,7 @@ _STDOUT: Final = Path("-")
 _PARQUET_NEEDS: Final = ("pandas", "pyarrow")
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """The files that a simulation is to write.
 
     Attributes:

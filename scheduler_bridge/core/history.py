@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from scheduler_bridge.core import partitions
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
@@ -22,8 +24,7 @@ _NEAR_JOBS: Final = 50
 """So many waiting jobs, from the front of the queue, have it taken down why they wait if all jobs are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """Nodes that a waiting job counts on.
 
     Attributes:
@@ -37,8 +38,7 @@ class Claim:
     until_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """Something was decided about a job or happened to it, or it waits for another reason than before.
 
     Attributes:
@@ -54,8 +54,7 @@ class Moment:
     counts_on: tuple[Claim, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """Why a job is where it is. Times in seconds of the scheduler's clock.
 
     Attributes:

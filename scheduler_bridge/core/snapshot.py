@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from scheduler_bridge.core import bookings, partitions
 from scheduler_bridge.core.events import Outcome
@@ -15,8 +16,7 @@ from scheduler_bridge.model import AdvanceReservation, Allotment, JobSpec, Reser
 from scheduler_bridge.policies import Policy
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(msgspec.Struct, frozen=True):
     """One job. Times in seconds of the scheduler's clock.
 
     Attributes:
@@ -50,8 +50,7 @@ class JobRow:
     shrinks: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(msgspec.Struct, frozen=True):
     """One node and the job that holds it.
 
     ``releasing``: wished back by a shrink order under way. ``leaving``: to leave the cluster when no job holds it.
@@ -64,8 +63,7 @@ class NodeRow:
     leaving: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationRow:
+class ReservationRow(msgspec.Struct, frozen=True):
     """An advance reservation that is not over: the nodes kept for it, whether it has begun, and its jobs, by id."""
 
     spec: AdvanceReservation
@@ -74,8 +72,7 @@ class ReservationRow:
     jobs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """The whole scheduler at ``now_s``; jobs in the order of their submission, nodes in their own order.
 
     ``reservation`` is what the policy has promised to the first job that waits, ``advance`` what operators keep,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
 
@@ -14,8 +15,7 @@ class InvalidReservationError(ValueError):
     """No cluster could keep nodes so; the text names the reservation and the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceReservation:
+class AdvanceReservation(msgspec.Struct, frozen=True):
     """Nodes that are kept for some jobs from a time on, for a while.
 
     Attributes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias, overload
+
+import msgspec
 
 from scheduler_bridge.policies.base import Policy
 
@@ -19,8 +20,7 @@ class InvalidParameterError(UnknownPolicyError):
     """A parameter of a policy has a value that it cannot have; the text lists what it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyInfo:
+class PolicyInfo(msgspec.Struct, frozen=True):
     """What a policy is.
 
     Attributes:
@@ -45,8 +45,7 @@ class PolicyInfo:
 Factory: TypeAlias = Callable[..., Policy]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     make: Factory
     pass_interval_s: float | None
     cooldown_s: float

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scheduler_bridge.record.model import JobRecord
 
 _NEGLIGIBLE: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True):
     """The part of the row of ``node`` that a job fills from ``from_s`` to ``to_s``.
 
     ``top`` is where it begins, from 0, the upper edge of the row; ``share`` how high it is, as part of the row.
@@ -30,8 +30,7 @@ class Lane:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Stay:
+class _Stay(msgspec.Struct, frozen=True):
     """A segment of a job on one of its nodes; ``number`` counts the segments of the job."""
 
     from_s: float

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from scheduler_bridge.core import Remembered, Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.gc_tuning import rare_searches
@@ -43,8 +45,7 @@ class ReplayOptions:
     sharing: SharingModel = "ideal"
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(msgspec.Struct, frozen=True):
     """What came of it.
 
     Attributes:
@@ -57,7 +58,7 @@ class Replay:
     result: SimResult
     measures: Measures
     seconds: float
-    links: Dependencies = field(default_factory=Dependencies)
+    links: Dependencies = msgspec.field(default_factory=Dependencies)
 
 
 def replay(

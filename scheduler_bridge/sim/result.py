@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from scheduler_bridge.core import Explanation
 from scheduler_bridge.core.effects import Effect
@@ -22,8 +23,7 @@ Progress: TypeAlias = Callable[[float, int], None]
 """Called now and then with the time and how many jobs are over."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimResult:
+class SimResult(msgspec.Struct, frozen=True):
     """What a simulation yields. It is plain data, which can be pickled, unlike many a policy.
 
     Attributes:

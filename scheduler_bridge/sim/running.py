@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -74,8 +73,7 @@ class Run(msgspec.Struct):
         return from_s + max(0.0, to_next_s) / self.rate
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """The job's speed changes: the scheduler does not see that.
 
     ``nodes`` 0: it stands still; ``ALL``: it uses all that it has then.
@@ -85,15 +83,13 @@ class Change:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """The job has come to where it asks for nodes."""
 
     job_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """The jobs that a job comes after have ended: it is submitted, and cancelled at once if there is a ``reason``."""
 
     sim: SimJob

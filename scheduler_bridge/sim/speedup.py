@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 Speedup: TypeAlias = Callable[[int], float]
 """How fast a job runs on a number of nodes; only ratios count."""
@@ -24,8 +25,7 @@ def linear_speedup(nodes: int) -> float:
     return float(nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Amdahl:
+class Amdahl(msgspec.Struct, frozen=True):
     """A share of the work is parallel, the rest is not [Amdahl 1967].
 
     Attributes:
@@ -43,8 +43,7 @@ class Amdahl:
         return 1.0 / ((1.0 - self.parallel) + self.parallel / nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Power:
+class Power(msgspec.Struct, frozen=True):
     """n nodes are n^(1 - rho) times as fast as one [MEBF, section 2.2; the exponent is D].
 
     Attributes:
@@ -62,8 +61,7 @@ class Power:
         return math.pow(nodes, 1.0 - self.rho)
 
 
-@dataclass(frozen=True, slots=True)
-class Downey:
+class Downey(msgspec.Struct, frozen=True):
     """Downey's model [A model for speedup of parallel programs, UCB/CSD-97-933, 1997].
 
     Attributes:
@@ -92,8 +90,7 @@ class Downey:
         return a
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Measured runtimes; between two sizes the speedup is interpolated, beyond the ends it stays in proportion [D].
 
     In proportion: below the smallest size it falls like the nodes, above the largest one it does not rise any more.

@@ -59,10 +59,10 @@ def _form_of_core() -> tuple[str, bool | None, str, str, str]:
 
 def _open_files() -> tuple[str, bool, str, str, str]:
     """Whether a scheduler may open as many files as its jobs' connections need."""
-    soft, hard = listener.allowed()
+    soft, hard = listener.file_limits()
     came = f"{soft:.0f} may be open; malleable serve raises that to {hard:.0f}"
-    mend = f"as root: ulimit -Hn {listener.ENOUGH}"
-    return ("daemon's files", hard >= listener.ENOUGH, "getrlimit", came, mend)
+    mend = f"as root: ulimit -Hn {listener.ENOUGH_FILES}"
+    return ("daemon's files", hard >= listener.ENOUGH_FILES, "getrlimit", came, mend)
 
 
 def _limits_of_slurm() -> tuple[str, bool, str, str, str]:

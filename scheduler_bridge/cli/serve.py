@@ -158,9 +158,9 @@ def serve(
         elif backend == "slurm":
             settings, place = stack.enter_context(inside(settings, file.health.every_s))
         lines = _v1(v1_admin, v1_scripts, file, config)
-        if (files := listener.raise_limit()) < listener.ENOUGH:
+        if (files := listener.raise_file_limit()) < listener.ENOUGH_FILES:
             logging.getLogger(__name__).warning(
-                "only %.0f files may be open, so fewer jobs can connect: ulimit -Hn %d", files, listener.ENOUGH
+                "only %.0f files may be open, so fewer jobs can connect: ulimit -Hn %d", files, listener.ENOUGH_FILES
             )
         asyncio.run(_serve(settings, page if web is not None or file.web else None, lines, place))
 

@@ -1,6 +1,6 @@
-"""Who may be considered: jobs that are held, wait for others, or whose user has enough do not reach the core. Pure.
+"""Admission of jobs to the queue: those that are held, wait for others, or whose user has enough are kept back. Pure.
 
-What is said here becomes an entry of the log (``JobSubmitted``), so a replayed log need not ask again.
+What is decided here becomes an entry of the log (``JobSubmitted``), so a replayed log need not ask again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JobFacts:
         request: What its user asked for.
         spec: The same for the core.
         admitted: Whether the core knows of it.
-        held_by: Who holds it back; None: nobody.
+        held_by: Who holds it back; None: it is not held.
         priority: Higher ones are considered first.
         attempt: How often it was started.
         phase: What it said of its handler: nothing yet, that it is ready, or that it takes no orders any more.

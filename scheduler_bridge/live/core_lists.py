@@ -1,4 +1,4 @@
-"""How a job is told which cores of its nodes are its: one list where one will do, else one for each node."""
+"""The lists of a job's cores that it is sent: one list where one will do, else one for each node."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from apgas.malleability import core_ids as words
 from scheduler_bridge.model.core_list import listed
 
 MOST_CHARACTERS: Final = 32 * 1024
-"""Lists by node that are longer together are not told: a message has 64 KiB. [D] The job knows the number then."""
+"""Lists by node that are longer together are not sent: a message has 64 KiB. [D] The job knows the number then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Lists of core ids: of every node, or by node; neither: nothing is told."""
+    """Lists of core ids: of every node, or by node; neither: nothing is sent."""
 
     everywhere: str = ""
     by_node: dict[str, str] = field(default_factory=dict)
@@ -30,10 +30,10 @@ NO_LISTS: Final = Lists()
 
 
 def lists(nodes: Sequence[str], core_ids: Sequence[int]) -> Lists:
-    """Return what to tell a job that may use ``core_ids`` (bitsets) of ``nodes``.
+    """Return the lists for a job that may use ``core_ids`` (bitsets) of ``nodes``.
 
     A job computes with as many threads on each node as it has cores where they are fewest. If as many cores are its on
-    all nodes, it is told these.
+    all nodes, it is sent these.
     """
     if not core_ids:
         return NO_LISTS

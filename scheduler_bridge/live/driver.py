@@ -40,11 +40,11 @@ _logger = logging.getLogger(__name__)
 ExecutorMaker: TypeAlias = Callable[[Setup], Executor]
 
 _FAREWELL_S: Final = 3.5
-"""When the scheduler ends, jobs have so long at most, whatever grace they asked for: it is gone within 5 s."""
+"""When the scheduler ends, jobs have this long at most, whatever grace they asked for: it is gone within 5 s."""
 _FREEZE_EVERY_ROWS: Final = 5000
 """How many rows a restarted daemon reads at most, while states are small."""
 _ROWS_PER_S: Final = 50_000
-"""So many rows more for each second that it takes to freeze a large state, lest that be all that is done."""
+"""More rows for each second that it takes to freeze a large state, lest that be all that is done."""
 
 
 class Driver:
@@ -58,7 +58,7 @@ class Driver:
         origin_s: Where the scheduler's clock began, on the event loop's.
         broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
         executor: Makes what runs the jobs' processes.
-        timed: Told how long steps took.
+        timed: Called with how long steps took.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ from scheduler_bridge.live.template import (
     ENV_RESILIENT,
     ENV_RESULT,
     launch_command,
-    of_names,
+    lookup_environment,
     output_files,
     starts_launcher,
 )
@@ -40,7 +40,7 @@ _RECONNECT: Final = "reconnect:60"
 """What jobs do when the scheduler is lost, unless they say otherwise: it may be back soon."""
 _LIMIT_MARGIN_S: Final = 60.0
 ENV_CORES: Final = "MALLEABLE_CORES"
-"""Tells a job how many cores of each of its nodes it may use when it starts."""
+"""Says to a job how many cores of each of its nodes it may use when it starts."""
 _CLAIM_S: Final = 60.0
 """Time for a runner to take its attempt; the attempt's claim outlives it by as long."""
 _INSIST_S: Final = 30.0
@@ -74,7 +74,7 @@ class Executor:
     """The running jobs' processes.
 
     Args:
-        setup: Whose, where, and whom to tell.
+        setup: Whose, where, and what is called when they start and end.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -94,15 +94,15 @@ class Executor:
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
         core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
-        cores, told = min(ids.bit_count() for ids in core_ids), str(lists(nodes, core_ids))
+        cores, listed = min(ids.bit_count() for ids in core_ids), str(lists(nodes, core_ids))
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,
-            command=launch_command(request, nodes, self._setup.mpiexec, self._config.reach, cores, told),
+            command=launch_command(request, nodes, self._setup.mpiexec, self._config.reach, cores, listed),
             cwd=request.cwd or str(Path.cwd()),
-            environment=of_names(self._config.reach)
+            environment=lookup_environment(self._config.reach)
             | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
-            | {ENV_CORES: str(cores), ENV_CORE_IDS: told, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
+            | {ENV_CORES: str(cores), ENV_CORE_IDS: listed, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
             | {ENV_RESULT: str(self._folder.result(key).absolute())},
             mark=mark,
             output=str(output),
@@ -147,7 +147,7 @@ class Executor:
         self._folder.notes(key).forget()
 
     async def finish(self, within_s: float) -> None:
-        """Wait until everything that was told to end has ended; what takes longer than ``within_s`` is killed."""
+        """Wait until everything that was ordered to end has ended; what takes longer than ``within_s`` is killed."""
         killing = asyncio.get_running_loop().call_later(within_s, self._kill)
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -182,7 +182,7 @@ class Executor:
         return ""
 
     async def judged(self, job_id: int, ending: Ending) -> Ending:  # noqa: ARG002 - back-ends look at it
-        """Return what is to be told of an ending, for back-ends that know more about it."""
+        """Return what is to be reported of an ending, for back-ends that know more about it."""
         return ending
 
 
@@ -262,7 +262,7 @@ class _Run:
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
-        journal.point()
+        journal.crash_point()
         failure = ""
         overdue = asyncio.get_running_loop().call_later(_CLAIM_S, self._end_idle, process)
         try:
@@ -272,7 +272,7 @@ class _Run:
                 process.stdin.close()
             while line := await process.stdout.readline():
                 word, _, rest = line.decode(errors="replace").strip().partition(" ")
-                journal.point()
+                journal.crash_point()
                 if word == "claimed":
                     overdue.cancel()
                     if self._to_end.is_set():
@@ -310,7 +310,7 @@ class _Run:
             os.close(handle)
 
     async def _without_end(self, failure: str) -> Ending:
-        """The runner left no word of the end: nobody else sees to what it may have left."""
+        """The runner left no word of the end: no other process sees to what it may have left."""
         left = await asyncio.to_thread(self._folder.end_remains, self._launch.key)
         if left:
             _logger.error("attempt %s: processes %s cannot be ended", self._launch.key, left)
@@ -370,12 +370,12 @@ def _tail(path: Path) -> str:
         return ""
 
 
-# An attempt to run a job: what whoever carries it out has to know ----------------------------------------------------
+# Attempts to run a job -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to run a job.
+    """One attempt to run a job: what its executor has to know.
 
     Attributes:
         job_id: Which job.

@@ -12,7 +12,7 @@ from scheduler_bridge.core import JobRow, NodeState, ReservationRow, Snapshot
 from scheduler_bridge.policies.profile import Profile
 
 _MOST_JOBS: Final = 100
-"""So many are told; those behind them wait for too much that nobody knows."""
+"""Forecasts stop here: those behind wait for too much that is not known."""
 
 
 def expected_starts(picture: Snapshot, waiting: Iterable[int], now_s: float) -> dict[int, float]:

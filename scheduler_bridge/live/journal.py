@@ -23,7 +23,7 @@ from scheduler_bridge.live import log_entries
 from scheduler_bridge.live.log_entries import Entry, Row
 from scheduler_bridge.live.store import Frozen, Store, StoreError
 
-# What may be timed in a daemon: whoever measures one is told each time how long a step took --------------------------
+# Steps of a daemon that may be timed ---------------------------------------------------------------------------------
 
 Step: TypeAlias = Literal["message", "decision", "commit", "picture"]
 """A message of a job taken in, what it led to included; events decided about (state and record brought up to date); a
@@ -59,8 +59,8 @@ class Journal:
         store: Where to.
         era: The era's number.
         next_seq: Number of the next row.
-        broke: Told if an action fails.
-        timed: Told how long writes took.
+        broke: Called with the error if an action fails.
+        timed: Called with how long writes took.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Journal:
 
     @staticmethod
     async def _end_of(writing: asyncio.Task[None]) -> None:
-        await asyncio.wait({writing})  # Whoever waits is not the one to hear what went wrong.
+        await asyncio.wait({writing})  # `_written` reports what went wrong, not those who wait.
         await asyncio.sleep(0)  # The task may be done while its callback, which begins the next one, is not.
 
     async def close(self) -> None:
@@ -154,7 +154,7 @@ class Journal:
     async def _write(self) -> None:
         batch = list(self._waiting)
         frozen, self._frozen = self._frozen, None
-        point()
+        crash_point()
         rows = [waiting.row for waiting in batch]
         loop = asyncio.get_running_loop()
         began_s = perf_counter()
@@ -174,9 +174,9 @@ class Journal:
             if not waiting.acted:
                 waiting.acted = True
                 for action in waiting.actions:
-                    point()
+                    crash_point()
                     action()
-        point()
+        crash_point()
 
     def _lag(self, error: StoreError) -> None:
         if not self._lagging:
@@ -192,17 +192,17 @@ class Journal:
         self._lagging = False
 
 
-# Where the scheduler can be made to die, for tests of what survives that ---------------------------------------------
+# Points where the scheduler can be made to die, for tests of what survives that --------------------------------------
 #
 # ``MALLEABLE_CRASH_AT=17`` has the process killed, as by ``kill -9``, when it passes the 17th such point.
 
 ENV_CRASH_AT: Final = "MALLEABLE_CRASH_AT"
 
-_counter = itertools.count(1)
-_at = int(os.environ.get(ENV_CRASH_AT) or 0)
+_passed = itertools.count(1)
+_crash_at = int(os.environ.get(ENV_CRASH_AT) or 0)
 
 
-def point() -> None:
+def crash_point() -> None:
     """A point at which the scheduler may die."""
-    if _at and next(_counter) == _at:
+    if _crash_at and next(_passed) == _crash_at:
         os.kill(os.getpid(), signal.SIGKILL)

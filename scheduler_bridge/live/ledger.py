@@ -1,4 +1,4 @@
-"""What the log adds up to: the core, the record and what else is known. Pure: the same entries, the same state.
+"""The sum of the log: the core, the record and what else is known. Pure: the same entries, the same state.
 
 The live driver takes every entry in here before it is written, a restarted one takes in what was written; so both have
 the same state, and every effect follows from the log.
@@ -139,14 +139,14 @@ class Ledger:
     def freeze(self) -> bytes:
         """Return the state as bytes for ``thaw``."""
         parts = {name: value for name, value in vars(self).items() if name != "core"}
-        return freeze((self.core.save(), parts))
+        return pickled((self.core.save(), parts))
 
     @classmethod
     def thaw(cls, era: Era, state: bytes) -> Ledger:
         """Return the ledger that was frozen. The bytes come out of the user's own state folder, closed to others.
 
         Raises:
-            Exception: They are no such state; the log tells all the same.
+            Exception: They are no such state; the log has all of it.
         """
         saved, parts = pickle.loads(state)
         ledger = cls(era)
@@ -330,16 +330,19 @@ def _learn(job: JobFacts, fact: log_entries.Abandoned | log_entries.Loss | log_e
             assert_never(fact)
 
 
-# Pickles a large state of many small dataclasses in a fraction of the time; ``pickle.loads`` reads it ----------------
+# Pickling of large states --------------------------------------------------------------------------------------------
+#
+# A state has many small frozen dataclasses with slots, whose own ``__getstate__`` looks their fields up anew for every
+# object. Reducers made once per class take a fraction of that time; ``pickle.loads`` reads the bytes.
 
 
-def freeze(state: object) -> bytes:
+def pickled(state: object) -> bytes:
     """Return ``state`` as bytes for ``pickle.loads``."""
     file = io.BytesIO()
     pickler = pickle.Pickler(file, protocol=pickle.HIGHEST_PROTOCOL)
     pickler.dispatch_table = _Reducers(copyreg.dispatch_table)
     collects = gc.isenabled()
-    gc.disable()  # The many objects that are made meanwhile are no rubbish: looking for some takes as long again.
+    gc.disable()  # All objects made meanwhile are in use: searching them for cycles takes as long again.
     try:
         pickler.dump(state)
     finally:
@@ -349,7 +352,7 @@ def freeze(state: object) -> bytes:
 
 
 class _Reducers(dict[type, Callable[[Any], Any]]):
-    """How to take objects apart. A frozen dataclass with slots looks its own fields up anew for every object."""
+    """How to take objects of each class apart."""
 
     def __missing__(self, kind: type) -> Callable[[Any], Any]:
         if issubclass(kind, type):

@@ -80,11 +80,11 @@ class Listener:
                 writer.close()
 
 
-# How much a peer may say: so many messages at once, and so many a second on average ----------------------------------
+# How many messages a peer may send -----------------------------------------------------------------------------------
 
 
 class Allowance:
-    """What is left for one peer.
+    """What one peer may still send: a token bucket.
 
     Args:
         burst: Messages at once.
@@ -106,23 +106,23 @@ class Allowance:
         return self._left >= 0.0
 
 
-# How many files this process may have open: every connected job is one, and so is every user who asks ----------------
+# How many files this process may have open ---------------------------------------------------------------------------
 
-ENOUGH: Final = 2048
-"""So many allow a scheduler all connections that it would take (``Limits``), its log and its jobs' output."""
+ENOUGH_FILES: Final = 2048
+"""Allows a scheduler all connections that it would take (``Limits``), its log and its jobs' output: each is a file."""
 
 
-def allowed() -> tuple[float, float]:
+def file_limits() -> tuple[float, float]:
     """Return how many may be open, and to how many a process may raise that itself; infinite: any number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _number(soft), _number(hard)
 
 
-def raise_limit() -> float:
+def raise_file_limit() -> float:
     """Let this process, and those that it starts, open as many files as the system lets it; return how many."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return allowed()[0]
+    return file_limits()[0]
 
 
 def _number(limit: int) -> float:

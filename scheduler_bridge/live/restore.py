@@ -1,4 +1,4 @@
-"""From the log to a ledger: of a new era, of one that a killed daemon left, or of a run that is over."""
+"""Restores a ledger from the log: of a new era, of one that a killed daemon left, or of a run that is over."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def read_record(store: Store, number: int, era: Era) -> RunRecord:
     return ledger.recorder.record()
 
 
-# The runs in a state folder's log, whether or not a scheduler serves it ----------------------------------------------
+# Runs in the log of a state folder, whether or not a scheduler serves it ---------------------------------------------
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -169,20 +169,20 @@ def runs(folder: Path) -> list[Run]:
     Raises:
         DaemonError: There is no log, or it cannot be read.
     """
-    store = _open(folder)
+    store = _open_log(folder)
     try:
-        return [_run(store, stored) for stored in store.eras()]
+        return [_described(store, stored) for stored in store.eras()]
     finally:
         store.close()
 
 
 def read_run(folder: Path, number: int | None = None) -> RunRecord:
-    """Return the record of a run, of the last one unless told.
+    """Return the record of a run, by default of the last one.
 
     Raises:
         DaemonError: There is no such run, no log, or it cannot be read.
     """
-    store = _open(folder)
+    store = _open_log(folder)
     try:
         eras = {stored.number: stored.era for stored in store.eras()}
         if not eras or (number is not None and number not in eras):
@@ -199,14 +199,14 @@ def read_runs(folder: Path) -> list[RunRecord]:
     Raises:
         DaemonError: There is no log, or it cannot be read.
     """
-    store = _open(folder)
+    store = _open_log(folder)
     try:
         return [read_record(store, stored.number, stored.era) for stored in store.eras()]
     finally:
         store.close()
 
 
-def _open(folder: Path) -> Store:
+def _open_log(folder: Path) -> Store:
     if not (folder / DATABASE).exists():
         raise DaemonError(
             f"no scheduler has served {folder}", f"start one with: malleable serve --nodes 4 --state {folder}"
@@ -214,7 +214,7 @@ def _open(folder: Path) -> Store:
     return Store(folder, read_only=True)
 
 
-def _run(store: Store, stored: StoredEra) -> Run:
+def _described(store: Store, stored: StoredEra) -> Run:
     jobs, seconds = store.extent(stored.number)
     era = stored.era
     return Run(stored.number, era.started_at, stored.ended, len(era.nodes), era.policy, jobs, seconds)

@@ -11,12 +11,12 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import log_entries, template
+from scheduler_bridge.live import log_entries
 from scheduler_bridge.live.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.live.job_orders import Handle
 from scheduler_bridge.live.ledger import Ledger, spec_of
 from scheduler_bridge.live.requests import HeldBy, JobRequest, NodeChange, Reserve, SubmitError
-from scheduler_bridge.live.template import check_command
+from scheduler_bridge.live.template import array_jobs, check_command
 from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
 
 
@@ -60,7 +60,7 @@ class Submissions:
         Raises:
             SubmitError: It cannot run here, or not so many; then none of them is queued.
         """
-        jobs = template.members(request, array) if array else [request]
+        jobs = array_jobs(request, array) if array else [request]
         if self._closing:
             raise SubmitError("the scheduler is ending")
         if len(self._ledger.jobs) + len(jobs) > self._most_jobs:
@@ -138,7 +138,7 @@ class Submissions:
             )
 
     def reserve(self, request: Reserve) -> str:
-        """Keep nodes for a time to come; return the reservation's name.
+        """Keep nodes for a later time; return the reservation's name.
 
         Raises:
             ValueError: That cannot be.
@@ -253,7 +253,7 @@ class Submissions:
         self._handle(event)
 
     def limit_users(self, user_nodes: int | None) -> None:
-        """Let the jobs of one user hold so many nodes together at most; None: any number."""
+        """Let the jobs of one user hold at most this number of nodes together; None: any number."""
         self._handle(ev.UserNodesLimited(user_nodes))
 
     def _waiting(self, job_id: int) -> JobFacts:

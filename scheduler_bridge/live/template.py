@@ -1,4 +1,4 @@
-"""From a request to what is executed: the command, its number in an array, its output and its result."""
+"""Makes of a request what is executed: the command, the jobs of an array, the files of output and result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
 _LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
 
 
-def of_names(reach: Sequence[str]) -> dict[str, str]:
+def lookup_environment(reach: Sequence[str]) -> dict[str, str]:
     """Variables by which a launcher that reaches nodes so looks their names up.
 
     MPICH's looks every node up, also one that this machine only emulates and that no name server knows. One that drops
@@ -82,9 +82,9 @@ def launch_command(
 ) -> tuple[str, ...]:
     """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
 
-    ``reach`` tells the launcher how to reach them; the job may use ``cores`` of each, ``core_ids``.
+    ``reach`` has the launcher's options by which it reaches them; the job may use ``cores`` of each, ``core_ids``.
 
-    If the job's environment says how many places share a node, each node gets so many.
+    If the job's environment says how many places share a node, each node gets as many.
     """
     per_node = int(request.environment.get(_PLACES_PER_NODE) or "1")
     hosts = ",".join(nodes if per_node == 1 else (f"{node}:{per_node}" for node in nodes))
@@ -180,13 +180,13 @@ def resolve_program(program: str, cwd: str) -> str:
     return str(path)
 
 
-# Arrays: many jobs from one request, each told its number ------------------------------------------------------------
+# Arrays: many jobs from one request ----------------------------------------------------------------------------------
 
 ENV_INDEX: Final = "MALLEABLE_ARRAY_INDEX"
 """The variable in which a job of an array finds its number."""
 
 
-def members(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
+def array_jobs(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
     """Return the jobs of an array: ``request`` once for each of ``numbers``."""
     return [
         msgspec.structs.replace(
@@ -198,12 +198,12 @@ def members(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
     ]
 
 
-def number_of(request: JobRequest) -> str:
+def array_number(request: JobRequest) -> str:
     """Return the number of a job of an array as text, of any other job an empty one."""
     return request.environment.get(ENV_INDEX, "")
 
 
-# Where a job's output goes: to the state folder, or to files that its user names; and what it found out --------------
+# Output, to the state folder or to files that the user names, and results --------------------------------------------
 #
 # A job may write a JSON object into the file that ``MALLEABLE_RESULT`` names: ``result`` (a number, a text, or an
 # object of such), ``verified`` (whether the job has found it right), ``error``. The record takes these.
@@ -252,7 +252,7 @@ def check_outputs(request: JobRequest) -> None:
     for field, text in (("output", request.output), ("errors", request.errors)):
         if not text:
             continue
-        if number_of(request) and _JOB not in text and _INDEX not in text:
+        if array_number(request) and _JOB not in text and _INDEX not in text:
             raise SubmitError(
                 f"{text} would be written by every job of the array",
                 field=field,
@@ -269,5 +269,5 @@ def check_outputs(request: JobRequest) -> None:
 
 def _path_of(request: JobRequest, text: str, job_id: int) -> Path:
     """Return a file as seen from the job's folder."""
-    name = text.replace(_JOB, str(job_id)).replace(_INDEX, number_of(request))
+    name = text.replace(_JOB, str(job_id)).replace(_INDEX, array_number(request))
     return Path(request.cwd or Path.cwd()) / name

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_bridge.live.config import EMULATED
 from scheduler_bridge.live.requests import JobRequest, SubmitError
-from scheduler_bridge.live.template import check_command, launch_command, of_names
+from scheduler_bridge.live.template import check_command, launch_command, lookup_environment
 
 MPIEXEC = Path("/opt/bin/mpiexec")
 
@@ -29,8 +29,8 @@ def test_each_node_gets_its_places(environment: dict[str, str], hosts: str, coun
 
 
 def test_only_the_names_of_emulated_nodes_are_looked_up_in_haste() -> None:
-    assert of_names(EMULATED) == {"RES_OPTIONS": "timeout:1 attempts:1"}
-    assert of_names(("-launcher", "ssh")) == {}
+    assert lookup_environment(EMULATED) == {"RES_OPTIONS": "timeout:1 attempts:1"}
+    assert lookup_environment(("-launcher", "ssh")) == {}
 
 
 @pytest.mark.parametrize(("per_node", "cores", "each"), [("1", 8, "8"), ("3", 8, "2"), ("3", 2, "1")])

@@ -39,7 +39,7 @@ def test_a_scheduler_searches_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyP
         meanwhile.append(gc.get_threshold())
 
     monkeypatch.setattr(serve, "_serve", serve_nobody)
-    monkeypatch.setattr(listener, "raise_limit", lambda: listener.ENOUGH)
+    monkeypatch.setattr(listener, "raise_file_limit", lambda: listener.ENOUGH_FILES)
     assert run(["serve", "--nodes", "1", "--state", str(tmp_path / "state")]) == 0
     assert [threshold > 20 * before[0] for threshold, _, _ in meanwhile] == [True]
     assert gc.get_threshold() == before

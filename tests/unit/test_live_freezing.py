@@ -48,14 +48,14 @@ def test_all_kinds_come_back_equal_and_shared_objects_stay_shared() -> None:
     state = [shared, Pair(shared, Single(shared)), Plain(shared, deque([spec])), JobState.QUEUED, Single(())]
     state += [JobState, Pair, len]
     state.append(JobRequest(name="a", command=("true",), environment={"A": "b"}))
-    back = pickle.loads(ledger.freeze(state))
+    back = pickle.loads(ledger.pickled(state))
     assert back == state
     assert back[1].left is back[0]
     assert back[1].right.only is back[0]
 
 
 def test_a_class_that_says_itself_what_is_kept_is_asked() -> None:
-    assert pickle.loads(ledger.freeze(Own(3, 4))) == Own(3, 0)
+    assert pickle.loads(ledger.pickled(Own(3, 4))) == Own(3, 0)
 
 
 def test_the_fields_of_a_class_are_looked_up_once() -> None:
@@ -68,5 +68,5 @@ def test_the_fields_of_a_class_are_looked_up_once() -> None:
 
 def test_garbage_is_collected_afterwards_as_before() -> None:
     assert gc.isenabled()
-    ledger.freeze([Pair(1, 2)])
+    ledger.pickled([Pair(1, 2)])
     assert gc.isenabled()

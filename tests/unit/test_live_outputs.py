@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_bridge.live.requests import JobRequest, SubmitError
 from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.live.template import check_outputs, members, output_files
+from scheduler_bridge.live.template import array_jobs, check_outputs, output_files
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_errors_go_where_the_output_goes(folder: StateFolder, tmp_path: Path) ->
 
 
 def test_a_job_of_an_array_has_its_number_in_the_name(folder: StateFolder, tmp_path: Path) -> None:
-    jobs = members(request(tmp_path, output="{index}-{job}"), (4, 9))
+    jobs = array_jobs(request(tmp_path, output="{index}-{job}"), (4, 9))
     assert [output_files(job, 10 + at, folder)[0].name for at, job in enumerate(jobs)] == ["4-10", "9-11"]
     for job in jobs:
         check_outputs(job)
@@ -44,7 +44,7 @@ def test_a_job_of_an_array_has_its_number_in_the_name(folder: StateFolder, tmp_p
 
 def test_jobs_of_an_array_do_not_write_one_file(tmp_path: Path) -> None:
     with pytest.raises(SubmitError, match="by every job of the array") as caught:
-        check_outputs(members(request(tmp_path, output="all"), (4, 9))[0])
+        check_outputs(array_jobs(request(tmp_path, output="all"), (4, 9))[0])
     assert caught.value.field == "output"
 
 

@@ -13,7 +13,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -661,6 +660,8 @@ class Wards(Processes):
 
 def end_with_parent() -> None:
     """End this process as soon as the one that started it is gone; where the kernel cannot tell, nothing is done."""
+    import threading  # a newcomer reports before it needs this
+
     with suppress(OSError, AttributeError):  # no handles of processes here
         parent = os.pidfd_open(os.getppid())
         threading.Thread(target=_wait_and_end, args=(parent,), name="apgas-orphan", daemon=True).start()

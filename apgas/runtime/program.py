@@ -12,14 +12,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, overload
 
-from apgas.core.identity import Place
-from apgas.core.resize import ResizeRecord
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
 from apgas.runtime import current, environment, lifetime, naming, process, resilience, serialization, watchdog
@@ -30,6 +27,7 @@ from apgas.runtime.driver import Driver
 from apgas.runtime.watchdog import Alarm
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from apgas.malleability.communicator import Communicator
@@ -498,20 +496,20 @@ def _end_by_force(this: _Job, error: BaseException) -> NoReturn:
     lifetime.abort(code if isinstance(code, int) else int(code is not None))
 
 
-# What Ctrl-C and TERM do on place 0, while a program runs ------------------------------------------------------------
+# Signals -------------------------------------------------------------------------------------------------------------
 
 ECHO_S: Final = 1.0
-"""Within so many seconds after a signal another one is taken for the same."""
+"""Within this time after a signal another one is taken for the same."""
 
-MOMENT_S: Final = 0.0002
-"""After so much time a signal is given again that came in the middle of something."""
+RAISE_AGAIN_S: Final = 0.0002
+"""After this time a signal is raised again that came in the middle of something."""
 
 SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 """What ends a job from outside; its exit code is 128 plus the signal's number, as in shells."""
 
 
 class Interrupts:
-    """Makes a KeyboardInterrupt in the main thread of a signal.
+    """Turns Ctrl-C and TERM on place 0 into a KeyboardInterrupt in the main thread, while a program runs.
 
     Args:
         driver: Place 0.
@@ -579,52 +577,14 @@ class Interrupts:
         return True
 
     def _give_again(self, number: int) -> None:
-        time.sleep(MOMENT_S)
+        time.sleep(RAISE_AGAIN_S)
         self._put_off = False
         ident = threading.main_thread().ident
         assert ident is not None
         signal.pthread_kill(ident, number)
 
 
-# Place 0's part in a timeline: turns tracing on everywhere, collects, and writes at the end --------------------------
-
-Ask: TypeAlias = Callable[[Place, Callable[[], Any]], Any]
-"""Runs a function on a place and waits for its value."""
-
-
-class Tracing:
-    """Traces all places from now on.
-
-    Args:
-        path: Where the timeline is written at the end.
-        ask: How to call other places.
-    """
-
-    def __init__(self, path: Path, ask: Ask) -> None:
-        self.path = path
-        self._ask = ask
-        self._timeline = events.Timeline()
-
-    def join(self, places: Iterable[Place]) -> None:
-        """Have ``places`` trace; learn their clocks."""
-        for place in places:
-            asked_ns = time.monotonic_ns()
-            clock_ns = self._ask(place, events.enable)
-            self._timeline.meet(place, clock_ns, asked_ns, time.monotonic_ns())
-
-    def collect(self, places: Iterable[Place]) -> None:
-        """Take what happened on ``places`` so far."""
-        for place in places:
-            self._timeline.add(place.id, self._ask(place, events.take))
-
-    def write(self, records: Sequence[ResizeRecord], zero_ns: int) -> None:
-        """Write the timeline; ``records``: what became of the orders, ``zero_ns``: the clock when their times began.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
-        self._timeline.add_resizes(records, zero_ns)
-        self._timeline.write(self.path)
+# The timeline --------------------------------------------------------------------------------------------------------
 
 
 def trace(path: Path | str) -> None:
@@ -642,11 +602,13 @@ def trace(path: Path | str) -> None:
     Example:
         >>> apgas.trace("timeline.json")
     """
+    from pathlib import Path  # most programs are not traced, and it takes long to load
+
     resizing = program().resizing
     path = Path(path).absolute()
     if resizing.tracing is not None:
         raise UsageError("the program is traced already")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"the timeline cannot be written: {path.parent} is no folder that can be written")
-    resizing.tracing = Tracing(path, at)
+    resizing.tracing = events.Tracing(path, at)
     resizing.tracing.join(places())

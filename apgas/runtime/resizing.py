@@ -40,8 +40,7 @@ from apgas.runtime.validation import checked
 from apgas.transport.base import TimerHandle, TransportClosedError, UnknownPeerError
 
 if TYPE_CHECKING:
-    from apgas.malleability.core_ids import CoreIds
-    from apgas.runtime.program import Tracing
+    from apgas.runtime.trace import Tracing
 
 
 _log = logging.getLogger("apgas.resize")

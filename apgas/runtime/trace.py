@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from apgas.runtime.driver import Driver
 
 Arguments: TypeAlias = Mapping[str, int | float | str]
+Ask: TypeAlias = Callable[[Place, Callable[[], Any]], Any]
+"""Runs a function on a place and waits for its value."""
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
@@ -235,3 +237,38 @@ class Timeline:
         if event.ended_ns == 0:
             return {**common, "ph": "i", "s": "t", "args": event.arguments}
         return {**common, "ph": "X", "dur": (event.ended_ns - event.began_ns) / 1000, "args": event.arguments}
+
+
+class Tracing:
+    """Place 0's part in a timeline: turns tracing on everywhere, collects, and writes at the end.
+
+    Args:
+        path: Where the timeline is written at the end.
+        ask: How to call other places.
+    """
+
+    def __init__(self, path: Path, ask: Ask) -> None:
+        self.path = path
+        self._ask = ask
+        self._timeline = Timeline()
+
+    def join(self, places: Iterable[Place]) -> None:
+        """Have ``places`` trace; learn their clocks."""
+        for place in places:
+            asked_ns = time.monotonic_ns()
+            clock_ns = self._ask(place, enable)
+            self._timeline.meet(place, clock_ns, asked_ns, time.monotonic_ns())
+
+    def collect(self, places: Iterable[Place]) -> None:
+        """Take what happened on ``places`` so far."""
+        for place in places:
+            self._timeline.add(place.id, self._ask(place, take))
+
+    def write(self, records: Sequence[ResizeRecord], zero_ns: int) -> None:
+        """Write the timeline; ``records``: what became of the orders, ``zero_ns``: the clock when their times began.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._timeline.add_resizes(records, zero_ns)
+        self._timeline.write(self.path)

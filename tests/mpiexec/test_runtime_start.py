@@ -32,15 +32,14 @@ HEAVY = (
 )
 BEFORE_JOINING = (
     within("apgas", "errors")
-    | within("apgas.runtime", "arrival environment library loading mpis newcomer reach segments")
-    | within("apgas.transport", "base near")
+    | within("apgas.runtime", "arrival environment loading")
+    | within("apgas.transport", "base unix_socket")
 )
 AFTER_MAIN_BEGINS = (
-    within("apgas.core", "estimate losses nodes reshape resilient resize")
-    | within("apgas.malleability", "communicator handler loss orders socket")
-    | within("apgas.runtime", "by_value calibration collectives estimating failures growth handlers malleable mpi_comm")
-    | within("apgas.runtime", "place_state probe refs resizing schedule scopes spawning statistics tracing workers")
-    | within("apgas.transport", "announced arrivals bulk communicators engine local mpi overlay")
+    within("apgas.core", "estimate reshape resilient resize")
+    | within("apgas.malleability", "communicator handler orders socket")
+    | within("apgas.runtime", "by_value calibration collectives malleable mpi_comm refs resizing scopes spawning")
+    | within("apgas.transport", "announced communicators engine local mpi")
     | within("apgas.testing", "handlers")
     | within("apgas.doctor", "check")
 ) - {"apgas.core", "apgas.malleability", "apgas.runtime", "apgas.transport"}

@@ -48,6 +48,7 @@ NOT_A_DESCRIPTION = {
     "JobState": "the names of a job's states",
     "JobServer": "a server",
     "JobLink": "a connection",
+    "JobOrders": "the exchange of orders with jobs",
     "JobRun": "a process that runs one",
     "FakeJob": "a process that behaves like one",
 }

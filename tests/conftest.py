@@ -21,19 +21,32 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
+QUICK_FOLDERS = ("unit", "property", "conformance", "house")
+"""Tests in these folders are the quick tier, except those marked full; of other folders, those marked essential are."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the long mode."""
+    """Adds the long mode and the quick one."""
     parser.addoption("--runslow", action="store_true", help="also run the tests marked slow")
+    parser.addoption("--quick", action="store_true", help="run the quick tier only: see CONTRIBUTING.md")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the long tests out of the default run."""
-    if config.getoption("--runslow"):
-        return
-    slow = [item for item in items if "slow" in item.keywords]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if "slow" not in item.keywords]
+    """Leaves the long tests out of the default run, and all but the quick tier out of the quick one."""
+    left_out = [item for item in items if is_left_out(item, config)]
+    config.hook.pytest_deselected(items=left_out)
+    kept = set(items) - set(left_out)
+    items[:] = [item for item in items if item in kept]
+
+
+def is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
+    """Whether a test is not part of this run."""
+    if "slow" in item.keywords and not config.getoption("--runslow"):
+        return True
+    if not config.getoption("--quick"):
+        return False
+    in_quick_folder = any(ROOT / "tests" / folder in item.path.parents for folder in QUICK_FOLDERS)
+    return "full" in item.keywords or not (in_quick_folder or "essential" in item.keywords)
 
 
 _SUMMARY = pytest.StashKey[list[str]]()

@@ -19,6 +19,8 @@ from support import PATIENCE_S, Leftovers, Running, start_job
 from apgas.malleability.core_ids import parsed
 from apgas.testing.leftovers import living
 
+pytestmark = pytest.mark.essential
+
 CORES = os.sched_getaffinity(0)
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S, ROOT, Leftovers, mpirun
 
+pytestmark = pytest.mark.essential
+
 EXAMPLES = ROOT / "docs" / "examples"
 TEXTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]
 TUTORIALS = ["docs/tutorial-first-program.md", "docs/tutorial-malleable-program.md"]

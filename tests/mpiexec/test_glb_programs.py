@@ -12,6 +12,8 @@ from support import Leftovers, mpirun
 
 from benchmarks.harness.jit import has_numba
 
+pytestmark = pytest.mark.essential
+
 PROGRAM = Path(__file__).parent / "programs" / "glb_program.py"
 
 

@@ -10,6 +10,8 @@ import pytest
 from support import Leftovers, Mpi, mpirun, python_run
 from support.mpi import MPI_PLANE, MPICH, OPEN_MPI
 
+pytestmark = pytest.mark.essential
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 

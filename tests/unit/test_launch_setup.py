@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -235,3 +236,29 @@ def test_a_compiled_installation_is_renewed_when_the_code_changes_and_not_for_ca
     again, still = keys()
     assert again != compiled
     assert still == editable
+
+
+@pytest.mark.parametrize(
+    ("given", "passed_on"),
+    [
+        ([], ["--quick"]),
+        (["-x"], ["--quick", "-x"]),
+        (["--help"], ["--quick", "--help"]),
+        (["--full"], []),
+        (["--full", "-x"], ["-x"]),
+        (["--full", "tests/unit"], ["tests/unit"]),
+        (["-k", "finish"], ["-k", "finish"]),
+        (["-mslow"], ["-mslow"]),
+        (["tests/unit/test_packaging.py::test_x", "-q"], ["tests/unit/test_packaging.py::test_x", "-q"]),
+    ],
+)
+def test_the_tests_are_the_quick_ones_unless_a_selection_or_all_are_asked_for(
+    tmp_path: Path, given: list[str], passed_on: list[str]
+) -> None:
+    shutil.copy(ROOT / "launch" / "test", tmp_path)
+    stand_in = f"ROOT = {str(ROOT)!r}\ndef start(kind, command):\n    print(kind, *command)\n"
+    (tmp_path / "setup_venv.py").write_text(stand_in)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "test", *given], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["test", "-m", "pytest", *passed_on]

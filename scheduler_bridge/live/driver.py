@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Final, TypeAlias, assert_never
+
+import msgspec
 
 from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
@@ -128,7 +129,7 @@ class Driver:
         Raises:
             KeyError: There never was such a job.
         """
-        return replace(self.submissions.explain(job_id), now_s=self.now_s())
+        return msgspec.structs.replace(self.submissions.explain(job_id), now_s=self.now_s())
 
     def note(self, *facts: log_entries.AnyFact) -> None:
         """Add what is no event to the log and the record."""

@@ -61,7 +61,7 @@ def cores_here(bound: apgas.CoreIds | None) -> int:
     return len((bound and bound.on(apgas.here().node)) or _cores.get().inherited) or os.cpu_count() or 1
 
 
-def told() -> apgas.CoreIds | None:
+def assigned_cores() -> apgas.CoreIds | None:
     """(place 0) Return the cores that the job was asked to bind itself to; None if it was not asked."""
     core_ids = apgas.core_ids()
     return core_ids if core_ids is not None and core_ids.bind else None

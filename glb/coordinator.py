@@ -13,9 +13,9 @@ import apgas
 from glb import affinity, messages, runner
 from glb.bag import Bag, Result
 from glb.config import Report, Setup, everywhere
-from glb.core.leavers import Load, choose_leavers, deal, sum_of
+from glb.core.leavers import Load, choose_leavers, deal, total_load
 from glb.core.ledger import Ledger
-from glb.core.pool import halve
+from glb.core.pool import cut_in_pieces
 from glb.errors import GlbError, LedgerError
 from glb.statistics import Statistics, tasks_in
 
@@ -147,7 +147,7 @@ class Computation(Generic[R]):
         home = self.members[0].node
         chosen = choose_leavers(
             count // max(map(len, nodes)),
-            [sum_of([loads[place.id] for place in node]) for node in candidates.values()],
+            [total_load([loads[place.id] for place in node]) for node in candidates.values()],
             wished.intersection(candidates),
             {first for first, node in candidates.items() if node[0].node == home},
         )
@@ -299,7 +299,7 @@ class Computation(Generic[R]):
 def _partition(bag: Bag[R], count: int) -> list[Bag[R]]:
     cut = getattr(bag, "partition", None)
     if cut is None:
-        return halve(bag, count)
+        return cut_in_pieces(bag, count)
     parts: list[Bag[R]] = list(cut(count))
     if len(parts) > count:
         raise GlbError(f"{type(bag).__name__}.partition({count}) returned {len(parts)} bags")

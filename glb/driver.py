@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import apgas
 from glb import affinity
 from glb.bag import Bag, Result
 from glb.config import Config, Setup, check_whole, everywhere
 from glb.coordinator import Computation
-from glb.elastic import Elastic
 from glb.errors import GlbError
-from glb.statistics import Statistics, text
+from glb.statistics import Statistics, summary_text
 
 R = TypeVar("R", bound=Result)
 
@@ -40,7 +40,7 @@ class Outcome(Generic[R]):
 
     def summary(self) -> str:
         """Return a table of what each place did and a sentence on where the time went, for people."""
-        return text(self.places, self.statistics)
+        return summary_text(self.places, self.statistics)
 
 
 class _Program:
@@ -71,12 +71,12 @@ def set_user_handler(handler: apgas.MalleableHandler | None) -> None:
 def set_workers(workers: int, places: Sequence[apgas.Place] | None = None) -> None:
     """Change how many workers each place has in the computation that runs (place 0, from another thread or activity).
 
-    No task is lost, and nobody waits: workers that are too many hand their bags to those that stay, at their next look;
+    No task is lost, and none waits: workers that are too many hand their bags to those that stay, at their next look;
     new ones are given part of the others' bags. With ``Config.affinity`` the cores are shared out anew.
 
     Args:
         workers: How many, at least 1.
-        places: Whose; None: everybody's, newcomers included. Places that take no part are passed over.
+        places: Whose; None: those of all places, newcomers included. Places that take no part are passed over.
 
     Raises:
         ConfigError: ``workers`` is not a whole number of at least 1.
@@ -113,7 +113,7 @@ def compute(bag: Bag[R], result: Callable[[], R], config: Config | None = None) 
         raise apgas.UsageError("glb.compute is running already; one computation at a time")
     try:
         if not program.registered:
-            program.elastic.bound = affinity.told()  # orders for other cores come after that
+            program.elastic.bound = affinity.assigned_cores()  # orders for other cores come after that
             _register(program.elastic)
             program.registered = True
         return _compute(program, bag, result, config)
@@ -194,3 +194,130 @@ def _default_workers(members: list[apgas.Place], bag: Bag[R], bound: apgas.CoreI
         return 1
     machines = [home.machine for home in everywhere(members, affinity.home)]
     return max(1, affinity.cores_here(bound) // machines.count(machines[0]))
+
+
+# The balancer's malleable handler: what happens to a computation when the job grows or shrinks -----------------------
+
+LOOK_EVERY_S: Final = 0.1
+"""How often an order that waits for a computation looks whether it is still wanted."""
+
+
+class Elastic(apgas.MalleableHandler):
+    """Registered once per program, by the first computation.
+
+    Every change of a computation's members, its beginning and its end exclude each other (``changing``), so a resize
+    that overlaps the end finds either a running computation or none. Between computations ``pre*`` waits.
+
+    Attributes:
+        changing: Held while members change; notified when ``current`` does.
+        current: The computation that runs.
+        user: The program's own handler, called in addition.
+        bound: The cores on which the job is to compute only, if it was asked to.
+    """
+
+    def __init__(self) -> None:
+        self.changing = threading.Condition()
+        self.current: Computation[Any] | None = None
+        self.user: apgas.MalleableHandler | None = None
+        self.bound: apgas.CoreIds | None = None
+        self._leaving: set[apgas.Place] = set()
+
+    def members(self) -> list[apgas.Place]:
+        """Return the places that a computation which begins now may use."""
+        return [place for place in apgas.places() if place not in self._leaving]
+
+    @contextmanager
+    def _running(self, known: int) -> Iterator[Computation[Any] | None]:
+        """Wait for a running computation and keep it from ending.
+
+        Yields None if the order is not awaited any more: it was withdrawn meanwhile, or took too long.
+
+        Args:
+            known: Number of resizes that had ended when the order was taken up.
+        """
+        with self.changing:
+            while self.current is None and not _given_up(known):
+                self.changing.wait(LOOK_EVERY_S)
+            yield None if _given_up(known) else self.current
+
+    def preShrink(self, nb_places: int) -> Sequence[apgas.Place]:
+        """Evacuate the places with the least work, or those that the program's handler chooses."""
+        known = len(apgas.resizes())
+        with self._running(known) as computation:
+            if computation is None:
+                return []
+        named = self.user.preShrink(nb_places) if self.user is not None else ()
+        chosen = [place if isinstance(place, apgas.Place) else apgas.place(place) for place in named]
+        with self._running(known) as computation:
+            if computation is None:
+                return []
+            leavers = chosen or computation.choose(nb_places)
+            if any(place.id == 0 or place not in computation.members for place in leavers):
+                raise GlbError(f"{nb_places} places are to leave, never place 0; chosen were {leavers}")
+            computation.release(leavers)
+            if _given_up(known):
+                computation.readmit(leavers)
+                return []
+            self._leaving.update(leavers)
+        return leavers
+
+    def postShrink(self, nb_places: int, removed_places: Sequence[apgas.Place]) -> None:
+        """The leavers are gone; everything was moved before."""
+        with self.changing:
+            self._leaving.difference_update(removed_places)
+        if self.user is not None:
+            self.user.postShrink(nb_places, removed_places)
+
+    def preGrow(self, nb_places: int) -> None:
+        """Wait for a computation that newcomers can join."""
+        with self._running(len(apgas.resizes())) as computation:
+            if computation is not None:
+                computation.give_back_cores()
+        if self.user is not None and computation is not None:
+            self.user.preGrow(nb_places)
+
+    def postGrow(
+        self, nb_places: int, continued_places: Sequence[apgas.Place], new_places: Sequence[apgas.Place]
+    ) -> None:
+        """Let the newcomers join the running computation; the next one uses them anyway."""
+        with self.changing:
+            if self.current is not None:
+                self.current.admit(new_places)
+        if self.user is not None:
+            self.user.postGrow(nb_places, continued_places, new_places)
+
+    def setWorkers(self, nb_workers: int) -> None:
+        """Change the workers of the computation that runs, and the cores on which they are.
+
+        Raises:
+            GlbError: None runs, or a place may not use such cores.
+        """
+        with self.changing:
+            if self.current is None:
+                raise GlbError("no computation runs whose workers could change")
+            bound = affinity.assigned_cores()
+            self.current.bind(bound)
+            self.current.set_workers(nb_workers, None)
+            self.bound = bound
+
+    def shrinkAborted(self, places: Sequence[apgas.Place]) -> None:
+        """Take evacuated places back."""
+        with self.changing:
+            self._leaving.difference_update(places)
+            if self.current is not None:
+                self.current.readmit(places)
+        if self.user is not None:
+            self.user.shrinkAborted(places)
+
+    def orderEnded(self, record: apgas.ResizeRecord) -> None:
+        """Take place 0's share of the cores again if no newcomer came for whom it had given way."""
+        with self.changing:
+            if record.kind == "grow" and record.outcome != "done" and self.current is not None:
+                self.current.share_cores()
+        if self.user is not None:
+            self.user.orderEnded(record)
+
+
+def _given_up(known: int) -> bool:
+    """Return whether the order that is being prepared was aborted; those that wait in line can only be refused."""
+    return any(record.outcome == "aborted" for record in apgas.resizes()[known:])

@@ -1,4 +1,4 @@
-"""What each place did: the numbers behind the balance, the ledger's proof, and what they say in words."""
+"""Counts of what each place did, from which the ledger is made, and the summary of a run in a table and a sentence."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def tasks_in(bag: object) -> int:
 
 # What the statistics say, for people: a line per place, and a sentence -----------------------------------------------
 
-HEADS: Final = (
+SUMMARY_HEADS: Final = (
     "place", "tasks", "share", "busy", "balancing", "stealing", "starving", "steals won", "given", "sent",
 )  # fmt: skip
-"""What is in the columns of ``rows``."""
+"""What is in the columns of ``summary_rows``."""
 _WELL: Final = 0.95
 _UNEVEN: Final = 1.25
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P")
@@ -107,8 +107,8 @@ class Shares:
         return cls(*(part / total for part in parts))
 
 
-def rows(places: Mapping[int, Statistics], total: Statistics) -> list[tuple[str, ...]]:
-    """Return the cells under ``HEADS``: one row per place, and the last one for all of them.
+def summary_rows(places: Mapping[int, Statistics], total: Statistics) -> list[tuple[str, ...]]:
+    """Return the cells under ``SUMMARY_HEADS``: one row per place, and the last one for all of them.
 
     "steals won": random victims that gave, of those that were asked; "given": bags given to thieves and, in brackets,
     by leavers; "sent": bytes of them.
@@ -133,7 +133,7 @@ def _row(name: str, its: Statistics, tasks: int) -> tuple[str, ...]:
     )
 
 
-def finding(places: Mapping[int, Statistics], total: Statistics) -> str:
+def summary_finding(places: Mapping[int, Statistics], total: Statistics) -> str:
     """Say in a sentence or two where the time went, and whether the work was spread evenly."""
     shares = Shares.of(total)
     said = f"Workers were busy {_percent(shares.busy)} of the time"
@@ -154,12 +154,12 @@ def _spread(places: Mapping[int, Statistics]) -> str:
     return f"Place {most} worked {busy[most]:.2f} s, place {least} {busy[least]:.2f} s; the mean is {mean:.2f} s."
 
 
-def text(places: Mapping[int, Statistics], total: Statistics) -> str:
+def summary_text(places: Mapping[int, Statistics], total: Statistics) -> str:
     """Return the table and the sentence as plain text."""
-    lines: Sequence[Sequence[str]] = [HEADS, *rows(places, total)]
+    lines: Sequence[Sequence[str]] = [SUMMARY_HEADS, *summary_rows(places, total)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join([*table, finding(places, total)])
+    return "\n".join([*table, summary_finding(places, total)])
 
 
 def _percent(share: float) -> str:

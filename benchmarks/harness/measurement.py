@@ -316,16 +316,16 @@ def show_statistics(measurement: Measurement, stream: TextIO | None = None) -> N
         return
     console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True)
     table = Table(title="What the places did", title_justify="left", title_style="bold")
-    for head in statistics.HEADS:
+    for head in statistics.SUMMARY_HEADS:
         table.add_column(head, justify="right", no_wrap=True)
-    *places, total = statistics.rows(measurement.counts, measurement.total)
+    *places, total = statistics.summary_rows(measurement.counts, measurement.total)
     for cells in places:
         table.add_row(*map(Text, cells))
     table.add_section()
     table.add_row(*map(Text, total), style="bold")
     console.width = max(console.width, WIDTH)
     console.print(table)
-    console.print(Text(statistics.finding(measurement.counts, measurement.total)))
+    console.print(Text(statistics.summary_finding(measurement.counts, measurement.total)))
 
 
 def table_rows(measurement: Measurement) -> list[tuple[str, str]]:

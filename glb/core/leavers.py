@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from glb.bag import Bag, Result
-from glb.core.pool import halve, take_all
+from glb.core.pool import cut_in_pieces, split_everything
 from glb.core.view import View
 from glb.errors import LedgerError
 from glb.statistics import tasks_in
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 PIECES: Final = 8
-"""A leaver's work is cut into about so many pieces at least, which go to the survivors with the least work."""
+"""A leaver's work is cut into about this number of pieces at least, which go to the survivors with the least work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Load:
         place: Its id.
         workers: Workers that run.
         tasks: Tasks that they held when they last looked, where bags have a length.
-        bytes: Size of those bags, where they tell it (``nbytes``): what would have to move.
+        bytes: Size of those bags, where they know it (``nbytes``): what would have to move.
     """
 
     place: int
@@ -39,7 +39,7 @@ class Load:
     bytes: int = 0
 
 
-def sum_of(loads: Sequence[Load]) -> Load:
+def total_load(loads: Sequence[Load]) -> Load:
     """What the places of one node have to do together; it is known by its first place."""
     return Load(
         loads[0].place,
@@ -113,15 +113,15 @@ def deal(leavers: Sequence[Load], survivors: Sequence[Load]) -> dict[int, list[i
 # | staying | the place takes part                       | begin -> leaving |
 # | leaving | every worker deals its bag out as it stops | end -> staying   |
 #
-# Place 0 names the survivors that are to have the work, in turns: one with little work comes up more often (``deal`` of
-# ``leavers.py``). Without its word, places that are known to wait come first, then any. Nothing may be lost on the way:
+# Place 0 names the survivors that are to have the work, in turns: one with little work comes up more often
+# (``deal``). Without its word, places that are known to wait come first, then any. Nothing may be lost on the way:
 # each worker's bag must be empty afterwards, and where bags have a length, the pieces together must be as long as it
 # was.
 
 R = TypeVar("R", bound=Result)
 
 MOST_TARGETS = 8
-"""A worker that hands out its bag spreads it over at most so many survivors."""
+"""A worker that hands out its bag spreads it over at most this number of survivors."""
 
 
 class Evacuation:
@@ -169,13 +169,13 @@ class Evacuation:
             LedgerError: The bag lost or doubled tasks.
         """
         held = tasks_in(bag)
-        everything = take_all(bag)
+        everything = split_everything(bag)
         if everything is None:
             return []
         targets = self._targets(workers, waiting)
         pieces: dict[int, Bag[R]] = {}
         given = 0
-        for to, piece in zip(targets, halve(everything, len(targets)), strict=False):
+        for to, piece in zip(targets, cut_in_pieces(everything, len(targets)), strict=False):
             given += tasks_in(piece)
             if to in pieces:
                 pieces[to].merge(piece)

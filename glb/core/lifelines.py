@@ -102,7 +102,7 @@ class Hypercube:
 
 @dataclass(frozen=True)
 class Ring:
-    """Everybody asks the next."""
+    """Each asks the next."""
 
     def forward(self, position: int, count: int) -> list[int]:
         """The next."""
@@ -123,7 +123,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class Complete:
-    """Everybody asks everybody."""
+    """Each asks all others."""
 
     def forward(self, position: int, count: int) -> list[int]:
         """All others."""

@@ -12,7 +12,7 @@ LONG_CALL_S: Final = 0.005
 SURPRISE_S: Final = 0.1
 """After a call that took longer, the next one is expected to do so, too, even if those before it were short."""
 PACED_CHUNK_S: Final = 0.01
-"""A worker of limited rate stays at most so long in one chunk, its pause included."""
+"""A worker of limited rate stays at most this long in one chunk, its pause included."""
 MOST_CATCH_UP_S: Final = 0.25
 """A worker of limited rate that has fallen further behind gives up the rest."""
 _GROWTH: Final = 8

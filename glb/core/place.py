@@ -32,7 +32,7 @@ from glb.core import view
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
 from glb.core.leavers import Evacuation
 from glb.core.lifelines import Lifelines
-from glb.core.pool import Pool, Slots, half, take_all
+from glb.core.pool import Pool, Slots, split_everything, split_half
 from glb.core.thief import Search, Thief, Thieves, Victim
 from glb.core.view import Phase, View
 from glb.errors import LedgerError
@@ -187,7 +187,7 @@ class PlaceCore(Generic[R]):
             return []
         if self._evacuation.leaving:
             return [Forward(self._evacuation.anybody(), bag)]
-        view.taken(self.statistics, bag, stolen=nonce is not None)
+        view.count_taken(self.statistics, bag, stolen=nonce is not None)
         self._thief.rest()
         effects: list[Effect[R]] = []
         if (slot := self._slots.take()) is not None:
@@ -273,7 +273,7 @@ class PlaceCore(Generic[R]):
     def give_failed(self, give: Give[R]) -> None:
         """Undo a ``Give`` to a place that is gone; the worker must merge the bag into its own."""
         self.thieves.discard(give.to)
-        view.taken_back(self.statistics, give)
+        view.uncount_given(self.statistics, give)
         self._refresh()
 
     def set_workers(self, count: int) -> list[Message]:
@@ -294,7 +294,7 @@ class PlaceCore(Generic[R]):
     def _serve(self, bag: Bag[R] | None = None) -> list[Effect[R]]:
         gifts, refusals = self._victim.serve(bag)
         gives = [
-            view.given(self.statistics, to, loot, nonce, "lifeline" if nonce is None else "random")
+            view.count_given(self.statistics, to, loot, nonce, "lifeline" if nonce is None else "random")
             for to, nonce, loot in gifts
         ]
         return [*gives, *refusals]
@@ -304,7 +304,7 @@ class PlaceCore(Generic[R]):
         effects: list[Effect[R]] = []
         while self._slots.any_free:
             part = self._pool.take()
-            if part is None and (part := half(bag)) is None:
+            if part is None and (part := split_half(bag)) is None:
                 return effects
             effects += self._start(part)
         if self._slots.wanted > 1:
@@ -332,12 +332,12 @@ class PlaceCore(Generic[R]):
             return []
         messages: list[Message] = [*self._victim.refuse_all()]
         if (self.thieves or self._slots.any_free) and self._thief.state is Search.RESTING:
-            messages += view.asked(self.statistics, self._thief.search())
+            messages += view.count_asked(self.statistics, self._thief.search())
         return messages
 
     def _hand_over(self, bag: Bag[R]) -> list[Effect[R]]:
         """Give the bag of a worker that retires to those that stay."""
-        everything = take_all(bag)
+        everything = split_everything(bag)
         return [] if everything is None else self._start(everything)
 
     def _start(self, bag: Bag[R]) -> list[Effect[R]]:
@@ -354,7 +354,7 @@ class PlaceCore(Generic[R]):
         self._slots.release(slot)
         effects: list[Effect[R]] = [Ended()]
         if not (self._slots.alive or self._aborted or self._evacuation.leaving):
-            effects = [*self._victim.refuse_all(), *view.asked(self.statistics, self._thief.search()), *effects]
+            effects = [*self._victim.refuse_all(), *view.count_asked(self.statistics, self._thief.search()), *effects]
         else:
             effects = [*self._nothing_left(), *effects]
         self._refresh()
@@ -365,11 +365,11 @@ class PlaceCore(Generic[R]):
     def begin(self) -> list[Message]:
         """Be warm, and begin to steal, unless work has come before."""
         self._cold = False
-        return view.asked(self.statistics, self._thief.search()) if self.phase is Phase.JOINING else []
+        return view.count_asked(self.statistics, self._thief.search()) if self.phase is Phase.JOINING else []
 
     def refused(self, nonce: int) -> list[Message]:
         """Take the refusal of a random victim; an answer to an older question is ignored."""
-        return view.asked(self.statistics, self._thief.refused(nonce))
+        return view.count_asked(self.statistics, self._thief.refused(nonce))
 
     def requested(self, thief: int, nonce: int | None) -> list[Message]:
         """Take the question of a thief; ``nonce`` is None for a lifeline request.
@@ -400,8 +400,8 @@ class PlaceCore(Generic[R]):
             return []
         self._know(members)
         if self.phase is Phase.JOINING:
-            return view.asked(self.statistics, self._thief.register())
-        asked = view.asked(self.statistics, self._thief.rewired())
+            return view.count_asked(self.statistics, self._thief.register())
+        asked = view.count_asked(self.statistics, self._thief.rewired())
         return [*asked, *self._nothing_left()]
 
     def _know(self, members: Sequence[int]) -> None:
@@ -468,7 +468,7 @@ class PlaceCore(Generic[R]):
         pieces = self._evacuation.hand_out(bag, workers, self.thieves.lifeline)
         for to, _ in pieces:
             self.thieves.discard(to)
-        return [view.given(self.statistics, to, piece, None, "evacuation") for to, piece in pieces]
+        return [view.count_given(self.statistics, to, piece, None, "evacuation") for to, piece in pieces]
 
     def _refresh(self) -> None:
         slots = self._slots

@@ -65,7 +65,7 @@ class Pool(Generic[R]):
 
     def stock(self, own: Bag[R]) -> None:
         """Fill an empty pool with a part of a worker's bag."""
-        if not self._bags and (part := half(own)) is not None:
+        if not self._bags and (part := split_half(own)) is not None:
             self._bags.append(part)
 
     def set_out(self, own: Bag[R], tasks: int) -> None:
@@ -73,12 +73,12 @@ class Pool(Generic[R]):
 
         Halves of halves: each task is split off about once until it is processed, however many there are.
         """
-        while not 0 < tasks_in(own) <= tasks and (part := half(own)) is not None:
+        while not 0 < tasks_in(own) <= tasks and (part := split_half(own)) is not None:
             self._bags.append(part)
 
     def loot(self) -> Bag[R] | None:
         """Remove and return about half of everything: the oldest bag, or half of the only one if it can be split."""
-        if len(self._bags) == 1 and (part := half(self._bags[0])) is not None:
+        if len(self._bags) == 1 and (part := split_half(self._bags[0])) is not None:
             return part
         return self.take()
 
@@ -87,7 +87,7 @@ class Pool(Generic[R]):
 
         The pool keeps what a worker with nothing in hand needs itself.
         """
-        loot = half(own)
+        loot = split_half(own)
         if loot is None and not own.is_empty():
             loot = self.loot()
         return loot
@@ -98,12 +98,12 @@ class Pool(Generic[R]):
 T = TypeVar("T")
 
 
-def half(bag: Bag[T]) -> Bag[T] | None:
+def split_half(bag: Bag[T]) -> Bag[T] | None:
     """Split about half of the tasks off ``bag``; None if that cannot be done."""
     return bag.split(False) if bag.is_splittable() else None
 
 
-def halve(bag: Bag[T], count: int) -> list[Bag[T]]:
+def cut_in_pieces(bag: Bag[T], count: int) -> list[Bag[T]]:
     """Cut ``bag`` into at most ``count`` pieces of about the same size by halving the oldest piece again and again.
 
     ``bag`` itself is one of the pieces.
@@ -112,7 +112,7 @@ def halve(bag: Bag[T], count: int) -> list[Bag[T]]:
     cuttable: deque[Bag[T]] = deque([bag])
     while cuttable and len(whole) + len(cuttable) < count:
         piece = cuttable.popleft()
-        part = half(piece)
+        part = split_half(piece)
         if part is None:
             whole.append(piece)
         else:
@@ -120,7 +120,7 @@ def halve(bag: Bag[T], count: int) -> list[Bag[T]]:
     return [*whole, *cuttable]
 
 
-def take_all(bag: Bag[T]) -> Bag[T] | None:
+def split_everything(bag: Bag[T]) -> Bag[T] | None:
     """Split all tasks off ``bag``, which keeps its result only; None if it has no task.
 
     Raises:
@@ -139,7 +139,7 @@ def take_all(bag: Bag[T]) -> Bag[T] | None:
 #
 # | slot     | meaning                                      | left by                                             |
 # |----------|----------------------------------------------|-----------------------------------------------------|
-# | free     | nobody works in it                           | take -> busy                                        |
+# | free     | no worker is in it                           | take -> busy                                        |
 # | busy     | a worker is in it, or an activity brings one | release -> free or closed; set_wanted -> retiring;  |
 # |          |                                              | leave -> away                                       |
 # | away     | busy, and the worker is in a long call, with | back -> busy; release -> free or closed             |
@@ -148,7 +148,7 @@ def take_all(bag: Bag[T]) -> Bag[T] | None:
 # | closed   | its number is not below the wanted one       | set_wanted -> free                                  |
 #
 # A slot is retiring or closed by its number alone, so that the same cores stay in use when workers go and come. There
-# is always a slot that is neither, hence a worker that retires finds a free slot to move its bag to, or somebody in
+# is always a slot that is neither, hence a worker that retires finds a free slot to move its bag to, or a worker in
 # each.
 
 
@@ -209,7 +209,7 @@ class Slots:
         return lowest.bit_length() - 1
 
     def release(self, slot: int) -> None:
-        """Note that nobody works in ``slot`` any more."""
+        """Note that no worker is in ``slot`` any more."""
         self._busy &= ~(1 << slot)
         self.back(slot)
 

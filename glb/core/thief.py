@@ -2,7 +2,7 @@
 
 | state   | meaning                                  | left by                                                       |
 |---------|------------------------------------------|---------------------------------------------------------------|
-| RESTING | there is work, or it is too early        | search -> ASKING, or WAITING with nobody to ask at random     |
+| RESTING | there is work, or it is too early        | search -> ASKING, or WAITING with no place to ask at random     |
 | ASKING  | one random victim owes an answer         | refused, or its victim leaves -> ASKING or WAITING; rest      |
 | WAITING | all lifeline buddies know of this place  | rest -> RESTING                                               |
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Search(enum.Enum):
-    """See the table of the module."""
+    """The state of a place that looks for work; see the table of the module."""
 
     RESTING = enum.auto()
     ASKING = enum.auto()

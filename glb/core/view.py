@@ -1,4 +1,4 @@
-"""What a place knows and counts: its phase, the members of the computation, bags and questions under way."""
+"""The view of one place: the members of the computation, its own phase, and how it counts bags and questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class View:
 
     Args:
         me: Id of the place.
-        members: Sorted ids; never changed by anybody.
+        members: Sorted ids; never changed in place.
         lifelines: The lifeline graph.
     """
 
@@ -69,7 +69,7 @@ def _contains(members: Sequence[int], place: object) -> bool:
     return at < len(members) and members[at] == place
 
 
-# What a place is about -----------------------------------------------------------------------------------------------
+# Phase: what a place is about ----------------------------------------------------------------------------------------
 #
 # | phase      | meaning                                  | left by                                              |
 # |------------|------------------------------------------|------------------------------------------------------|
@@ -85,7 +85,7 @@ def _contains(members: Sequence[int], place: object) -> bool:
 
 
 class Phase(enum.Enum):
-    """See the table of the module."""
+    """The phase of a place; see the table above."""
 
     JOINING = enum.auto()
     WAITING = enum.auto()
@@ -96,12 +96,12 @@ class Phase(enum.Enum):
     ABORTED = enum.auto()
 
 
-# What a place counts of bags and questions that come and go: the statistics, and the ledger's side of them -----------
+# What a place counts of bags and questions: its statistics, from which place 0 makes the ledger ----------------------
 
 R = TypeVar("R", bound=Result)
 
 
-def given(
+def count_given(
     statistics: Statistics, to: int, bag: Bag[R], nonce: int | None, why: Literal["random", "lifeline", "evacuation"]
 ) -> Give[R]:
     """Count a bag that place ``to`` gets, and return the effect that sends it."""
@@ -114,20 +114,20 @@ def given(
     return Give(to, bag, nonce, why, tasks)
 
 
-def taken_back(statistics: Statistics, give: Give[R]) -> None:
+def uncount_given(statistics: Statistics, give: Give[R]) -> None:
     """Uncount a bag that could not be sent."""
     statistics.sent -= 1
     statistics.tasks_sent -= give.tasks
 
 
-def taken(statistics: Statistics, bag: Bag[R], *, stolen: bool) -> None:
+def count_taken(statistics: Statistics, bag: Bag[R], *, stolen: bool) -> None:
     """Count a bag that has come; ``stolen``: as the answer to a random steal."""
     statistics.received += 1
     statistics.tasks_received += tasks_in(bag)
     statistics.steals_won += stolen
 
 
-def asked(statistics: Statistics, requests: list[Request]) -> list[Message]:
+def count_asked(statistics: Statistics, requests: list[Request]) -> list[Message]:
     """Count questions for work, and return them."""
     random = sum(request.nonce is not None for request in requests)
     statistics.steals_tried += random

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from glb.bag import Bag, Result
 from glb.core.lifelines import Graph
-from glb.core.pool import halve
+from glb.core.pool import cut_in_pieces
 from glb.errors import BagError, GraphError
 from glb.statistics import tasks_in
 
@@ -237,7 +237,7 @@ class _Checker(Generic[R]):
     def check_partition(self) -> None:
         bag = self.make_bag()
         cut = getattr(bag, "partition", None)
-        parts: list[Bag[R]] = halve(bag, 3) if cut is None else list(cut(3))
+        parts: list[Bag[R]] = cut_in_pieces(bag, 3) if cut is None else list(cut(3))
         if len(parts) > 3:
             raise BagError(f"partition(3) returned {len(parts)} bags")
         self.compare(self.finish(parts), "the parts of partition give another value")

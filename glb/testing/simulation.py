@@ -6,31 +6,32 @@ them. Places join and leave while work is under way, some leavers are called bac
 seed is one run, to the bit.
 
 What is checked: each task is done exactly once and every result kept, whatever was split, merged and moved; the finish
-is neither early (nothing counted happens after it) nor late (when nothing can happen, it has come); nobody who waits is
-forgotten, and nobody waits longer than a bound for one that has work to spare (``checks.py``); a computation that loses
-a place never yields a result, and says what is missing.
+is neither early (nothing counted happens after it) nor late (when nothing can happen, it has come); no place that waits
+is forgotten, and none waits longer than a bound for one that has work to spare (``Checks``); a computation that loses a
+place never yields a result, and says what is missing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import assert_never
 
 from glb.core.effects import Attend, Effect, Ended, Forward, Give, Message, Refuse, Request, Run, Start
-from glb.core.leavers import Load
+from glb.core.leavers import Load, deal
+from glb.core.ledger import Ledger
 from glb.core.place import PlaceCore
-from glb.core.pool import halve
+from glb.core.pool import cut_in_pieces
+from glb.core.view import Phase
 from glb.statistics import Statistics, tasks_in
 from glb.testing.bags import Carrying, Numbers, Total, numbers
-from glb.testing.checks import Checks, SimulationError
-from glb.testing.control import (
+from glb.testing.network import (
     Abort,
     Ask,
     Attendant,
     Begin,
-    Control,
     Evacuate,
     Join,
     Loot,
@@ -43,7 +44,9 @@ from glb.testing.control import (
     Workers,
 )
 
-__all__ = ["Outcome", "Simulation", "SimulationError"]
+
+class SimulationError(AssertionError):
+    """The state machine broke a promise; the text says which, and the seed repeats it."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class Simulation:
         parts = [bag]
         if self.scenario.static:
             bag.process(self.rng.randint(1, 8))
-            parts = [numbers(part) for part in halve(bag, len(members))]
+            parts = [numbers(part) for part in cut_in_pieces(bag, len(members))]
         for place, part in zip(members, parts, strict=False):
             self.send(0, place, Loot(part, None))
             self.control.ledger.dealt(len(part))
@@ -384,3 +387,370 @@ class Simulation:
                     self._spawn_attendant(place)
                 case _:
                     raise self.wrong(f"an arriving bag led to {effect}")
+
+
+# Place 0's side of the computation -----------------------------------------------------------------------------------
+
+
+class _PlaceLostError(Exception):
+    """A place that place 0 waits for has died."""
+
+
+class Control:
+    """Gives random orders, one after another, as the driver carries them out.
+
+    Args:
+        job: The places and what travels between them.
+        members: The places at the start.
+        workers: Workers per place at the start.
+    """
+
+    def __init__(self, job: Simulation, members: tuple[int, ...], workers: int) -> None:
+        self.members = members
+        self.workers = workers
+        self.ledger = Ledger()
+        self.ledger.joined(members)
+        self.result = Total()
+        self.statistics = Statistics()
+        self.leaving: set[int] = set()
+        self.called_back: set[int] = set()
+        self.done: Counter[str] = Counter()
+        self.idle = True
+        self.aborted = False
+        self._job = job
+        self._rng = job.rng
+        self._awaited: set[int] = set()
+        self._answers: dict[int, tuple[Load, Statistics]] = {}
+        self._next = len(members)
+        self._orders = self._all_orders()
+
+    def advance(self) -> bool:
+        """Go on with the orders; False if there is nothing more to do."""
+        return next(self._orders, self) is not self
+
+    def answered(self, place: int, load: Load, counts: Statistics) -> None:
+        """Place ``place`` has carried its order out."""
+        self._awaited.discard(place)
+        self._answers[place] = load, replace(counts)
+
+    def notice_losses(self) -> None:
+        """Give up if a member has died, as the driver does when progress is reported."""
+        if not self.aborted and not self._job.lost.isdisjoint(self.members):
+            self.abort()
+
+    def abort(self) -> None:
+        """Stop all workers."""
+        self.aborted = True
+        for place in self._job.cores:
+            if place not in self._job.gone and place not in self._job.lost:
+                self._job.send(0, place, Abort())
+
+    def collect(self) -> str | None:
+        """Take the results of all members; return what is missing if one of them has died."""
+        lost = self._job.lost.intersection(self.members)
+        if self.aborted or lost or self._job.loot_lost:
+            return self.ledger.missing(self._job.lost, {})
+        for place in self.members:
+            self._take_report(place)
+        self.ledger.close()
+        return None
+
+    # orders ---------------------------------------------------------------------------------------------------------
+
+    def _all_orders(self) -> Iterator[None]:
+        for _ in range(self._job.scenario.orders):
+            yield None
+            if self._job.over or self.aborted:
+                return
+            self.idle = False
+            try:
+                yield from self._order()
+            except _PlaceLostError:
+                self.abort()
+            self.idle = True
+
+    def _order(self) -> Iterator[None]:
+        choice = self._rng.random()
+        if choice < 0.25:
+            yield from self._change_workers(self._rng.randint(1, 4))
+        elif choice < 0.6 or len(self.members) == 1:
+            yield from self._grow(self._rng.randint(1, 3))
+        else:
+            yield from self._shrink(self._rng.randint(1, min(4, len(self.members) - 1)))
+
+    def _tell(self, places: Sequence[int], message: Wire) -> Iterator[None]:
+        self._answers = {}
+        self._awaited = set(places)
+        for place in places:
+            self._job.send(0, place, message)
+        while self._awaited:
+            yield None
+            if not self._job.lost.isdisjoint(self._awaited):
+                raise _PlaceLostError
+
+    def _wave(self) -> None:
+        self.ledger.wave({place: counts for place, (_, counts) in self._answers.items()})
+
+    def _change_workers(self, count: int) -> Iterator[None]:
+        self.workers = count
+        yield from self._tell(self.members, Workers(count))
+        self.done["workers"] += 1
+
+    def _grow(self, count: int) -> Iterator[None]:
+        old = self.members
+        new = tuple(range(self._next, self._next + count))
+        self._next += count
+        self.members = old + new
+        yield from self._tell(new, Join(self.members, old, self.workers))
+        self.ledger.joined(new)
+        for place in new:
+            self._job.send(0, place, Begin())
+        yield from self._tell(old, Members(self.members))
+        self._wave()
+        self.done["grow"] += 1
+
+    def _shrink(self, count: int) -> Iterator[None]:
+        before = self.members
+        leavers = tuple(self._rng.sample(before[1:], count))
+        self.members = survivors = tuple(place for place in before if place not in leavers)
+        yield from self._tell(before, Ask())
+        self._wave()
+        loads = {place: load for place, (load, _) in self._answers.items()}
+        turns = deal([loads[place] for place in leavers], [loads[place] for place in survivors])
+        yield from self._tell(survivors, Members(survivors))
+        for place in leavers:
+            self._job.send(0, place, Evacuate(survivors, tuple(turns[place])))
+        while not all(self._is_evacuated(place) for place in leavers):
+            yield None
+        reports = {place: replace(self._job.cores[place].statistics) for place in leavers}
+        self.ledger.wave({place: counts for place, (_, counts) in self._answers.items()} | reports)
+        for place in leavers:
+            self._take_report(place)
+        self.leaving = set(leavers)
+        yield None
+        if self._rng.random() < 0.3:
+            yield from self._call_back(before, leavers)
+            return
+        while any(self._drains(place) for place in leavers):
+            yield None
+        self.leaving = set()
+        self._job.gone |= set(leavers) - self._job.lost
+        self.done["shrink"] += 1
+
+    def _call_back(self, members: tuple[int, ...], leavers: Sequence[int]) -> Iterator[None]:
+        self.leaving = set()
+        self.called_back.update(leavers)
+        self.members = members
+        if not self._job.lost.isdisjoint(leavers):
+            raise _PlaceLostError
+        yield from self._tell(leavers, Readmit(members))
+        self.ledger.joined(leavers)
+        yield from self._tell(members, Members(members))
+        self._wave()
+        for place in leavers:
+            self._job.send(0, place, Begin())
+        self.done["call back"] += 1
+
+    def _is_evacuated(self, place: int) -> bool:
+        if place in self._job.lost:
+            raise _PlaceLostError
+        if self.aborted:
+            raise _PlaceLostError
+        return self._job.cores[place].phase is Phase.EVACUATED and not self._job.works(place)
+
+    def _drains(self, place: int) -> bool:
+        if place in self._job.lost:
+            return False
+        return self._job.works(place) or self._job.network.bags_to(place)
+
+    def _take_report(self, place: int) -> None:
+        core = self._job.cores[place]
+        self.result.merge(core.take_result())
+        statistics, core.statistics = core.statistics, Statistics()
+        self.ledger.reported(place, statistics)
+        self.statistics.merge(statistics)
+
+
+# What must hold at every moment, and at the end: the checkers see all places at once ---------------------------------
+#
+# No place starves while another has work for it, within bounds:
+#
+# - A thief that is known to wait for a place is served before the next call of ``process`` of any worker there that has
+#   something to split: the wait is the call under way.
+# - A place that waits is known to each of its buddies, or its question, or work for it, is under way to or from there.
+#   A newcomer is known to those that it will ask as soon as they know of it.
+# - A random thief is answered within as many looks of its victim's workers as there were workers when it asked, and at
+#   once by a place that is not warm yet.
+# - While all workers are in long calls and nothing is under way, no slot of any place is idle while work is set out
+#   somewhere. So coarse tasks are begun as early as by greedy list scheduling, but for the time that messages take.
+
+
+class Checks:
+    """Looks at a simulation.
+
+    Args:
+        job: What to look at.
+    """
+
+    def __init__(self, job: Simulation) -> None:
+        self._job = job
+        self._chances: dict[tuple[int, int, int], int] = {}
+
+    # when a worker takes its turn -----------------------------------------------------------------------------------
+
+    def asked(self, core: PlaceCore[Total], thief: int, nonce: int | None) -> None:
+        """A thief's question is about to arrive."""
+        if nonce is not None:
+            self._chances[core.me, thief, nonce] = core.alive
+
+    def looked(self, worker: Worker, core: PlaceCore[Total]) -> None:
+        """A worker has attended to its place, and stays."""
+        known = {(worker.place, thief, nonce) for thief, nonce in core.thieves.random.items()}
+        for key in [key for key in self._chances if key[0] == worker.place]:
+            self._chances[key] -= 1
+            if key not in known:
+                del self._chances[key]
+            elif self._chances[key] <= 0:
+                raise self._job.wrong(f"place {key[1]} has no answer though all workers of place {key[0]} have looked")
+
+    def refused(
+        self, core: PlaceCore[Total], nonce: int, asked: Request | None, answers: list[Message]
+    ) -> list[Message]:
+        """A place has taken a refusal, which answers what it had ``asked``, or else must change nothing."""
+        if answers and (asked is None or asked.nonce != nonce):
+            raise self._job.wrong(f"place {core.me} takes an old refusal for the answer to its present question")
+        return answers
+
+    def gives(self, place: int, give: Give[Total]) -> None:
+        """A bag is about to be sent."""
+        if give.why == "evacuation" and give.to not in self._job.control.members:
+            raise self._job.wrong(f"place {place} evacuates to place {give.to}, which does not stay")
+
+    def processes(self, worker: Worker, core: PlaceCore[Total]) -> None:
+        """A worker is about to process."""
+        if worker.place in self._job.stopped:
+            raise self._job.wrong(f"a worker of place {worker.place} goes on after the end")
+        if core.phase is not Phase.WORKING:
+            raise self._job.wrong(f"a worker of place {worker.place}, which is {core.phase.name}, goes on")
+        if worker.slot >= core.workers:
+            raise self._job.wrong(f"the worker in slot {worker.slot} of place {worker.place} goes on")
+        if not worker.bag.is_splittable():
+            return
+        if core.thieves:
+            raise self._job.wrong(f"place {worker.place} has work to spare and goes on while others wait for it")
+        self._check_waiting(core)
+
+    def _check_waiting(self, core: PlaceCore[Total]) -> None:
+        """No place waits for this one, which has work to spare, without its knowing."""
+        if core.me not in self._job.control.members:
+            return
+        away = self._job.lost | self._job.gone | self._job.control.leaving
+        for place in self._job.scenario.lifelines.thieves(core.me, core.members):
+            thief = self._job.cores.get(place)
+            if thief is None or thief.alive or place in away or thief.members is not core.members:
+                continue
+            waits = thief.phase is Phase.WAITING
+            new = thief.phase is Phase.JOINING and place >= self._job.initial and not thief.statistics.received
+            # one that was called back asks by itself once it may begin
+            if not (waits or (new and place not in self._job.control.called_back)):
+                continue
+            sent = [*self._between(place, core.me), *self._between(core.me, place)]
+            if not any(isinstance(each, Request | Loot | Give) for each in sent):
+                raise self._job.wrong(f"place {place} starves, for place {core.me} does not know that it waits")
+
+    def comes_back(self, worker: Worker) -> None:
+        """A long call ends."""
+        if worker.held != tuple(worker.bag.tasks):
+            raise self._job.wrong(f"the bag of a worker of place {worker.place} was touched while it was in a call")
+
+    def quiet(self) -> None:
+        """All workers are in long calls, nothing is under way, and the attendants have done what they can."""
+        job = self._job
+        if job.lost or job.over:
+            return
+        places = {place: core for place, core in job.cores.items() if place in job.control.members}
+        set_out = [place for place, core in places.items() if core.shared]
+        for place, core in places.items():
+            if core.shared and not core.attended:
+                raise job.wrong(f"no attendant serves what is set out at place {place}")
+            if core.alive < core.workers and set_out and core.phase is not Phase.JOINING and place not in job.cold:
+                raise job.wrong(f"place {place} has idle slots while work is set out at places {set_out}")
+
+    # between steps --------------------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Look at all places."""
+        slots = Counter((worker.place, worker.slot) for worker in self._job.workers if not worker.todo)
+        if slots and max(slots.values()) > 1:
+            raise self._job.wrong(f"two workers in one slot: {[slot for slot, held in slots.items() if held > 1]}")
+        for place, core in self._job.cores.items():
+            if place in self._job.lost or place in self._job.gone:
+                continue
+            if core.shared and not core.alive:
+                raise self._job.wrong(f"place {place} holds a bag, but has no worker")
+            if core.thieves.random and not core.alive:
+                raise self._job.wrong(f"place {place} owes answers, but has no worker to give them")
+            if core.thieves.random and place in self._job.cold:
+                raise self._job.wrong(f"place {place} lets random thieves wait until it is warm")
+            if place in self._job.control.members and not self._job.lost:
+                self._validate_thief(place, core)
+
+    def _validate_thief(self, place: int, core: PlaceCore[Total]) -> None:
+        """A waiting place is known to each buddy, a stealing one to its victim, or a message is under way."""
+        waiting = [Request(buddy, None) for buddy in core.buddies] if core.phase is Phase.WAITING else []
+        stealing = [core.asked] if core.phase is Phase.STEALING and core.asked is not None else []
+        if core.phase is Phase.STEALING and not stealing:
+            raise self._job.wrong(f"place {place} is STEALING from nobody")
+        for request in waiting + stealing:
+            other = request.to
+            known = self._job.cores[other].thieves.knows(place, request.nonce)
+            if not (known or request in self._between(place, other) or self._answered(request, other, place)):
+                raise self._job.wrong(f"place {place} waits for place {other}, which does not know it")
+
+    def _answered(self, request: Request, sender: int, to: int) -> bool:
+        return any(
+            isinstance(message, Loot | Give) or (isinstance(message, Refuse) and message.nonce == request.nonce)
+            for message in self._between(sender, to)
+        )
+
+    def _between(self, sender: int, to: int) -> list[Wire | Effect[Total]]:
+        """Return what is under way, or about to be sent, from ``sender`` to ``to``, which is not gone."""
+        if to in self._job.gone:
+            return []
+        return [
+            *self._job.network.between(sender, to),
+            *(
+                effect
+                for worker in self._job.at[sender]
+                for effect in worker.todo
+                if isinstance(effect, Request | Refuse | Give) and effect.to == to
+            ),
+        ]
+
+    # at the end -----------------------------------------------------------------------------------------------------
+
+    def finished(self, result: Total, missing: str | None) -> None:
+        """Look at the result, and at the places once the computation is over."""
+        for place, core in self._job.cores.items():
+            if place in self._job.lost:
+                continue
+            if core.alive or core.shared:
+                raise self._job.wrong(f"place {place} has work after the finish")
+            if missing is None and core.result.done:
+                raise self._job.wrong(f"place {place} has results that nobody has asked for")
+            result.merge(core.result)
+        tasks = range(1, self._job.scenario.limit)
+        twice = [task for task, times in result.done.items() if times > 1]
+        if twice:
+            raise self._job.wrong(f"tasks {twice} were done more than once")
+        if missing is None and result.done != Counter(tasks):
+            raise self._job.wrong(f"tasks {sorted(set(tasks) - set(result.done))} are lost")
+        if missing is not None:
+            self._check_missing(missing)
+
+    def _check_missing(self, missing: str) -> None:
+        if not self._job.lost:
+            raise self._job.wrong(f"no place has died, but something is missing: {missing}")
+        for place in self._job.lost:
+            if f"place {place} " not in missing:
+                raise self._job.wrong(f"place {place} has died, but the books do not say so: {missing}")

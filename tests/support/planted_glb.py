@@ -14,7 +14,8 @@ from glb.core.pool import Pool, Slots
 from glb.core.thief import Thief, Thieves
 from glb.core.view import View
 from glb.testing.bags import Numbers, Total
-from glb.testing.control import Control, Join, Wire
+from glb.testing.network import Join, Wire
+from glb.testing.simulation import Control
 
 Core = PlaceCore[Total]
 Effects = list[Effect[Total]]

@@ -9,7 +9,7 @@ import pytest
 import glb
 from benchmarks.harness.measurement import Measurement, show_statistics
 from glb import Statistics
-from glb.statistics import HEADS, finding, rows, text
+from glb.statistics import SUMMARY_HEADS, summary_finding, summary_rows, summary_text
 
 BUSY = Statistics(tasks=900, busy_s=9.6, balancing_s=0.1, stealing_s=0.1, starving_s=0.2, steals_won=3, steals_tried=9)
 IDLE = Statistics(tasks=100, busy_s=2.0, starving_s=8.0, lifeline_deals=2, evacuation_deals=1, bytes_sent=12_345)
@@ -23,9 +23,9 @@ def summed(*places: Statistics) -> Statistics:
 
 
 def test_a_row_per_place_and_one_for_all() -> None:
-    lines = rows({2: IDLE, 0: BUSY}, summed(BUSY, IDLE))
+    lines = summary_rows({2: IDLE, 0: BUSY}, summed(BUSY, IDLE))
     assert [line[0] for line in lines] == ["0", "2", "all"]
-    first, second, both = (dict(zip(HEADS, line, strict=True)) for line in lines)
+    first, second, both = (dict(zip(SUMMARY_HEADS, line, strict=True)) for line in lines)
     assert first["share"] == "90.0 %"
     assert first["busy"] == "96.0 %"
     assert first["steals won"] == "3 of 9"
@@ -44,23 +44,23 @@ def test_a_row_per_place_and_one_for_all() -> None:
     ],
 )
 def test_the_sentence_names_the_largest_loss(statistics: Statistics, said: str) -> None:
-    assert said in finding({0: statistics}, statistics)
+    assert said in summary_finding({0: statistics}, statistics)
 
 
 def test_uneven_places_are_named() -> None:
-    assert "Place 0 worked 9.60 s, place 1 2.00 s" in finding({0: BUSY, 1: IDLE}, summed(BUSY, IDLE))
-    assert "about equally" in finding({0: BUSY, 1: BUSY}, summed(BUSY, BUSY))
+    assert "Place 0 worked 9.60 s, place 1 2.00 s" in summary_finding({0: BUSY, 1: IDLE}, summed(BUSY, IDLE))
+    assert "about equally" in summary_finding({0: BUSY, 1: BUSY}, summed(BUSY, BUSY))
 
 
 def test_the_outcome_and_the_benchmarks_show_the_same() -> None:
     total = summed(BUSY, IDLE)
     outcome = glb.Outcome(None, 1.0, total, {0: BUSY, 1: IDLE}, 1)  # type: ignore[type-var]  # no result is needed
-    said = text({0: BUSY, 1: IDLE}, total)
+    said = summary_text({0: BUSY, 1: IDLE}, total)
     assert outcome.summary() == said
     stream = io.StringIO()
     measurement = Measurement("uts", {}, "nodes", "", "", 1, 2, counts={0: BUSY, 1: IDLE}, total=total)
     show_statistics(measurement, stream)
-    for line in rows({0: BUSY, 1: IDLE}, total):
+    for line in summary_rows({0: BUSY, 1: IDLE}, total):
         for cell in line:
             assert cell in stream.getvalue()
             assert cell in said

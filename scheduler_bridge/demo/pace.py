@@ -1,4 +1,4 @@
-"""The problems of the demo, and how fast this machine's core is, and hence how fast an emulated node may be."""
+"""The demo's problems and its pace: how fast a core of this machine is, and hence an emulated node."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def calibrate(
     return paces
 
 
-# The problems of the demo, sized so that their results are known, and the speed of an emulated node ------------------
+# Problems, sized so that their results are known ---------------------------------------------------------------------
 #
 # A node's speed is one fixed rate per problem, at most 40 % of what one core does, so that four nodes fit on two cores.
 # The rates below are 40 % (BC: 20 %, which makes the small graph last) of the rates measured on an AMD EPYC core; a

@@ -143,7 +143,7 @@ def _provenance(results: Sequence[Mapping[str, Any]] | Any, setting: Setting) ->
     return kept | {"node speed": ", ".join(pace.words() for pace in setting.paces.values())}
 
 
-# Whether a demo succeeded; what did not hold, in words ---------------------------------------------------------------
+# Whether a demo succeeded --------------------------------------------------------------------------------------------
 
 LAG_LIMIT_S: Final = 0.25
 """A node that lags more than this was not equal to the others: the cores were the bottleneck."""
@@ -199,21 +199,23 @@ def _complaint(job: JobRecord) -> str:
     return ""
 
 
-# Whether anything of a run is still there: every process of it carries a mark in its environment ---------------------
+# Processes that a run has left ---------------------------------------------------------------------------------------
+#
+# Every process of a run carries a mark in its environment.
 
 ENV_RUN: Final = "MALLEABLE_DEMO"
 
 
-def running(mark: str) -> list[int]:
+def processes_of(mark: str) -> list[int]:
     """Return the ids of living processes, other than this one, that were started with ``ENV_RUN=mark``."""
     wanted = f"{ENV_RUN}={mark}".encode()
     return [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
 
 
 def wait_gone(mark: str, patience_s: float = 1.0) -> list[int]:
-    """Return what is left of ``mark`` after at most ``patience_s``: processes may need a moment to be reaped."""
+    """Return what is left of ``mark`` after at most ``patience_s``: processes may not be reaped yet."""
     until_s = time.monotonic() + patience_s
-    while (left := running(mark)) and time.monotonic() < until_s:
+    while (left := processes_of(mark)) and time.monotonic() < until_s:
         time.sleep(0.05)
     return left
 

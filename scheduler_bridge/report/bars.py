@@ -348,7 +348,9 @@ def _name(axes: Axes, job: JobRecord, blocks: Sequence[Block], look: Look, scale
     return []
 
 
-# Where the sizes of resizes are written: beside their boundary, and on nothing else that is to be read ---------------
+# Labels of resizes ---------------------------------------------------------------------------------------------------
+#
+# The size is written beside the boundary that a resize draws, and never on something else that is to be read.
 
 LABEL_SIZE_PT = 7.0
 PAD = 0.12

@@ -26,7 +26,7 @@ from scheduler_bridge.record import (
 )
 from scheduler_bridge.report import words
 from scheduler_bridge.report.bars import DOWN_COLOR, MALLEABLE_MARK, RESERVED_COLOR, RESERVED_HATCH, draw_nodes
-from scheduler_bridge.report.sheet import OKABE_ITO, drawable, looks, narrow, png, tell_time
+from scheduler_bridge.report.sheet import OKABE_ITO, drawable, looks, narrow, png, time_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ def draw(records: Sequence[RunRecord], *, titled: bool = True, finding: str = ""
             strip.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=4, parse_math=False)
         draw_nodes(nodes, record, styles)
         for axes in (strip, nodes, waiting):
-            tell_time(axes, end_s)
+            time_ticks(axes, end_s)
         _draw_waiting(waiting, record)
         if index == len(records) - 1:
             waiting.set_xlabel(f"{words.unit(end_s)[1]} since the first submission", fontsize=9)
@@ -227,10 +227,9 @@ def _mark_end(all_axes: tuple[Axes, Axes, Axes], record: RunRecord) -> None:
     )
 
 
-__all__ = ["describe", "draw", "render_png", "write_png"]
-
-
-# The key of the picture: what the marks mean, in one line; never an entry per job ------------------------------------
+# The key -------------------------------------------------------------------------------------------------------------
+#
+# It says in one line what the marks mean, and has never an entry per job.
 
 
 def draw_key(figure: Figure, at: tuple[float, float], *, any_down: bool = False) -> None:

@@ -24,7 +24,7 @@ from scheduler_bridge.atomic_write import write_whole
 from scheduler_bridge.report import words
 from scheduler_bridge.report.bars import MALLEABLE_MARK
 from scheduler_bridge.report.course import MOST_NODES
-from scheduler_bridge.report.sheet import OKABE_ITO, Look, drawable, narrow, png, tell_time
+from scheduler_bridge.report.sheet import OKABE_ITO, Look, drawable, narrow, png, time_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,7 +107,7 @@ def draw(course: Course, part: RunRecord, window: Window, *, titled: bool = True
     for axes in strips:
         axes.set_xlim(0, course.makespan_s)
         narrow(axes)
-        tell_time(axes, course.makespan_s)
+        time_ticks(axes, course.makespan_s)
         axes.tick_params(labelbottom=axes is strips[2])
     strips[2].annotate(
         words.unit(course.makespan_s)[1], (1, 0), (9, -5), xycoords="axes fraction", textcoords="offset points",
@@ -284,7 +284,7 @@ def _nodes(figure: Figure, axes: Axes, course: Course, part: RunRecord, window: 
     axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{row:,.0f}"))
     axes.set_ylabel(f"{len(part.nodes):,} nodes", fontsize=9)
     narrow(axes)
-    tell_time(axes, window.to_s)
+    time_ticks(axes, window.to_s)
     axes.set_xlabel(f"{words.unit(window.to_s)[1]} since the first submission", fontsize=9)
     text = _part(window)
     title = axes.set_title(

@@ -216,7 +216,7 @@ def _reproduce(commands: Sequence[str]) -> str:
     return f"<pre>{escape(chr(10).join(commands))}</pre>"
 
 
-# What the HTML pages are made of: tables, pictures within the page, and the parts that all pages share ---------------
+# Parts of all HTML pages ---------------------------------------------------------------------------------------------
 
 _REFERENCE: Final = re.compile(r'(\bid="|href="#|url\(#)')
 _NONE: Final = "-Infinity"

@@ -52,18 +52,19 @@ def narrow(axes: Axes) -> None:
     axes.tick_params(labelsize=8, length=2.5)
 
 
-def tell_time(axes: Axes, until_s: float) -> None:
-    """Put ticks at round numbers of the unit in which ``until_s`` is told, from 0 or where the axis begins later."""
+def time_ticks(axes: Axes, until_s: float) -> None:
+    """Put ticks at round numbers of the unit that suits ``until_s``, from 0 or where the axis begins later."""
     size_s, _ = words.unit(until_s)
     low_s, high_s = axes.get_xlim()
     from_s = max(0.0, low_s)
-    told = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(from_s / size_s, until_s / size_s)
-    axes.set_xticks([tick * size_s for tick in told if from_s <= tick * size_s <= high_s])
+    round_ = MaxNLocator(10, steps=[1, 2, 2.5, 5, 10]).tick_values(from_s / size_s, until_s / size_s)
+    axes.set_xticks([tick * size_s for tick in round_ if from_s <= tick * size_s <= high_s])
     axes.xaxis.set_major_formatter(lambda at_s, _: f"{at_s / size_s:g}")
 
 
-# Colours of jobs: Okabe and Ito's (safe for colour-blind readers) without black, then these in other tones -----------
+# Colours of jobs -----------------------------------------------------------------------------------------------------
 #
+# Okabe and Ito's, which are safe for colour-blind readers, without black; then the same in other tones.
 # Hatches are no part of it: in pictures of runs they mean nodes that are reserved. A job that comes after another
 # differs from it in brightness, too, so that grey print tells the two apart. ``web/static/looks.js`` has the same in
 # the browser.
@@ -107,7 +108,9 @@ def looks(records: Iterable[RunRecord]) -> dict[int, Look]:
     return {job_id: Look(JOB_COLORS[index % len(JOB_COLORS)]) for index, job_id in enumerate(job_ids)}
 
 
-# What the font of the pictures can draw: names come from users, and may hold anything --------------------------------
+# Glyphs of the font --------------------------------------------------------------------------------------------------
+#
+# Names in pictures come from users, and may hold any character.
 
 
 def drawable(text: str) -> str:

@@ -93,7 +93,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     return table
 
 
-# Tables about workloads, for the terminal ----------------------------------------------------------------------------
+# Tables of workloads -------------------------------------------------------------------------------------------------
 
 
 def _workload_table(title: str) -> Table:

@@ -1,4 +1,4 @@
-"""Server-sent events: one picture of the cluster per interval for everybody who watches, while somebody does."""
+"""Server-sent events: one picture of the cluster per interval for all who watch, as long as there are any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 
 _RETRY_MS = 1000
 _BEHIND = 16
-"""Events that a slow reader may be behind; then it is cut off, and told everything anew when it comes back."""
+"""Events that a slow reader may be behind; then it is cut off, and gets the whole picture when it comes back."""
 _MOST_REASONS = 10_000
 _SAME_S = 1e-6
 
@@ -164,7 +164,7 @@ def _event(kind: str, data: Document) -> bytes:
     return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 
-# Bounds what readers cost the daemon: what takes long to make is not made anew for each of them ----------------------
+# What readers may cost the daemon ------------------------------------------------------------------------------------
 
 LARGEST_SHARE: Final = 0.05
 """Of the daemon's time that goes into one thing, in the long run."""

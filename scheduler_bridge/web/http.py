@@ -207,7 +207,7 @@ def _is_ours(host: str, configured: str) -> bool:
     return True
 
 
-# How the page is served; every number has its unit in its name -------------------------------------------------------
+# Settings ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class WebConfig:
 
     Attributes:
         port: Where to listen; 0: a free port.
-        host: Address to listen on. Nobody is asked for a password, so whoever reaches it may read.
+        host: Address to listen on. There is no password: all who reach it may read.
         window_s: How far back the page looks.
         interval_s: Time between two updates, at least; more where a picture of the cluster takes long to make.
         heartbeat_s: Time after which a watcher hears something even if nothing happens.

@@ -16,7 +16,7 @@ import scheduler_bridge
 from scheduler_bridge.demo import app
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.pace import pace_of
-from scheduler_bridge.demo.run import ENV_RUN, Setting, run_batch, running, wait_gone
+from scheduler_bridge.demo.run import ENV_RUN, Setting, processes_of, run_batch, wait_gone
 from scheduler_bridge.live import Snapshot
 from scheduler_bridge.record import RunRecord, decode_record, metrics
 
@@ -176,7 +176,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, stand_ins: Path, num
         assert process.stdout is not None
         assert any("starts on" in line for line in process.stdout), "the first job started"
         deadline = time.monotonic() + PATIENCE_S
-        while not running(mark):
+        while not processes_of(mark):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(number)

@@ -101,8 +101,8 @@ def test_marked_processes_are_found_until_they_are_gone() -> None:
     with subprocess.Popen([sys.executable, "-c", code], env=environment, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert run.running(mark) == [process.pid]
-        assert run.running(mark + "x") == []
+        assert run.processes_of(mark) == [process.pid]
+        assert run.processes_of(mark + "x") == []
         process.communicate(b"")
     assert run.wait_gone(mark) == []
 

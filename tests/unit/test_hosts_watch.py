@@ -11,7 +11,7 @@ from support import PATIENCE_S
 from support.answering import answering, launcher_to
 
 from scheduler_bridge.backends.hosts import Host, Rules, launcher_of
-from scheduler_bridge.backends.hosts.watch import Looker, Watch, run
+from scheduler_bridge.backends.hosts.watch import Looker, Watch, run_on_host
 from scheduler_bridge.live import Standing
 
 RULES = Rules(every_s=0.01, again_s=0.01, slowest_s=0.02, deadline_s=10.0, failures=2)
@@ -217,7 +217,7 @@ def test_an_error_of_a_look_is_not_swallowed(up: Path) -> None:
 def test_what_a_look_gives(command: str, complaint: str) -> None:
     launcher = launcher_of("sh -c {command} {host}")
     deadline_s = 0.5 if "sleep" in command else 20.0
-    assert asyncio.run(run(launcher, Host("h", "h"), command, deadline_s)).complaint == complaint
+    assert asyncio.run(run_on_host(launcher, Host("h", "h"), command, deadline_s)).complaint == complaint
 
 
 def test_files_that_jobs_need_are_looked_for(up: Path) -> None:
@@ -226,5 +226,5 @@ def test_files_that_jobs_need_are_looked_for(up: Path) -> None:
 
 
 def test_a_launcher_that_cannot_be_run_is_told() -> None:
-    answer = asyncio.run(run(launcher_of("/no/such/agent"), Host("h", "h"), "true", 5.0))
+    answer = asyncio.run(run_on_host(launcher_of("/no/such/agent"), Host("h", "h"), "true", 5.0))
     assert answer.complaint == "the launcher /no/such/agent cannot be run: No such file or directory"

@@ -32,13 +32,13 @@ def recorded(name: str) -> str:
     ],
 )
 def test_lists_of_hosts(text: str, names: tuple[str, ...]) -> None:
-    assert reading.expand(text) == names
+    assert reading.expand_hosts(text) == names
 
 
 @pytest.mark.parametrize("text", ["a[", "a[1-]", "a[x]", "a,,b", "a]1[", "a[1-1000000]"])
 def test_what_is_no_list_of_hosts(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|range"):
-        reading.expand(text)
+        reading.expand_hosts(text)
 
 
 def test_a_job_reads_the_same_from_json_and_from_text() -> None:
@@ -77,35 +77,35 @@ def test_text_that_is_something_else_is_refused() -> None:
 
 
 def test_steps() -> None:
-    assert reading.steps(recorded("steps-24.11.txt")) == (
+    assert reading.read_steps(recorded("steps-24.11.txt")) == (
         Step(1, "0", ("host1", "host2")),
         Step(1, "batch", ("host1",)),
     )
-    assert reading.steps(recorded("steps-22.05.txt")) == reading.steps(recorded("steps-24.11.txt"))
+    assert reading.read_steps(recorded("steps-22.05.txt")) == reading.read_steps(recorded("steps-24.11.txt"))
     with pytest.raises(ReadingError, match="squeue --steps"):
-        reading.steps("slurm_load_jobs error")
+        reading.read_steps("slurm_load_jobs error")
 
 
 def test_what_salloc_says() -> None:
-    assert reading.allocation(recorded("salloc-granted.txt")) == 2
-    assert reading.allocation(recorded("salloc-no-node.txt")) == 2  # which is to be cancelled
-    assert reading.allocation(recorded("salloc-busy.txt")) is None
+    assert reading.read_allocation(recorded("salloc-granted.txt")) == 2
+    assert reading.read_allocation(recorded("salloc-no-node.txt")) == 2  # which is to be cancelled
+    assert reading.read_allocation(recorded("salloc-busy.txt")) is None
     assert reading.complaint(recorded("salloc-busy.txt")) == "Unable to allocate resources: Requested nodes are busy"
     assert reading.complaint(" \n") == "it did not say why"
 
 
 def test_limits_of_the_version_here_and_of_others() -> None:
-    configuration = reading.configuration(recorded("show-config-24.11.txt"))
-    limits = Limits.of(reading.version("slurm-wlm 24.11.5"), configuration)
+    configuration = reading.read_configuration(recorded("show-config-24.11.txt"))
+    limits = Limits.of(reading.read_version("slurm-wlm 24.11.5"), configuration)
     assert limits == Limits(version=(24, 11, 5), auth="auth/slurm", expansion=True, once=False, json=True)
     assert limits.sentences() == (
         "Slurm 24.11.5, auth/slurm",
         "jobs grow by companion jobs or by expansion (--grow-by expand)",
     )
-    old = Limits.of((22, 5, 8), reading.configuration(recorded("show-config-22.05.txt")))
+    old = Limits.of((22, 5, 8), reading.read_configuration(recorded("show-config-22.05.txt")))
     assert old == Limits(version=(22, 5, 8), auth="auth/none", expansion=True, once=True, json=False)
     assert "only once" in " ".join(old.sentences())
     assert not Limits.of((22, 5, 8), {"AccountingStorageType": "accounting_storage/slurmdbd"}).once
     assert "another version" in " ".join(Limits.of((30, 5, 0), {}).sentences())
     with pytest.raises(ReadingError, match="no version"):
-        reading.version("command not found")
+        reading.read_version("command not found")

@@ -14,7 +14,7 @@ from support import PATIENCE_S
 from scheduler_bridge.backends.hosts import Host
 from scheduler_bridge.backends.slurm import JobInfo, Slurm, SlurmError, reading
 from scheduler_bridge.backends.slurm.driver import CALL_S
-from scheduler_bridge.backends.slurm.looking import FIT, Looker, Sign, judge
+from scheduler_bridge.backends.slurm.looking import FIT, Looker, Sign, judge_nodes
 from scheduler_bridge.backends.slurm.reading import NodeInfo, ReadingError
 
 TOLD = """\
@@ -29,7 +29,7 @@ JOB = JobInfo(7, "RUNNING", ("host1", "host2", "host4"))
 
 
 def test_sinfo_is_read() -> None:
-    assert reading.nodes(TOLD) == (
+    assert reading.read_nodes(TOLD) == (
         NodeInfo("host1", "allocated"),
         NodeInfo("host2", "draining", reason="disk full | soon"),
         NodeInfo("host3", "down", answers=False, reason="Not responding"),
@@ -38,7 +38,7 @@ def test_sinfo_is_read() -> None:
     )
     for text in ("host1", "host1|idle", "|idle|none", "host1||none"):
         with pytest.raises(ReadingError, match="sinfo is not understood"):
-            reading.nodes(text)
+            reading.read_nodes(text)
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def test_sinfo_is_read() -> None:
     ],
 )
 def test_what_follows_for_a_node(name: str, sign: Sign, complaint: str) -> None:
-    sight = judge([name], JOB, reading.nodes(TOLD))[name]
+    sight = judge_nodes([name], JOB, reading.read_nodes(TOLD))[name]
     assert (sight.sign, sight.complaint) == (sign, complaint)
 
 
 def test_a_node_that_is_down_is_dead_also_while_the_job_has_it() -> None:
-    sight = judge(["host1"], JOB, [NodeInfo("host1", "down")])["host1"]
+    sight = judge_nodes(["host1"], JOB, [NodeInfo("host1", "down")])["host1"]
     assert (sight.sign, sight.complaint) == (Sign.DEAD, "Slurm says that it is down")
 
 
 def test_nothing_is_known_of_the_nodes_of_a_job_that_has_none_any_more() -> None:
-    assert judge(["host1"], JobInfo(7, "COMPLETING", ()), ())["host1"].sign is Sign.DOUBTFUL
+    assert judge_nodes(["host1"], JobInfo(7, "COMPLETING", ()), ())["host1"].sign is Sign.DOUBTFUL
 
 
 def test_a_node_of_which_slurm_says_nothing_is_fit_while_the_job_has_it() -> None:
-    assert judge(["host1"], JOB, ()) == {"host1": FIT}
+    assert judge_nodes(["host1"], JOB, ()) == {"host1": FIT}
 
 
 class Played(Slurm):
@@ -88,7 +88,7 @@ class Played(Slurm):
         return JOB
 
     def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
-        return tuple(info for info in reading.nodes(TOLD) if info.node in names)
+        return tuple(info for info in reading.read_nodes(TOLD) if info.node in names)
 
 
 def look(slurm: Played, *names: str) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""What drives nodes that jobs reach through a launcher has in common, whoever says what nodes there are."""
+"""The base of back-ends whose nodes jobs reach through a launcher, and the executor of their jobs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class NodesBackend(ABC):
         return "; ".join(self._says(node, complaint) for node, complaint in complaints.items())
 
 
-# Runs jobs on nodes that somebody looks at: when a job fails, its nodes are, and then it may be lost, not failed -----
+# The executor --------------------------------------------------------------------------------------------------------
+#
+# When a job fails, its nodes are looked at: if one does not answer, the job was lost and has not failed.
 
 Gone: TypeAlias = Callable[[int], Awaitable[str]]
 """Says which node of a job does not answer, and how; empty if all do."""

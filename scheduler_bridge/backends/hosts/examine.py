@@ -15,7 +15,7 @@ from typing import Final
 
 from scheduler_bridge.backends.hosts.hostfile import Host
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
-from scheduler_bridge.backends.hosts.watch import Answer, run
+from scheduler_bridge.backends.hosts.watch import Answer, run_on_host
 from scheduler_bridge.backends.standin import address
 
 DEADLINE_S: Final = 30.0
@@ -60,13 +60,13 @@ def examine(hosts: Sequence[Host], launcher: Launcher, folder: Path, deadline_s:
 async def _examine(hosts: Sequence[Host], launcher: Launcher, folder: Path, deadline_s: float) -> list[Finding]:
     room = asyncio.Semaphore(_AT_ONCE)
     words = (sys.executable, "-P", str(_PROGRAM), str(folder))
-    ours = _facts(await run(launcher, Host("localhost", "localhost"), shlex.join(words), deadline_s))
+    ours = _facts(await run_on_host(launcher, Host("localhost", "localhost"), shlex.join(words), deadline_s))
     async with _listening(hosts) as here:
 
         async def ask(host: Host, other: Host) -> Answer:
             further = launcher.command(other.address, "true") if other is not host else ()
             async with room:
-                return await run(launcher, host, shlex.join((*words, here, *further)), deadline_s)
+                return await run_on_host(launcher, host, shlex.join((*words, here, *further)), deadline_s)
 
         following = (*hosts[1:], hosts[0])
         answers = await asyncio.gather(*map(ask, hosts, following))

@@ -1,4 +1,4 @@
-"""How commands, mpiexec among them, reach a host: by ssh, or by a program of the site's, given as a template.
+"""Launchers: commands, mpiexec among them, reach a host by ssh, or by a program of the site's, given as a template.
 
 A template is split into words once; ``{host}`` and ``{command}`` are replaced within words, and no shell of ours reads
 what they stand for. ``{command}`` is one word, the text that a shell on the host is to run, as ssh passes it on.
@@ -87,7 +87,7 @@ def _for_shell(word: str, address: str, command: str) -> str:
     return f'"${address}"'.join(shlex.quote(part) if part else "" for part in word.split(_HOST))
 
 
-# How mpiexec reaches hosts, and how what a job leaves there is ended: two small programs, seen by all hosts ----------
+# The programs that mpiexec reaches hosts with, and that end there what a job leaves ----------------------------------
 #
 # The first is called like ssh and starts a command through the launcher. The second runs there around every command of
 # a job: when that has ended, because it was done or because mpiexec is gone, it ends all processes that came of it. So

@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Wards(Protocol):
-    """Takes nodes out of service, and puts them back."""
+    """The nodes' health in the scheduler: takes them out of service, and puts them back."""
 
     def standing(self, node: str) -> Standing:
         """How a node stands."""
@@ -41,10 +41,10 @@ class Looks(Protocol):
     """Looks at hosts."""
 
     async def look(self, host: Host) -> str | None:
-        """Return why a host is of no use now; empty if it answers, None if nobody can say."""
+        """Return why a host is of no use now; empty if it answers, None if that is not known."""
 
     def stop(self) -> None:
-        """Wait for no answer any more: nobody looks again."""
+        """Wait for no answer any more: there are no further looks."""
 
 
 class Watched(Protocol):
@@ -182,7 +182,9 @@ _WORDS: Final = {
 }
 
 
-# Looks at hosts through the launcher: whether a shell answers there, and sees the files that jobs need ---------------
+# Looks at hosts ------------------------------------------------------------------------------------------------------
+#
+# Through the launcher: whether a shell answers there, and sees the files that jobs need.
 
 _SAID_BYTES: Final = 4096
 _MOST_WORDS: Final = 200
@@ -190,7 +192,7 @@ _GONE: Final = "lacks "
 
 
 class Looker:
-    """Looks at hosts, so many at the same time.
+    """Looks at hosts, a bounded number at the same time.
 
     Args:
         launcher: How to reach them.
@@ -214,12 +216,12 @@ class Looker:
         self._command = "; ".join((*tests, "exit 0"))
 
     def stop(self) -> None:
-        """Do nothing: whoever looks is cancelled, and the launcher with it."""
+        """Do nothing: a look is cancelled by its task, and the launcher with it."""
 
     async def look(self, host: Host) -> str:
         """Return why a host is of no use now; empty if it answers."""
         async with self._room:
-            return (await run(self._launcher, host, self._command, self._deadline_s)).complaint
+            return (await run_on_host(self._launcher, host, self._command, self._deadline_s)).complaint
 
     async def look_at_all(self, hosts: Sequence[Host]) -> dict[str, str]:
         """Return the complaints about those of the hosts that have any, by their names."""
@@ -240,7 +242,7 @@ class Answer:
         self.complaint = complaint
 
 
-async def run(launcher: Launcher, host: Host, command: str, deadline_s: float) -> Answer:
+async def run_on_host(launcher: Launcher, host: Host, command: str, deadline_s: float) -> Answer:
     """Run the text of a shell on a host; whatever it has not done by its deadline is ended."""
     words = ("/bin/sh", "-c", command) if is_here(host.name) else launcher.command(host.address, command)
     try:

@@ -73,8 +73,8 @@ class Slurm:
             SlurmError: It does not answer.
         """
         if self._limits is None:
-            version = reading.version(self._call(holdings.VERSION).out)
-            self._limits = Limits.of(version, reading.configuration(self._call(holdings.CONFIGURATION).out))
+            version = reading.read_version(self._call(holdings.VERSION).out)
+            self._limits = Limits.of(version, reading.read_configuration(self._call(holdings.CONFIGURATION).out))
         return self._limits
 
     def job(self, number: int) -> JobInfo:
@@ -92,11 +92,11 @@ class Slurm:
 
     def steps(self, jobs: tuple[int, ...]) -> tuple[Step, ...]:
         """Return the steps of ``jobs`` that run."""
-        return reading.steps(self._call(holdings.steps(jobs)).out)
+        return reading.read_steps(self._call(holdings.show_steps(jobs)).out)
 
     def nodes(self, names: tuple[str, ...]) -> tuple[NodeInfo, ...]:
         """Return how those of ``names`` are that it knows."""
-        return reading.nodes(self._call(holdings.nodes(names)).out)
+        return reading.read_nodes(self._call(holdings.show_nodes(names)).out)
 
     def run(self, words: holdings.Words) -> None:
         """Have it do something.
@@ -118,14 +118,14 @@ class Slurm:
             self._revoke(str(error))
             raise
         text = said.out + said.err
-        number = reading.allocation(text)
+        number = reading.read_allocation(text)
         if said.code == 0 and number is not None:
             return number
         self._revoke(text)
         raise SlurmError(f"Slurm gives no node: {reading.complaint(said.err)}")
 
     def _revoke(self, text: str) -> None:
-        number = reading.allocation(text)
+        number = reading.read_allocation(text)
         if number is not None:
             with suppress(SlurmError):  # the refusal is told
                 self._call(holdings.cancel(number))

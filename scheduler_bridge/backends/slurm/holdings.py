@@ -1,4 +1,4 @@
-"""What a job holds of Slurm's nodes, the commands that take and give them, and what this Slurm permits. Pure."""
+"""The nodes that a job holds of Slurm's, the commands that take and give them, and what this Slurm permits. Pure."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ class Holdings:
             )
 
 
-# The command lines that the back-end uses. Pure; every one is executed as it is, without a shell ---------------------
+# Command lines -------------------------------------------------------------------------------------------------------
+#
+# Each is executed as it is, without a shell.
 
 Words = tuple[str, ...]
 
@@ -121,12 +123,12 @@ def show_job(job: int, *, json: bool) -> Words:
     return ("scontrol", "show", "job", str(job), *(("--json",) if json else ()))
 
 
-def steps(jobs: tuple[int, ...]) -> Words:
+def show_steps(jobs: tuple[int, ...]) -> Words:
     """Ask which steps of ``jobs`` run, and where."""
     return ("squeue", "--noheader", "--steps", f"--jobs={','.join(map(str, jobs))}", "--format=%i|%N")
 
 
-def nodes(names: tuple[str, ...]) -> Words:
+def show_nodes(names: tuple[str, ...]) -> Words:
     """Ask how ``names`` are, and why."""
     return ("sinfo", "--noheader", "--Node", f"--nodes={','.join(names)}", "--format=%N|%T|%E")
 
@@ -188,14 +190,14 @@ STEP: Final[Words] = ("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--mpi=
 """A step of one process that may use all of the job's cores and memory there."""
 
 
-# What the installed Slurm lets a job do, from its version and its configuration. Pure --------------------------------
+# Limits of the installed Slurm ---------------------------------------------------------------------------------------
 
 JSON_SINCE: Final = (23, 2)
 """From here on ``scontrol`` speaks JSON; before it does not, or in another form."""
 
 ONCE_UNTIL: Final = (22, 5)
-"""So old a Slurm takes one NodeList of a job only if it has no database, and none after an expansion: 'the DB index is
-being set' (seen with 22.05.8)."""
+"""Up to this version Slurm takes one NodeList of a job only if it has no database, and none after an expansion: 'the
+DB index is being set' (seen with 22.05.8)."""
 
 TRIED: Final = ((22, 5), (24, 11))
 

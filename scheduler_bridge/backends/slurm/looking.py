@@ -1,4 +1,4 @@
-"""Looks at the nodes of a job by asking Slurm, and what the answer means for a scheduler that runs in the job."""
+"""Looks at the nodes of a job by asking Slurm, and judges the answer for a scheduler that runs in the job."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Looker:
             self._silent = True
             return dict.fromkeys(names, doubtful(f"Slurm does not tell how it is: {error}"))
         self._silent = False
-        return judge(names, job, told)
+        return judge_nodes(names, job, told)
 
 
-# What Slurm's words about a job and its nodes mean for a scheduler that runs in the job. Pure ------------------------
+# Verdicts on nodes. Pure ---------------------------------------------------------------------------------------------
 #
 # ==========================  ==========================================================================================
 # the node                    what follows
@@ -111,7 +111,7 @@ def doubtful(complaint: str) -> Sight:
     return Sight(Sign.DOUBTFUL, complaint)
 
 
-def judge(names: Iterable[str], job: JobInfo, told: Iterable[NodeInfo]) -> dict[str, Sight]:
+def judge_nodes(names: Iterable[str], job: JobInfo, told: Iterable[NodeInfo]) -> dict[str, Sight]:
     """Say how nodes are.
 
     Args:

@@ -1,4 +1,4 @@
-"""What Slurm's commands say, as values: ``scontrol``, ``squeue`` and ``salloc``, as JSON where they can, or as text.
+"""Reads what Slurm's commands say: ``scontrol``, ``squeue`` and ``salloc``, JSON where they speak it, or text.
 
 Pure functions; what they are tested with was recorded from real ones.
 """
@@ -35,7 +35,7 @@ class JobInfo:
         nodes: Those it holds.
         batch_host: Where its script runs; empty: nowhere.
         partition: Where it was submitted to.
-        account: Who pays; empty: nobody.
+        account: What pays; empty: none.
         qos: Its quality of service; empty: none.
         ends_s: When its time is over, in seconds since 1970; None: never.
         reason: Why it waits or has ended; empty: there is none.
@@ -69,7 +69,7 @@ class NodeInfo:
         node: Its name.
         state: idle, allocated, draining, down, ...
         answers: Whether Slurm's daemon there does.
-        reason: Why somebody took it out of service, or Slurm did; empty: nobody did.
+        reason: Why an administrator or Slurm took it out of service; empty: it is in service.
     """
 
     node: str
@@ -93,7 +93,7 @@ def job_of_json(text: str) -> JobInfo | None:
         return JobInfo(
             job=int(job["job_id"]),
             state=str(state[0] if isinstance(state, list) else state),
-            nodes=expand(job.get("nodes") or ""),
+            nodes=expand_hosts(job.get("nodes") or ""),
             batch_host=_said(job.get("batch_host")),
             partition=_said(job.get("partition")),
             account=_said(job.get("account")),
@@ -123,7 +123,7 @@ def job_of_text(text: str) -> JobInfo:
         return JobInfo(
             job=int(fields["JobId"]),
             state=fields["JobState"],
-            nodes=expand(fields.get("NodeList", "")),
+            nodes=expand_hosts(fields.get("NodeList", "")),
             batch_host=_said(fields.get("BatchHost")),
             partition=_said(fields.get("Partition")),
             account=_said(fields.get("Account")),
@@ -146,7 +146,7 @@ def _date(text: str) -> float | None:
     return dt.datetime.fromisoformat(text).astimezone().timestamp()
 
 
-def steps(text: str) -> tuple[Step, ...]:
+def read_steps(text: str) -> tuple[Step, ...]:
     """Read ``squeue --steps -h -o "%i|%N"``.
 
     Raises:
@@ -158,12 +158,12 @@ def steps(text: str) -> tuple[Step, ...]:
         job, dot, step = name.partition(".")
         if not (bar and dot and job.isdigit()):
             raise ReadingError(f"a line of squeue --steps is not understood: {line!r}")
-        found.append(Step(int(job), step, expand(nodes)))
+        found.append(Step(int(job), step, expand_hosts(nodes)))
     return tuple(found)
 
 
-def nodes(text: str) -> tuple[NodeInfo, ...]:
-    """Read ``sinfo -h -N -o "%N|%T|%E"``; a node in several partitions is told of several times, but once here.
+def read_nodes(text: str) -> tuple[NodeInfo, ...]:
+    """Read ``sinfo -h -N -o "%N|%T|%E"``; a node in several partitions is listed several times by Slurm, and once here.
 
     Raises:
         ReadingError: It is something else.
@@ -179,19 +179,19 @@ def nodes(text: str) -> tuple[NodeInfo, ...]:
     return tuple(found.values())
 
 
-def allocation(text: str) -> int | None:
+def read_allocation(text: str) -> int | None:
     """Return the number of the job that ``salloc`` speaks of, granted or pending; None: of none."""
     found = _GRANTED.search(text)
     return int(found[1]) if found else None
 
 
-def configuration(text: str) -> dict[str, str]:
+def read_configuration(text: str) -> dict[str, str]:
     """Read ``scontrol show config``: names and values."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
-def version(text: str) -> tuple[int, int, int]:
+def read_version(text: str) -> tuple[int, int, int]:
     """Read a version of Slurm: ``slurm-wlm 24.11.5``.
 
     Raises:
@@ -209,7 +209,7 @@ def complaint(text: str) -> str:
     return lines[-1] if lines else "it did not say why"
 
 
-# Slurm's way to write lists of hosts: ``rack1n[01-03,7],login`` ------------------------------------------------------
+# Lists of hosts: ``rack1n[01-03,7],login`` ---------------------------------------------------------------------------
 
 _NONE = frozenset({"", "(null)", "None", "None assigned"})
 _MOST = 100_000
@@ -217,7 +217,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def expand(text: str) -> tuple[str, ...]:
+def expand_hosts(text: str) -> tuple[str, ...]:
     """Return the names that ``text`` stands for, in its order.
 
     Raises:

@@ -400,7 +400,7 @@ class Session:
         self.request_stop()
 
 
-# Gives one program one order at a time, and waits for what becomes of it ---------------------------------------------
+# Orders to the program, one at a time --------------------------------------------------------------------------------
 
 
 class Orders:
@@ -488,7 +488,9 @@ class Orders:
             self._awaited.set_result(message)
 
 
-# The processes of a session's program: they write where the session writes, and leave nothing behind -----------------
+# The program's processes ---------------------------------------------------------------------------------------------
+#
+# They write where the session writes, and leave nothing behind.
 
 NOT_STARTED: Final = 126
 """Exit code if there is no program."""
@@ -574,7 +576,7 @@ class Program:
         return await exited
 
 
-# How a session stands, and how users are told: as the embedded scheduler tells of a cluster with one job -------------
+# Status for users, as of a cluster with one job ----------------------------------------------------------------------
 
 _STATES = {"starting": JobState.STARTING, "running": JobState.RUNNING}
 
@@ -651,7 +653,7 @@ def explanation(job: int, request: JobRequest, condition: Condition, now_s: floa
     )
 
 
-# What a session remembers of its program, for ``malleable report``: a record as of a cluster with one job ------------
+# The record of the program for ``malleable report``, as of a cluster with one job ------------------------------------
 
 
 class History:

@@ -18,7 +18,9 @@ from scheduler_bridge.workloads import TraceJob, Workload, convert, mebf_rule
 from scheduler_bridge.workloads.conversion import Rule
 from scheduler_bridge.workloads.generate.twins import PORTRAITS, twin
 
-# Utilization over time [figure 11]: by four hours, from the beginning of the workload on -----------------------------
+# Utilization over time [figure 11] -----------------------------------------------------------------------------------
+#
+# In steps of four hours, from the beginning of the workload on.
 
 STEP_H: Final = 4
 HOURS: Final = tuple(range(0, 96, STEP_H))
@@ -53,7 +55,7 @@ _JOBS: Final = {"1k": 1000, "5k": 5000}
 _ARRIVALS: Final = {"normal": 1.0, "intensive": 0.75}
 _SCALE_S: Final = {"full": 10.0, "half": 5.0}
 _ERROR: Final = 0.1
-"""By so much rho is larger than the scheduler believes [section 4.3]."""
+"""Rho is larger by this than the scheduler believes [section 4.3]."""
 _NEVER_S: Final = 1e9
 GROUPS: Final = ((1, 1), (2, 4), (5, 16), (17, 64), (65, 500))
 """Sizes of jobs for the shares of expands [D]."""

@@ -41,7 +41,7 @@ WITHOUT: Final[Mapping[str, Mapping[str, object]]] = {
 _CORES: Final = 48
 """Of each node, for the policy that lets jobs share them."""
 _NEVER_S: Final = 1e9
-"""Nobody is killed: walltimes are for reservations only."""
+"""No job is killed: walltimes are for reservations only."""
 GROUPS: Final = ("all", "rigid", "malleable")
 MEASURES: Final = ("turnaround_s", "wait_s", "slowdown")
 COLUMNS: Final = (

@@ -18,11 +18,11 @@ from scheduler_bridge.experiments.sweep import Row
 CONFIDENCE: Final = 95
 _SAMPLES: Final = 5000
 _ALIKE: Final = 0.005
-"""Ratios so close to 1 count as equal."""
+"""Ratios that are no farther from 1 count as equal."""
 _SHORT_S: Final = 60.0
-"""Added to waits before they are compared: whether somebody waits 0 or 2 s matters to nobody."""
+"""Added to waits before they are compared: a wait of 0 or of 2 s makes no difference to users."""
 _POINTS: Final = 1.0
-"""Utilizations so close count as equal, in points."""
+"""Utilizations that differ by no more count as equal, in points."""
 Workload: TypeAlias = tuple[str, int]
 """A trace and a share of malleable jobs in percent."""
 Standing: TypeAlias = Literal["better", "worse", "mixed", "alike"]

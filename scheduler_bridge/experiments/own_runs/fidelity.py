@@ -331,7 +331,8 @@ def errors(those: Sequence[Held]) -> dict[str, tuple[float, float, float]]:
 # says.
 
 SAME_S: Final = 0.1
-"""Decisions that are no farther apart are taken at the same time: a live scheduler is told late, and takes its time."""
+"""Decisions that are no farther apart are taken at the same time: a live scheduler hears of events later, and takes
+its time."""
 _SOON_S: Final = 1e-3
 
 Step: TypeAlias = tuple[str, int, float]

@@ -235,7 +235,9 @@ def _noted(height_in: float, width_in: float, title: str, note: str) -> Figure:
     return figure
 
 
-# The paper's figures 9 and 10 from our own runs; the paper's means, scaled, as hollow marks --------------------------
+# Figures 9 and 10 ----------------------------------------------------------------------------------------------------
+#
+# The paper's means, scaled, are hollow marks.
 
 _SHOWN: Final = ("makespan_s", "utilization")
 RESIZING: Final = "malleable"

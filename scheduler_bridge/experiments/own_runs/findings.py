@@ -1,4 +1,4 @@
-"""What the records of the runs say: figures of merit by policy and share, orders, how honest it was."""
+"""Findings from the records of the runs: figures of merit by policy and share, orders, how honest it was."""
 
 from __future__ import annotations
 

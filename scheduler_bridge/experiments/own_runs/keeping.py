@@ -1,4 +1,4 @@
-"""Where batches are run, one experiment at a time in a folder, and nothing left of one that was killed."""
+"""The place where batches are run: its nodes, and a folder with one experiment at a time, nothing of a killed one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler_bridge.backends.hosts.hostfile import fewest_cores
 from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, DaemonThread
 from scheduler_bridge.live.config import numbered_nodes
 
-# Where batches are run: on nodes emulated on this machine, or on hosts -----------------------------------------------
+# Sites: nodes emulated on this machine, or hosts ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

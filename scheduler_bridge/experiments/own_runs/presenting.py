@@ -1,4 +1,4 @@
-"""Which tables, figures and claims show the runs."""
+"""Presentation of the runs: which tables, figures and claims show them."""
 
 from __future__ import annotations
 
@@ -157,10 +157,10 @@ def repeated_table(repeated: Sequence[Repeated]) -> tuple[DataTable, str]:
         else ""
     )
     columns = ("run", "decisions", f"the same within {SAME_S:g} s", "farthest apart s")
-    return DataTable("repeated", "The runs again, told what everything took", columns, rows), sentence
+    return DataTable("repeated", "The runs again, with what everything took", columns, rows), sentence
 
 
-# The paper's claims, one by one: do our own runs show the same change? -----------------------------------------------
+# The paper's claims: do our own runs show the same change? -----------------------------------------------------------
 
 _ORDERS: Final = {"grows_per_job": 0, "shrinks_per_job": 1}
 

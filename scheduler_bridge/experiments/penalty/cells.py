@@ -61,7 +61,7 @@ def figures_of(records: Iterable[JobRecord]) -> Figures:
     return found
 
 
-# Waits by scenario, policy and class, over the workloads -------------------------------------------------------------
+# Means over the workloads --------------------------------------------------------------------------------------------
 
 
 class Waits:

@@ -18,7 +18,7 @@ from scheduler_bridge.workloads import amdahl_logs_rule, convert
 STRATEGIES: Final = ("keep-pref", "pref", "min", "avg")
 RIGID: Final = "easy"
 _NEVER_S: Final = 1e9
-"""Nobody is killed: walltimes are for reservations only, as runtimes beyond them are in the paper's figures."""
+"""No job is killed: walltimes are for reservations only, as runtimes beyond them are in the paper's figures."""
 PER_JOB: Final = ("turnaround_s", "runtime_s", "wait_s", "expands", "shrinks")
 """Means over jobs, with quartiles; the last two over malleable jobs."""
 COLUMNS: Final = (

@@ -21,7 +21,7 @@ from scheduler_bridge.sim.running import SharingModel
 from scheduler_bridge.workloads import TraceJob, Workload, convert
 
 STATIC: Final = "static"
-"""The same policy where nobody shares: static backfill."""
+"""The same policy where no jobs share nodes: static backfill."""
 LIMITS: Final = ("5", "10", "50", "inf", "dynamic")
 """MAX_SLOWDOWN [section 4.1]."""
 MODELS: Final[tuple[SharingModel, ...]] = ("ideal", "worst")

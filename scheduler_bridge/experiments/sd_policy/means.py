@@ -49,7 +49,9 @@ class Means:
         return min(known, key=lambda limit: known[limit]) if len(known) == len(LIMITS) else None
 
 
-# Who gains: ratios by size and runtime of the jobs, and slowdowns by day [section 4.2, figures 4 to 7] ---------------
+# Gains of jobs and days [section 4.2, figures 4 to 7] ----------------------------------------------------------------
+#
+# Ratios by size and runtime of the jobs, and slowdowns by day.
 
 LIMIT: Final = "10"
 """What the paper draws beside static backfill."""

@@ -1,4 +1,4 @@
-"""What the records of the runs say: figures of merit, who shared which nodes for how long, and never a core."""
+"""Findings from the records of the runs: figures of merit, and who shared which nodes for how long, never a core."""
 
 from __future__ import annotations
 
@@ -196,7 +196,9 @@ def sharers(records: Iterable[RunRecord]) -> int:
     return sum(is_guest(job) for record in records for job in record.jobs)
 
 
-# Whether jobs that were on a node together ever had a core of it in common, as the record of the run has it ----------
+# Cores of jobs that met on a node ------------------------------------------------------------------------------------
+#
+# The record of a run shows whether such jobs ever had a core of the node in common.
 
 
 @dataclass(frozen=True, slots=True)

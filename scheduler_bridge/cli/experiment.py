@@ -149,8 +149,8 @@ def _command(name: str, asked: Asked) -> list[str]:
 def _real(asked: Asked) -> Any:
     from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
     from scheduler_bridge.cli.real_runs import run
-    from scheduler_bridge.experiments.own_runs.keeping import HERE, Site
-    from scheduler_bridge.experiments.own_runs.runner import Again
+    from scheduler_bridge.experiments.real_runs.keeping import HERE, Site
+    from scheduler_bridge.experiments.real_runs.runner import Again
 
     if asked.out is None:
         raise CliError(
@@ -177,8 +177,8 @@ def _shared(asked: Asked) -> Any:
 
 
 def _replayed(asked: Asked) -> Any:
-    from scheduler_bridge.experiments.real_runs import BadReferenceError
-    from scheduler_bridge.experiments.real_runs.experiment import run
+    from scheduler_bridge.experiments.published_runs import BadReferenceError
+    from scheduler_bridge.experiments.published_runs.experiment import run
 
     if asked.data is None:
         raise CliError(

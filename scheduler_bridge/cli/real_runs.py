@@ -16,12 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.own_runs.experiment import report
-from scheduler_bridge.experiments.own_runs.experiment import run as run_experiment
-from scheduler_bridge.experiments.own_runs.keeping import Site
-from scheduler_bridge.experiments.own_runs.plan import PLANS, RunKey, Scale
-from scheduler_bridge.experiments.own_runs.runner import Again
-from scheduler_bridge.experiments.real_runs import BadReferenceError
+from scheduler_bridge.experiments.published_runs import BadReferenceError
+from scheduler_bridge.experiments.real_runs.experiment import report
+from scheduler_bridge.experiments.real_runs.experiment import run as run_experiment
+from scheduler_bridge.experiments.real_runs.keeping import Site
+from scheduler_bridge.experiments.real_runs.plan import PLANS, RunKey, Scale
+from scheduler_bridge.experiments.real_runs.runner import Again
 from scheduler_bridge.experiments.sd_real.experiment import run as run_shared_experiment
 from scheduler_bridge.experiments.sd_real.plan import PLANS as SHARED_PLANS
 from scheduler_bridge.experiments.sd_real.plan import Scale as SharedScale

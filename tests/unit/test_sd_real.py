@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.own_runs.plan import RunKey
-from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS
+from scheduler_bridge.experiments.real_runs.plan import RunKey
+from scheduler_bridge.experiments.real_runs.problems import ARGUMENTS
 from scheduler_bridge.experiments.sd_real import findings
 from scheduler_bridge.experiments.sd_real.experiment import conclude
 from scheduler_bridge.experiments.sd_real.findings import Meetings, meetings

@@ -1,194 +1,229 @@
-"""``malleable experiment real-runs-simulated``: the published runs again, in the simulator."""
+"""``malleable experiment real-runs``: the 2024 paper's evaluation on real processes."""
 
 from __future__ import annotations
 
+import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
-from scheduler_bridge.experiments.page import listed
-from scheduler_bridge.experiments.real_runs.claims import judge
-from scheduler_bridge.experiments.real_runs.compare import JUDGED, LIMIT, Cell, Comparison, compare
-from scheduler_bridge.experiments.real_runs.data import SHARES, Reference, RunKey, read_reference
-from scheduler_bridge.experiments.real_runs.model import measured
-
-NAME: Final = "real-runs-simulated"
-SEEDS: Final = range(42, 52)
-REPLICAS: Final = 8
-_WORDS: Final = {
-    "makespan_s": "makespan s",
-    "turnaround_s": "turnaround s",
-    "wait_s": "wait s",
-    "utilization": "utilization %",
-}
-
-_COSTS: Final = (
-    "Costs: nodes are free {costs.release_s} s after a job's end; a malleable job takes orders {costs.ready_s} s after "
-    "its start; a grow takes {costs.grow_s} s, a shrink {costs.shrink_s} s (the published data file; the paper's text "
-    "has the two the other way round). Decisions every 5 s and at events, 60 s between resizes of a job, as published."
+from scheduler_bridge.experiments.judging import counted
+from scheduler_bridge.experiments.outcome import Outcome
+from scheduler_bridge.experiments.published_runs import Reference, read_reference
+from scheduler_bridge.experiments.real_runs import fidelity, findings
+from scheduler_bridge.experiments.real_runs.keeping import HERE, Site, alone_in
+from scheduler_bridge.experiments.real_runs.plan import PLANS, Plan, RunKey, Scale
+from scheduler_bridge.experiments.real_runs.presenting import (
+    Shown,
+    draw,
+    fidelity_table,
+    judged,
+    of_runs,
+    repeated_table,
+    runs_table,
+    tables,
 )
-_FAILED: Final = (
-    "Malleable-Algorithm: 24 real jobs have a failed resize and went on with fewer nodes than they held, for up to "
-    "four times as long. They are replayed as long as they took, without orders; which nodes were lost meanwhile is "
-    "not published. The errors without such runs stand beside."
-)
+from scheduler_bridge.experiments.real_runs.problems import Problem, calibrate, calibrated, of_paper_size
+from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, run_all
+from scheduler_bridge.experiments.real_runs.scaling import published_s
+from scheduler_bridge.live.trial import CalibrationError
+from scheduler_bridge.record import RunRecord, busy_node_s
 
-Scale: TypeAlias = Literal["small", "full"]
+NAME: Final = "real-runs"
+LAG_LIMIT_S: Final = 0.25
+"""A place that lags more behind its rate had too little of the cores."""
 
 
-def run(data: Path, scale: Scale, progress: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Replay the runs and compare.
+def run(
+    folder: Path,
+    scale: Scale,
+    data: Path | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    watcher: Watcher | None = None,
+    again: Again | None = None,
+    site: Site = HERE,
+) -> Outcome:
+    """Run the batches that ``folder`` does not hold yet, and say what all of them show.
 
     Args:
-        data: The folder with the reference data.
-        scale: ``small``: two batches at three shares, once each; ``full``: all runs, several times each.
-        progress: Told what is being simulated.
+        folder: Keeps the record of every run; an interrupted experiment goes on there.
+        scale: How many runs.
+        data: The folder with the paper's results, to show them beside; None: without.
+        tell: Called with lines about what is prepared.
+        watcher: Sees the runs go on.
+        again: Which runs are done again although they are there.
+        site: Where the nodes are.
 
     Raises:
-        BadReferenceError: The published data are not there.
+        BadReferenceError: ``data`` holds no results of the paper.
+        CalibrationError: A benchmark does not run.
+        DaemonError: The scheduler cannot start, or another experiment runs in the folder.
+        OSError: A record cannot be written.
     """
-    reference = read_reference(data)
-    if scale == "small":
-        comparison = compare(reference, shares=(0, 60, 100), seeds=(45, 46), progress=progress)
-    else:
-        comparison = compare(reference, shares=SHARES, seeds=SEEDS, replicas=REPLICAS, progress=progress)
-    return _outcome(comparison, reference, scale)
+    reference = None if data is None else read_reference(data)
+    plan = PLANS[scale].at(site)
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {"PYTHONPATH": import_path()}
+    with alone_in(folder, site):
+        if plan.paced:
+            names = plan.problems()
+            problems = calibrate(names, folder, environment, lambda name: tell(f"measuring {name} at full speed"))
+        else:
+            problems = of_paper_size(plan.problems())
+        records = run_all(Runner(plan, problems, folder, environment, site), watcher, again)
+    return conclude(plan, records, reference, problems, site)
 
 
-def _outcome(comparison: Comparison, reference: Reference, scale: Scale) -> Outcome:
-    from scheduler_bridge.experiments.real_runs.figure import draw_batches, draw_means
+def report(folder: Path, scale: Scale, data: Path | None = None, site: Site = HERE) -> Outcome:
+    """Say what the runs show that ``folder`` holds already; nothing is run.
 
-    inside, judged = comparison.within()
-    largest = max(abs(cell.error(name) or 0.0) for cell in comparison.compat for name in JUDGED)
-    runs = sum(len(cell.runs) for cell in comparison.compat)
-    seeds = [key.seed for cell in comparison.compat for key in cell.runs]
+    Args:
+        folder: Where they were kept.
+        scale: Of the experiment.
+        data: The folder with the paper's results, to show them beside; None: without.
+        site: Where they were made.
+
+    Raises:
+        BadReferenceError: ``data`` holds no results of the paper.
+        CalibrationError: ``folder`` holds no calibration, or no run of this scale.
+    """
+    reference = None if data is None else read_reference(data)
+    plan = PLANS[scale].at(site)
+    problems = calibrated(plan.problems(), folder) if plan.paced else of_paper_size(plan.problems())
+    records = all_kept(Runner(plan, problems, folder))
+    if not records:
+        raise CalibrationError(f"{folder} holds no run of the scale {scale}")
+    return conclude(plan, records, reference, problems, site)
+
+
+def _emulation(plan: Plan, problems: Mapping[str, Problem], note: str) -> list[str]:
+    """What is not as it is on the paper's nodes."""
+    if not plan.paced:
+        return []
+    shares = ", ".join(f"{name} {100 * problem.share(plan.time):.1f} %" for name, problem in problems.items())
+    return [
+        f"Emulated: {note}. Processes, messages, steals, resizes and decisions are real and not scaled.",
+        f"A node's share of a core: {shares}.",
+    ]
+
+
+def conclude(
+    plan: Plan,
+    records: Mapping[RunKey, RunRecord],
+    reference: Reference | None,
+    problems: Mapping[str, Problem],
+    site: Site = HERE,
+) -> Outcome:
+    """Say what the runs show.
+
+    Args:
+        plan: What was run.
+        records: Its runs.
+        reference: The paper's results, if they are at hand.
+        problems: What the jobs computed.
+        site: Where.
+    """
+    paper_size = (plan.nodes, plan.jobs) == (32, 25)
+    wrong = findings.faults(records)
+    batches = {key: record for key, record in records.items() if key.kind == "batch"}
+    where = site.spoken(plan.nodes, os.cpu_count())
+    note = f"{where}; one second of the paper lasts {plan.time:g} s" if plan.paced else f"{where}, the paper's problems"
+    costs = fidelity.fitted(records, plan.time)
+    shown = Shown(
+        plan,
+        records,
+        batches,
+        findings.published(reference, plan.time) if paper_size else {},
+        findings.published_orders(reference) if paper_size else {},
+        published_s(reference),
+        fidelity.hold(records, costs),
+        note,
+    )
+    claims, words = judged(batches if paper_size else {})
+    held, within = fidelity_table(shown.held)
+    repeated, again = repeated_table(fidelity.repeat(records, costs))
+    jobs = sum(len(record.jobs) for record in records.values())
+    missing = len(plan.runs()) - len(records)
+    remarks = [
+        *_emulation(plan, problems, note),
+        "The batches are drawn from the paper's table of configurations with its seeds; the paper's own draws differ.",
+        *([f"{missing} of {len(plan.runs())} runs are not there yet."] if missing else []),
+        *(_lags(records) if site.hosts is None else []),
+        *([f"The paper's claims: {counted(words)}."] if words else []),
+        f"Simulated with what was measured: {costs.spoken}. {within}",
+        *([again] if again else []),
+        *wrong,
+    ]
     verdict = (
-        f"{runs} real runs replayed: {inside} of {judged} means are within {LIMIT:g} % of what was measured, "
-        f"the farthest is off by {largest:.1f} %."
+        f"Runs: {len(records)}, jobs: {jobs}; every result is right."
+        if not wrong
+        else f"Runs: {len(records)}, jobs: {jobs}; {len(wrong)} jobs failed or are wrong."
     )
     return Outcome(
         NAME,
-        "The 2024 paper's real runs on 32 nodes, simulated",
-        verdict,
-        _remarks(comparison, reference, scale),
-        (_means(comparison), _gains(comparison), _claims(comparison), _batches(comparison)),
-        {"means": draw_means(comparison), "batches": draw_batches(comparison)},
-        passed=inside == judged,
-        provenance={"real runs": str(runs), "seeds": listed(seeds), "simulations of each": str(comparison.replicas)},
-    )
-
-
-def _means(comparison: Comparison) -> DataTable:
-    columns = ["policy", "malleable %", "runs"]
-    for name in JUDGED:
-        columns += [f"{_WORDS[name]} measured", "simulated", "error %"]
-    columns += ["runs without a failed resize", *(f"error % there, {_WORDS[name]}" for name in JUDGED)]
-    rows: list[tuple[Value, ...]] = []
-    for cell in comparison.compat:
-        row: list[Value] = [f"{cell.strategy} ({cell.policy})", cell.share, len(cell.runs)]
-        for name in JUDGED:
-            row += [*cell.means(name), cell.error(name)]
-        row += [cell.broken.count(False), *(cell.error(name, sound=True) for name in JUDGED)]
-        rows.append(tuple(row))
-    return DataTable("means", "Means of the batches, measured and simulated", tuple(columns), tuple(rows))
-
-
-def _gains(comparison: Comparison) -> DataTable:
-    columns = ["policy", "malleable %", "instead of"]
-    for name in JUDGED:
-        columns += [f"{_WORDS[name]}", "change %"]
-    rows: list[tuple[Value, ...]] = []
-    published = {(cell.strategy, cell.share): cell for cell in comparison.compat}
-    for cell in comparison.correct:
-        row: list[Value] = [cell.policy, cell.share, cell.strategy]
-        for name in JUDGED:
-            _, ours = cell.means(name)
-            _, theirs = published[cell.strategy, cell.share].means(name)
-            row += [ours, 100 * (ours / theirs - 1) if ours is not None and theirs else None]
-        rows.append(tuple(row))
-    title = "What the correct policies would have done, compared with the published ones, both simulated"
-    return DataTable("correct-policies", title, tuple(columns), tuple(rows))
-
-
-def _claims(comparison: Comparison) -> DataTable:
-    columns = ("claim", "where", "printed change %", "simulated %", "with correct policies %", "verdict", "reason")
-    rows = tuple(
+        "The 2024 paper's batches as real jobs",
+        f"{verdict} {_gain(batches)}".strip(),
+        tuple(remarks),
         (
-            verdict.claim.text,
-            verdict.claim.where,
-            verdict.claim.printed_change,
-            verdict.simulated,
-            verdict.correct,
-            verdict.word,
-            verdict.reason,
-        )
-        for verdict in judge(comparison)
+            *tables(shown),
+            held,
+            *([claims] if words else []),
+            repeated,
+            runs_table(shown.held),
+            findings.honesty_table(records),
+        ),
+        draw(shown),
+        passed=not wrong,
+        provenance=of_runs(records),
     )
-    return DataTable("claims", "The paper's claims", columns, rows)
 
 
-def _batches(comparison: Comparison) -> DataTable:
-    columns = ["policy", "malleable %", "seed", "run", "failed resize"]
-    for name in JUDGED:
-        columns += [f"{_WORDS[name]} measured", "simulated", "error %"]
-    rows = [row for cell in comparison.compat for row in _batch_rows(cell)]
-    return DataTable("batches", "Every run", tuple(columns), tuple(rows))
-
-
-def _batch_rows(cell: Cell) -> list[tuple[Value, ...]]:
-    rows: list[tuple[Value, ...]] = []
-    for key, real, ours, broken in zip(cell.runs, cell.real, cell.ours, cell.broken, strict=True):
-        row: list[Value] = [cell.strategy, cell.share, key.seed, key.number, "yes" if broken else ""]
-        for name in JUDGED:
-            theirs, mine = getattr(real, name), getattr(ours, name)
-            row += [theirs, mine, 100 * (mine / theirs - 1) if theirs and mine is not None else None]
-        rows.append(tuple(row))
-    return rows
-
-
-def _remarks(comparison: Comparison, reference: Reference, scale: Scale) -> tuple[str, ...]:
-    costs = comparison.costs
-    simulations = (
-        f"mean of {comparison.replicas} runs of each batch, with runtimes that differ by {100 * costs.spread:.1f} %"
-        if comparison.replicas > 1
-        else "once, with the median runtimes"
+def _gain(records: Mapping[RunKey, RunRecord]) -> str:
+    """What malleability brings, in a sentence: easy without malleable jobs beside malleable with the most of them."""
+    found = findings.cells(records)
+    shares = sorted(share for policy, share in found if policy == "malleable")
+    rigid = sorted(share for policy, share in found if policy == "easy")
+    if not shares or not rigid:
+        return ""
+    before, after = (
+        sum(run["turnaround_s"] for run in runs) / len(runs)
+        for runs in (found["easy", rigid[0]], found["malleable", shares[-1]])
     )
-    remarks = [
-        _COSTS.format(costs=costs),
-        _FAILED,
-        "Rigid jobs named UTS_19_rigid_4 that ran on 8 nodes are replayed on 8.",
-        "Utilization is compared with the published means, which count a job's nodes until they are free.",
-        f"Simulated: {simulations}.",
-    ]
-    twice = [RunKey("MalleableStrategy", 100, 47, number) for number in (0, 1)]
-    if all(key in reference.runs for key in twice):
-        first, second = (measured(reference.runs[key], costs) for key in twice)
-        makespan, wait = (
-            100 * abs(getattr(second, name) / getattr(first, name) - 1) for name in ("makespan_s", "wait_s")
-        )
+    return (
+        f"Mean turnaround: {after:.1f} s under malleable with {shares[-1]} % malleable jobs, {before:.1f} s under easy "
+        f"with {rigid[0]} % ({100 * (after / before - 1):+.0f} %)."
+    )
+
+
+def _lags(records: Mapping[RunKey, RunRecord]) -> list[str]:
+    """How far the emulation was from what it should be: nodes behind their rate, and others on the machine."""
+    cpu = {key: record.provenance["cpu"] for key, record in records.items()}
+    remarks = []
+    if late := [key for key, used in cpu.items() if used["worst_lag_s"] > LAG_LIMIT_S]:
+        worst = max(late, key=lambda key: cpu[key]["worst_lag_s"])
+        held_s = sum(busy_node_s(record.jobs) for record in records.values())
+        given_up = 100 * sum(used["given_up_s"] for used in cpu.values()) / held_s if held_s else 0.0
         remarks.append(
-            f"How far reality repeats itself: one batch (100 % malleable, seed 47) was run twice; the makespans differ "
-            f"by {makespan:.1f} %, the mean waits by {wait:.1f} %."
+            f"In {len(late)} of {len(records)} runs a place fell more than {LAG_LIMIT_S} s behind its rate, for the "
+            f"cores were busy, most in {worst.spoken}: {cpu[worst]['worst_lag_s']:.2f} s. {given_up:.2f} % of all "
+            "node-seconds were given up so; --repeat-lagged SECONDS does such runs again."
         )
-    far = [
-        f"{cell.strategy} at {cell.share} %: {_WORDS[name]} {error:+.1f} %"
-        for cell in comparison.compat
-        for name in JUDGED
-        if (error := cell.error(name)) is not None and abs(error) > LIMIT
-    ]
-    if far:
-        sound = statistics.fmean(
-            abs(error)
-            for cell in comparison.compat
-            for name in JUDGED[:3]
-            if (error := cell.error(name, sound=True)) is not None
-        )
+    others = {key: used["others_share"] for key, used in cpu.items() if used["others_share"] is not None}
+    if others:
+        busiest = max(others, key=others.__getitem__)
+        own = statistics.fmean(used["share"] for used in cpu.values())
+        theirs = statistics.fmean(others.values())
         remarks.append(
-            f"Farther than {LIMIT:g} %: {'; '.join(far)}. Over all policies and shares, the runs without a failed "
-            f"resize are off by {sound:.1f} % on average."
+            f"The jobs used {100 * own:.0f} % of the cores. Others used {100 * theirs:.0f} % meanwhile, which makes "
+            f"starts and resizes slower (most in {busiest.spoken}: {100 * others[busiest]:.0f} %); "
+            "--repeat-busy PERCENT does such runs again."
         )
-    if scale == "small":
-        remarks.append("Small scale: two of ten batches at three of six shares, whose means differ from the paper's.")
-    return tuple(remarks)
+    return remarks
+
+
+def import_path() -> str:
+    """Let the jobs import what this process imports, installed or not."""
+    root = str(Path(__file__).resolve().parents[3])
+    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))

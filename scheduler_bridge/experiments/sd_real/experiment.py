@@ -9,13 +9,13 @@ from typing import Final
 
 from scheduler_bridge.experiments.judging import counted
 from scheduler_bridge.experiments.outcome import Outcome, Picture
-from scheduler_bridge.experiments.own_runs.experiment import LAG_LIMIT_S, import_path
-from scheduler_bridge.experiments.own_runs.findings import faults, honesty_table
-from scheduler_bridge.experiments.own_runs.keeping import alone_in
-from scheduler_bridge.experiments.own_runs.plan import RunKey
-from scheduler_bridge.experiments.own_runs.presenting import of_runs
-from scheduler_bridge.experiments.own_runs.problems import calibrate
-from scheduler_bridge.experiments.own_runs.runner import Runner, Watcher, quality, run_all
+from scheduler_bridge.experiments.real_runs.experiment import LAG_LIMIT_S, import_path
+from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
+from scheduler_bridge.experiments.real_runs.keeping import alone_in
+from scheduler_bridge.experiments.real_runs.plan import RunKey
+from scheduler_bridge.experiments.real_runs.presenting import of_runs
+from scheduler_bridge.experiments.real_runs.problems import calibrate
+from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quality, run_all
 from scheduler_bridge.experiments.sd_real import findings
 from scheduler_bridge.experiments.sd_real.findings import meetings
 from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, Scale, SharedPlan

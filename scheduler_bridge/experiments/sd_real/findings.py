@@ -11,7 +11,7 @@ from typing import Any, Final
 from apgas.malleability.core_ids import parsed
 from scheduler_bridge.experiments.judging import CLOSE, Word, word_for
 from scheduler_bridge.experiments.outcome import DataTable, Value
-from scheduler_bridge.experiments.own_runs.plan import RunKey
+from scheduler_bridge.experiments.real_runs.plan import RunKey
 from scheduler_bridge.experiments.sd_policy.claims import read_claims
 from scheduler_bridge.experiments.sd_real.plan import SHARED, STATIC
 from scheduler_bridge.record import JobRecord, RunRecord, metrics

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.experiments.own_runs.plan import Plan, RunKey
+from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey
 from scheduler_bridge.workloads import TraceJob, Workload
 from scheduler_bridge.workloads.generate.cirne import cirne
 

@@ -7,7 +7,7 @@ from typing import Final
 from matplotlib.lines import Line2D
 
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.experiments.real_runs.compare import COMPAT, JUDGED, LIMIT, Comparison
+from scheduler_bridge.experiments.published_runs.compare import COMPAT, JUDGED, LIMIT, Comparison
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say
 from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
 

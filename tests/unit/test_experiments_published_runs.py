@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from support.outlines import fetches
 
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.experiments.real_runs import (
+from scheduler_bridge.experiments.published_runs import (
     BadReferenceError,
     Costs,
     RunKey,
@@ -22,9 +22,9 @@ from scheduler_bridge.experiments.real_runs import (
     read_reference,
     simulated,
 )
-from scheduler_bridge.experiments.real_runs.claims import judge, read_claims
-from scheduler_bridge.experiments.real_runs.data import NODES, RealJob
-from scheduler_bridge.experiments.real_runs.model import nodes_for, seconds_on
+from scheduler_bridge.experiments.published_runs.claims import judge, read_claims
+from scheduler_bridge.experiments.published_runs.data import NODES, RealJob
+from scheduler_bridge.experiments.published_runs.model import nodes_for, seconds_on
 
 SCALING = {("UTS", "18"): {1: 190.0, 2: 100.0, 4: 60.0}}
 COSTS = Costs(release_s=2.0, ready_s=6.0, grow_s=5.0, shrink_s=10.0)

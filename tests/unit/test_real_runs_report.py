@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as cli
-from scheduler_bridge.experiments.own_runs import fidelity, findings
-from scheduler_bridge.experiments.own_runs.experiment import conclude
-from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
-from scheduler_bridge.experiments.own_runs.presenting import judged
-from scheduler_bridge.experiments.own_runs.scaling import scaling_table
+from scheduler_bridge.experiments.real_runs import fidelity, findings
+from scheduler_bridge.experiments.real_runs.experiment import conclude
+from scheduler_bridge.experiments.real_runs.plan import SCALING, Plan, RunKey
+from scheduler_bridge.experiments.real_runs.presenting import judged
+from scheduler_bridge.experiments.real_runs.scaling import scaling_table
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.sim.costs import Measured, fit, fitted_line, parse_cost
 

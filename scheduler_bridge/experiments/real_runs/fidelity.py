@@ -29,12 +29,12 @@ from scheduler_bridge.core import Settings
 from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
 from scheduler_bridge.core.events import Event, MalleableEnded
 from scheduler_bridge.core.presets import settings_for
-from scheduler_bridge.experiments.own_runs.costs import decided_s, took_s
-from scheduler_bridge.experiments.own_runs.findings import MEASURES, measures
-from scheduler_bridge.experiments.own_runs.plan import RunKey
-from scheduler_bridge.experiments.own_runs.problems import NODE_S
-from scheduler_bridge.experiments.own_runs.scaling import computed_s, configuration
-from scheduler_bridge.experiments.real_runs.model import seconds_on
+from scheduler_bridge.experiments.published_runs.model import seconds_on
+from scheduler_bridge.experiments.real_runs.costs import decided_s, took_s
+from scheduler_bridge.experiments.real_runs.findings import MEASURES, measures
+from scheduler_bridge.experiments.real_runs.plan import RunKey
+from scheduler_bridge.experiments.real_runs.problems import NODE_S
+from scheduler_bridge.experiments.real_runs.scaling import computed_s, configuration
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord

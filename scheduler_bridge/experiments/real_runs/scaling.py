@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler_bridge.experiments.outcome import DataTable, Value
-from scheduler_bridge.experiments.own_runs.problems import NODE_S
-from scheduler_bridge.experiments.real_runs import Reference
+from scheduler_bridge.experiments.published_runs import Reference
+from scheduler_bridge.experiments.real_runs.problems import NODE_S
 from scheduler_bridge.record import JobRecord, RunRecord
 
 _THEIRS: Final = {

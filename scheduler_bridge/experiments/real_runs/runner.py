@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from scheduler_bridge.experiments.own_runs.keeping import HERE, Site, scratch_in, state_of
-from scheduler_bridge.experiments.own_runs.plan import Plan, RunKey
-from scheduler_bridge.experiments.own_runs.problems import PLAIN, Problem, arguments
+from scheduler_bridge.experiments.real_runs.keeping import HERE, Site, scratch_in, state_of
+from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey
+from scheduler_bridge.experiments.real_runs.problems import PLAIN, Problem, arguments
 from scheduler_bridge.live import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.live.config import numbered_nodes
 from scheduler_bridge.live.driving import ENDED, drive

@@ -12,13 +12,13 @@ from typing import ClassVar
 import pytest
 
 from scheduler_bridge.backends.hosts import HostsConfig, Rules, launcher_of
-from scheduler_bridge.experiments.own_runs import findings, problems
-from scheduler_bridge.experiments.own_runs.costs import costs_table
-from scheduler_bridge.experiments.own_runs.experiment import conclude
-from scheduler_bridge.experiments.own_runs.keeping import Site
-from scheduler_bridge.experiments.own_runs.plan import PLANS, SCALING, START_UP_S, Plan, RunKey
-from scheduler_bridge.experiments.own_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate, of_paper_size
-from scheduler_bridge.experiments.own_runs.runner import Again, Runner, all_kept, run_all
+from scheduler_bridge.experiments.real_runs import findings, problems
+from scheduler_bridge.experiments.real_runs.costs import costs_table
+from scheduler_bridge.experiments.real_runs.experiment import conclude
+from scheduler_bridge.experiments.real_runs.keeping import Site
+from scheduler_bridge.experiments.real_runs.plan import PLANS, SCALING, START_UP_S, Plan, RunKey
+from scheduler_bridge.experiments.real_runs.problems import ARGUMENTS, NODE_S, Problem, calibrate, of_paper_size
+from scheduler_bridge.experiments.real_runs.runner import Again, Runner, all_kept, run_all
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment, encode_record
 from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
 from scheduler_bridge.workloads.record import TraceJob

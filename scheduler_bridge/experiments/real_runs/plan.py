@@ -10,9 +10,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.experiments.own_runs.keeping import Site
-from scheduler_bridge.experiments.own_runs.problems import NODE_S
-from scheduler_bridge.experiments.real_runs import Costs
+from scheduler_bridge.experiments.published_runs import Costs
+from scheduler_bridge.experiments.real_runs.keeping import Site
+from scheduler_bridge.experiments.real_runs.problems import NODE_S
 from scheduler_bridge.workloads.generate import batches
 from scheduler_bridge.workloads.record import TraceJob
 

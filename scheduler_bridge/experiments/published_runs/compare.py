@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Final
 
-from scheduler_bridge.experiments.real_runs.data import Reference, RunKey
-from scheduler_bridge.experiments.real_runs.model import Costs, Measures, measured, simulated
+from scheduler_bridge.experiments.published_runs.data import Reference, RunKey
+from scheduler_bridge.experiments.published_runs.model import Costs, Measures, measured, simulated
 
 COMPAT: Final = {
     "FCFS": "fcfs",

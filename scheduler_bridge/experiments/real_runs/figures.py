@@ -1,4 +1,4 @@
-"""The paper's figures 6 to 11 from our own runs, and the simulator beside them."""
+"""The paper's figures 6 to 11 from the real runs, and the simulator beside them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.experiments.own_runs.costs import PAPER, Cost
-from scheduler_bridge.experiments.own_runs.findings import MEASURES, cells
-from scheduler_bridge.experiments.own_runs.plan import RunKey
-from scheduler_bridge.experiments.own_runs.problems import NODE_S
+from scheduler_bridge.experiments.real_runs.costs import PAPER, Cost
+from scheduler_bridge.experiments.real_runs.findings import MEASURES, cells
+from scheduler_bridge.experiments.real_runs.plan import RunKey
+from scheduler_bridge.experiments.real_runs.problems import NODE_S
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.report.charts import INK, Curve, draw_multiples, say
 from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
@@ -23,7 +23,7 @@ from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from scheduler_bridge.experiments.own_runs.fidelity import Held
+    from scheduler_bridge.experiments.real_runs.fidelity import Held
 
 
 _PROGRAMS: Final = ("UTS", "NQueens", "BC", "Pi")

@@ -10,14 +10,14 @@ from typing import Final
 
 from scheduler_bridge.experiments.judging import Word, word_for
 from scheduler_bridge.experiments.outcome import DataTable, Picture, Value
-from scheduler_bridge.experiments.own_runs import findings
-from scheduler_bridge.experiments.own_runs.costs import HONEST, costs, costs_table, honest
-from scheduler_bridge.experiments.own_runs.fidelity import LIMIT, REPLICAS, SAME_S, Held, Repeated, errors, grouped
-from scheduler_bridge.experiments.own_runs.findings import PUBLISHED, cells, orders
-from scheduler_bridge.experiments.own_runs.plan import SCALING, Plan, RunKey
-from scheduler_bridge.experiments.own_runs.scaling import computed_s, scaling_table
 from scheduler_bridge.experiments.page import listed
-from scheduler_bridge.experiments.real_runs.claims import Claim, read_claims
+from scheduler_bridge.experiments.published_runs.claims import Claim, read_claims
+from scheduler_bridge.experiments.real_runs import findings
+from scheduler_bridge.experiments.real_runs.costs import HONEST, costs, costs_table, honest
+from scheduler_bridge.experiments.real_runs.fidelity import LIMIT, REPLICAS, SAME_S, Held, Repeated, errors, grouped
+from scheduler_bridge.experiments.real_runs.findings import PUBLISHED, cells, orders
+from scheduler_bridge.experiments.real_runs.plan import SCALING, Plan, RunKey
+from scheduler_bridge.experiments.real_runs.scaling import computed_s, scaling_table
 from scheduler_bridge.record import RunRecord
 
 
@@ -62,7 +62,7 @@ def tables(shown: Shown) -> list[DataTable]:
 
 def draw(shown: Shown) -> dict[str, Picture]:
     """The figures, by name."""
-    from scheduler_bridge.experiments.own_runs.figures import (
+    from scheduler_bridge.experiments.real_runs.figures import (
         draw_costs,
         draw_fidelity,
         draw_means,

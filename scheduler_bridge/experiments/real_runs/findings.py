@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler_bridge.experiments.outcome import DataTable, Value
-from scheduler_bridge.experiments.own_runs.costs import HONEST, honest
-from scheduler_bridge.experiments.own_runs.plan import RunKey
-from scheduler_bridge.experiments.real_runs import Costs, Reference, measured
-from scheduler_bridge.experiments.real_runs.data import RealJob
+from scheduler_bridge.experiments.published_runs import Costs, Reference, measured
+from scheduler_bridge.experiments.published_runs.data import RealJob
+from scheduler_bridge.experiments.real_runs.costs import HONEST, honest
+from scheduler_bridge.experiments.real_runs.plan import RunKey
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
 
 MEASURES: Final[Mapping[str, str]] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_bridge.experiments.judging import Word, claims_file, word_for
-from scheduler_bridge.experiments.real_runs.compare import Cell, Comparison
+from scheduler_bridge.experiments.published_runs.compare import Cell, Comparison
 
 TOLERANCE: Final = 5.0
 """So many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler_bridge.core.presets import settings_for
-from scheduler_bridge.experiments.real_runs.data import NODES, WALLTIME_S, RealJob
+from scheduler_bridge.experiments.published_runs.data import NODES, WALLTIME_S, RealJob
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.sim import Engine, SimJob

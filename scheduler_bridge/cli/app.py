@@ -8,12 +8,14 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from scheduler_bridge.cli.common import Commands, TakesOnce
-from scheduler_bridge.cli.errors import CliError, show
+from scheduler_bridge.cli.common import CliError, Commands, TakesOnce, show
 
 
 class Entry(NamedTuple):
-    """Where a command is, and its help in one line: the first paragraph of its docstring, which a test compares."""
+    """A command: the module that has a function, or a group of commands, of its name, and its help in one line.
+
+    The help is the first paragraph of its docstring, which a test compares.
+    """
 
     module: str
     help: str
@@ -28,29 +30,29 @@ COMMANDS: Final = {
     "submit": Entry("submit", "Submit a job, given as a command after -- or as a TOML file, and print its id."),
     "queue": Entry("queue", "List the jobs that wait and run, with the reason why a job waits."),
     "explain": Entry(
-        "explain",
+        "jobs",
         "Say why a job waits, why it was resized and for whom, and what was decided about it before.",
     ),
     "nodes": Entry(
-        "nodes",
+        "operations",
         "List the nodes and the job that each one works for; before that, add, resume, drain, take down or remove"
         " some.",
     ),
-    "cancel": Entry("cancel", "End a job, whether it waits or runs."),
-    "hold": Entry("hold", "Keep a waiting job from starting until it is released."),
+    "cancel": Entry("jobs", "End a job, whether it waits or runs."),
+    "hold": Entry("jobs", "Keep a waiting job from starting until it is released."),
     "release": Entry(
-        "hold",
+        "jobs",
         "Let a held job start again, when it is its turn. What an operator holds only operators release.",
     ),
-    "priority": Entry("hold", "Have a waiting job considered before those with a lower priority."),
+    "priority": Entry("jobs", "Have a waiting job considered before those with a lower priority."),
     "resize": Entry(
-        "resize",
+        "jobs",
         "Have a running malleable job grow or shrink within its bounds, as far as nodes are free.",
     ),
     "report": Entry("report", "Show what happened to every job so far, or in the last run if the scheduler has ended."),
-    "history": Entry("history", "List the runs in the scheduler's log; `malleable report --run 1` shows one."),
-    "policy": Entry("policy", "Say which policy decides, or let another one decide from now on."),
-    "limits": Entry("limits", "Say what users may have at most, or let another limit hold from now on."),
+    "history": Entry("report", "List the runs in the scheduler's log; `malleable report --run 1` shows one."),
+    "policy": Entry("operations", "Say which policy decides, or let another one decide from now on."),
+    "limits": Entry("operations", "Say what users may have at most, or let another limit hold from now on."),
     "simulate": Entry("simulate", "Replay a workload under a policy, on a simulated cluster."),
     "policies": Entry("policies", "List the scheduling policies, their parameters and sources."),
     "experiment": Entry("experiment", "Repeat an experiment of the papers and compare with what they print."),
@@ -62,8 +64,8 @@ COMMANDS: Final = {
         "load",
         "Measure a scheduler of its own under load; the jobs are connections only, nothing is computed.",
     ),
-    "shutdown": Entry("shutdown", "End all jobs and the scheduler, and wait until they have ended."),
-    "reserve": Entry("reserve", "Keep nodes from a time on; jobs ask for them with submit --reservation NAME."),
+    "shutdown": Entry("operations", "End all jobs and the scheduler, and wait until they have ended."),
+    "reserve": Entry("operations", "Keep nodes from a time on; jobs ask for them with submit --reservation NAME."),
     "workload": Entry("workload", "Look at, clean, convert and generate workloads."),
     "slurm": Entry("slurm", "Run malleable programs inside a Slurm allocation."),
 }
@@ -72,8 +74,12 @@ COMMANDS: Final = {
 
 def load(name: str) -> Any:
     """Load the command ``name``, one of ``COMMANDS``, as the option parser takes it."""
+    found = getattr(importlib.import_module(f"scheduler_bridge.cli.{COMMANDS[name].module}"), name)
     commands = Commands()
-    importlib.import_module(f"scheduler_bridge.cli.{COMMANDS[name].module}").register(commands)
+    if isinstance(found, Commands):
+        commands.add_typer(found, name=name)
+    else:
+        commands.command(name)(found)
     return typer.main.get_group(commands).commands[name]
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from typing import Final
 
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(min|[smhd])")

@@ -1,17 +1,18 @@
-"""What several commands share: the state folder, output as table or JSON."""
+"""Options, output, errors and the words for values that all commands share."""
 
 from __future__ import annotations
 
 import io
+import math
+import os
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
-
-from scheduler_bridge.cli.errors import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -165,3 +166,146 @@ def print_rich(what: RenderableType) -> None:
     with plain.capture() as captured:
         plain.print(what)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+# How errors look: one red line with the culprit, one that says why, one that says what to do -------------------------
+
+
+class CliError(Exception):
+    """An error for the user.
+
+    Args:
+        what: Names the culprit.
+        why: The rule that it breaks.
+        hint: What to do.
+        code: Exit code: 2 for bad usage, 1 for a failure.
+    """
+
+    def __init__(self, what: str, why: str = "", hint: str = "", code: int = 2) -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.hint = hint
+        self.code = code
+
+
+def expect_finite(*given: tuple[str, float | None]) -> None:
+    """See that the values of options are finite, where they are given.
+
+    Raises:
+        CliError: One is not.
+    """
+    for option, value in given:
+        if value is not None and not math.isfinite(value):
+            raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
+
+
+def show(error: CliError) -> int:
+    """Print ``error`` on standard error; return its exit code."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text(error.what, style="bold red"))
+    for line in (error.why, error.hint):
+        if line:
+            console.print(Text(line))
+    return error.code
+
+
+def culprit(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the field that ``error`` is about, and what is wrong with it."""
+    from scheduler_bridge.live.requests import JobClass, Launch, Protocol
+
+    choices = {"job_class": get_args(JobClass), "launch": get_args(Launch), "protocol": get_args(Protocol)}
+    what, _, where = str(error).partition(" - at ")
+    found = re.search(r"\$\.(\w+)", where)
+    field = found[1] if found else ""
+    if field in choices:
+        what = re.sub("Invalid enum value (.*)", rf"\1 is not one of {', '.join(choices[field])}", what)
+    return field, what[:1].lower() + what[1:].replace("`", "")
+
+
+# Lists of numbers as people write them: 3,5-7 ------------------------------------------------------------------------
+
+
+def numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    """Read numbers such as 3,5-7.
+
+    Raises:
+        CliError: They are none.
+    """
+    from scheduler_bridge.live.requests import ARRAY_MOST
+
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
+        low, high = int(first), int(last or first)
+        if len(found) + high - low >= ARRAY_MOST:
+            raise CliError(f"{option} {text}", f"at most {ARRAY_MOST} numbers are taken", "give fewer")
+        found += range(low, high + 1)
+    if not found:
+        raise CliError(f"{option} {text}", "there is no number in it", f"for example {option} 1-3")
+    return tuple(found)
+
+
+# Options for how often is decided, and for how long jobs are left alone; else as the policy is meant -----------------
+
+PassIntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        "--pass-interval",
+        min=0,
+        metavar="SECONDS",
+        help="Decide at least this often, besides at events; 0: at events only.",
+        show_default="as the policy is meant",
+    ),
+]
+CooldownOption = Annotated[
+    float | None,
+    typer.Option(
+        "--cooldown",
+        min=0,
+        metavar="SECONDS",
+        help="A job takes no order for this long after a resize.",
+        show_default="as the policy is meant",
+    ),
+]
+
+
+# The files that a command is to write, looked at before it works for them --------------------------------------------
+
+PICTURES: Final = (".png",)
+WORKLOADS: Final = (".swf", ".swf.gz")
+
+
+def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = ()) -> None:
+    """See that a file of this name can be written, as far as that can be said beforehand.
+
+    Args:
+        option: By which it was given.
+        path: None: it was not.
+        endings: Of which its name has one, as what is written is only read, or shown, by such a name; none: any.
+
+    Raises:
+        CliError: It cannot.
+    """
+    if path is None:
+        return
+    folder = path.parent
+    if path.is_dir():
+        raise CliError(f"{option} {path}: this is a folder", "a file is to be written", "name one in it")
+    if not folder.is_dir():
+        raise CliError(f"{option} {path}: there is no folder {folder}", hint="make it, or write elsewhere", code=1)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise CliError(f"{option} {path}: Permission denied", hint="write elsewhere", code=1)
+    if endings and not path.name.lower().endswith(endings) and not path.is_char_device():
+        raise CliError(
+            f"{option} {path}: another ending than {' or '.join(endings)}",
+            "by its ending a file is told to be what is written there",
+            f"for example: {option} {path.with_suffix(endings[0])}",
+        )

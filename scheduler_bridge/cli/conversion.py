@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload

@@ -12,15 +12,9 @@ import typer
 
 from scheduler_bridge.backends.hosts import examine, launcher_of, read_hosts
 from scheduler_bridge.backends.slurm import ReadingError, Slurm, SlurmError
-from scheduler_bridge.cli.common import LauncherOption
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError, LauncherOption
 from scheduler_bridge.core.form import COMPILED
 from scheduler_bridge.live import listener
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(doctor)
 
 
 def doctor(

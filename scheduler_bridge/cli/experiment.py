@@ -2,31 +2,213 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 from rich import box
 from rich.table import Table
 
-from scheduler_bridge.cli import sweeps
-from scheduler_bridge.cli.asked import NOT_AGAIN, Asked, Scale
-from scheduler_bridge.cli.common import JsonOption, LauncherOption, print_json, print_rich
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError, JsonOption, LauncherOption, print_json, print_rich
 from scheduler_bridge.experiments.rows import Form
+
+if TYPE_CHECKING:
+    from scheduler_bridge.experiments.outcome import Outcome
+    from scheduler_bridge.experiments.sweep import Standing, Sweeping, Told
+
+
+# What somebody asks of an experiment on the command line -------------------------------------------------------------
+
+Scale: TypeAlias = Literal["tiny", "small", "full"]
+
+NOT_AGAIN: Final = (None, None, False, False)
+"""Nothing is repeated, and it is not only reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How an experiment is to be run.
+
+    Attributes:
+        scale: How much of it.
+        data: The folder with the reference data; None: not given.
+        out: Where it keeps what it finds; None: nowhere.
+        places: So many processes simulate; None: as many as there are cores, or as mpiexec has started.
+        rows: Form of the file of simulations; None: what can be written.
+        again: Of real runs: those with a longer lag in seconds, those in which others used more percent of the machine,
+            those that failed; and whether to report only.
+        hosts: Of real runs: the file of the hosts that are their nodes; None: they are emulated here.
+        launcher: How those are reached.
+        paced: Whether those are held to small rates of work.
+    """
+
+    scale: Scale
+    data: Path | None
+    out: Path | None
+    places: int | None = None
+    rows: Form | None = None
+    again: tuple[float | None, float | None, bool, bool] = NOT_AGAIN
+    hosts: Path | None = None
+    launcher: str = "ssh"
+    paced: bool = False
+
+
+# How experiments of many simulations are run from the command line: progress, time left, interruption ----------------
+
+_QUIET_S: Final = 10.0
+"""Where nobody watches a bar, a line says this often how far it is."""
+_MINUTE_S: Final = 60
+_RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+"""One of them is in the environment of a process that mpiexec has started."""
+
+
+def real_workloads(asked: Asked) -> Outcome:
+    """Run the experiment of the 2025 paper."""
+    from scheduler_bridge.experiments.real_workloads.experiment import run
+
+    return swept(asked, lambda how: run(asked.data, how))
+
+
+def ours(asked: Asked) -> Outcome:
+    """Run all policies on all workloads."""
+    from scheduler_bridge.experiments.ours.experiment import run
+
+    return swept(asked, lambda how: run(asked.data, how))
+
+
+def penalty(asked: Asked) -> Outcome:
+    """Run the experiment of the 2016 paper."""
+    from scheduler_bridge.experiments.penalty.experiment import run
+
+    return swept(asked, run)
+
+
+def mebf(asked: Asked) -> Outcome:
+    """Run the experiment of the MEBF paper."""
+    from scheduler_bridge.experiments.mebf.experiment import run
+
+    return swept(asked, run)
+
+
+def sd_policy(asked: Asked) -> Outcome:
+    """Run the experiment of the 2019 paper."""
+    from scheduler_bridge.experiments.sd_policy.experiment import run
+
+    return swept(asked, lambda how: run(asked.data, how))
+
+
+def swept(asked: Asked, run: Callable[[Sweeping], Outcome]) -> Outcome:
+    """Run an experiment whose simulations are a sweep, on the places that are asked for.
+
+    One place alone needs neither MPI nor the runtime. Where mpiexec has started this process, the places are those that
+    it has started, and a scheduler may send more.
+
+    Raises:
+        CliError: A file cannot be read or written, or holds something else; or MPI is missing.
+        Exit: It was interrupted.
+    """
+    from scheduler_bridge.experiments.sweep import Sweeping
+
+    def main() -> Outcome:
+        with _told(asked.out) as told:
+            return run(Sweeping("full" if asked.scale == "full" else "small", asked.out, told, asked.rows))
+
+    launched = any(name in os.environ for name in _RANKS)
+    if launched and asked.places is not None:
+        raise CliError(
+            f"--places {asked.places} under mpiexec", "the places are those that it starts", "give mpiexec -n instead"
+        )
+    places = asked.places or len(os.sched_getaffinity(0))
+    if places == 1 and not launched:
+        return main()
+    import apgas
+
+    def on_places() -> Outcome:
+        from scheduler_bridge.experiments.simulations import start_places
+
+        if not launched:
+            start_places(places)
+        return main()
+
+    return apgas.run(on_places)
+
+
+@contextmanager
+def _told(out: Path | None) -> Iterator[Told]:
+    """Show how far a sweep is, and say what went wrong.
+
+    Raises:
+        CliError: A file cannot be read or written, or holds something else.
+        Exit: It was interrupted.
+    """
+    from scheduler_bridge.experiments.sweep import SweepFileError
+    from scheduler_bridge.workloads import TraceError
+
+    try:
+        with _shown() as told:
+            yield told
+    except KeyboardInterrupt:
+        kept = f"; the same command goes on with what is in {out}" if out is not None else ""
+        typer.echo(f"interrupted{kept}", err=True)
+        raise typer.Exit(130) from None
+    except SweepFileError as error:
+        raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
+    except TraceError as error:
+        raise CliError(str(error), error.why, error.hint) from None
+    except OSError as error:
+        raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at --data and --out") from None
+
+
+@contextmanager
+def _shown() -> Iterator[Told]:
+    if not sys.stderr.isatty():
+        yield _Lines().tell
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), "simulations", TextColumn("{task.fields[left]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, left="")
+
+        def tell(standing: Standing) -> None:
+            bar.update(task, total=standing.cells, completed=standing.done, left=_left(standing))
+
+        yield tell
+
+
+class _Lines:
+    """Says now and then how far it is."""
+
+    def __init__(self) -> None:
+        self._said_s = time.monotonic()
+
+    def tell(self, standing: Standing) -> None:
+        if time.monotonic() - self._said_s >= _QUIET_S:
+            self._said_s = time.monotonic()
+            typer.echo(f"{standing.done} of {standing.cells} simulations, {_left(standing)}", err=True)
+
+
+def _left(standing: Standing) -> str:
+    where = f"on {standing.places} places" if standing.places > 1 else ""
+    if standing.left_s is None:
+        return where
+    short = standing.left_s < 2 * _MINUTE_S
+    left = f"{standing.left_s:.0f} s" if short else f"{standing.left_s / _MINUTE_S:.0f} min"
+    return f"{where}, about {left} left".removeprefix(", ")
+
 
 ENV_DATA: Final = "MALLEABLE_DATA"
 ENV_PLACES: Final = "MALLEABLE_PLACES"
 _COLUMNS: Final = 15
 """So many columns of a table are shown; the files have all of them."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(experiment)
 
 
 def experiment(
@@ -264,16 +446,16 @@ EXPERIMENTS: Final[Mapping[str, Entry]] = {
     ),
     "real-runs-simulated": Entry("the 2024 paper's 240 real runs on 32 nodes, replayed in the simulator", _replayed),
     "real-workloads": Entry(
-        "the 2025 paper's supercomputers, simulated with more and more malleable jobs", sweeps.real_workloads
+        "the 2025 paper's supercomputers, simulated with more and more malleable jobs", real_workloads
     ),
-    "mebf": Entry("the MEBF paper's workloads: resizing by scalability, with overheads", sweeps.mebf, tables=1),
+    "mebf": Entry("the MEBF paper's workloads: resizing by scalability, with overheads", mebf, tables=1),
     "sd-policy": Entry(
-        "the 2019 paper's workloads: jobs that would wait share nodes with running ones", sweeps.sd_policy, tables=2
+        "the 2019 paper's workloads: jobs that would wait share nodes with running ones", sd_policy, tables=2
     ),
     "sd-real": Entry(
         "SD-Policy on real jobs that share nodes, which this machine emulates", _shared, tiny=True, must_pass=True
     ),
-    "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", sweeps.ours),
-    "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", sweeps.penalty, tables=2),
+    "ours": Entry("all policies on all workloads, and a policy of our own: which one for which", ours),
+    "penalty": Entry("the 2016 paper's six scenarios: users who estimate well come first", penalty, tables=2),
 }
 """By name."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from scheduler_bridge.cli.errors import CliError, expect_finite
+from scheduler_bridge.cli.common import CliError, expect_finite
 
 if TYPE_CHECKING:
     from scheduler_bridge.core.events import Event

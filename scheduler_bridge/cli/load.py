@@ -8,18 +8,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich
 from scheduler_bridge.live.load import Plan, Report, measure
 from scheduler_bridge.live.load.figures import Spread
 
 _FULL = Plan()
 _QUICK = Plan(queued=500, connected=50, rate=500, seconds=2)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(load)
 
 
 def load(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from scheduler_bridge.cli import clock
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError
 
 if TYPE_CHECKING:
     from scheduler_bridge.record import RunRecord

@@ -1,22 +1,64 @@
-"""``malleable policies``."""
+"""``malleable policies``, and the policies that a file of the user registers."""
 
 from __future__ import annotations
 
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from scheduler_bridge.cli import own_policy
-from scheduler_bridge.cli.common import JsonOption, print_json, print_rich
-from scheduler_bridge.cli.own_policy import LoadOption
+from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich
 from scheduler_bridge.policies import describe, names
 
+# Policies that a user's own file registers, for the commands that simulate with them or describe them ----------------
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(policies)
+LoadOption = Annotated[
+    list[Path] | None,
+    typer.Option("--load", metavar="FILE", help="A Python file that registers policies; may be repeated."),
+]
+
+
+def load_policies(files: list[Path] | None) -> None:
+    """Execute the files, so that the policies that they register are known by name.
+
+    They are not executed as ``__main__``; what lies beside a file can be imported, as in a program.
+
+    Raises:
+        CliError: A file cannot be read, fails, or registers nothing.
+    """
+    for file in files or []:
+        before = names()
+        try:
+            code = compile(file.read_bytes(), str(file), "exec")
+        except OSError as error:
+            raise CliError(f"--load {file}: {error.strerror}", hint="give a Python file", code=1) from None
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None)
+            raise CliError(f"{file}{f':{line}' if line else ''}: {error}", "it is no Python file") from None
+        module = ModuleType(f"loaded_{file.stem}")
+        module.__file__ = str(file)
+        sys.modules[module.__name__] = module  # where dataclasses and pickle look for what it defines
+        sys.path.insert(0, str(file.absolute().parent))
+        try:
+            exec(code, vars(module))
+        except Exception as error:
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+            where = f"{file}:{lines[-1]}" if lines else str(file)
+            raise CliError(f"{where}: {type(error).__name__}: {error}", "the file could not be executed") from error
+        finally:
+            sys.path.remove(str(file.absolute().parent))
+        if names() == before:
+            raise CliError(
+                f"--load {file}: it registers no policy",
+                "a function that makes one is decorated with @policies.register",
+                "see: how to write a policy",
+            )
+
+
+# ``malleable policies`` ----------------------------------------------------------------------------------------------
 
 
 def policies(
@@ -28,7 +70,7 @@ def policies(
 
     Example: malleable policies malleable
     """
-    own_policy.load(load)
+    load_policies(load)
     infos = [describe(policy) for policy in ([name] if name is not None else names())]
     if as_json:
         print_json(
@@ -48,6 +90,9 @@ def policies(
     elif name is not None:
         typer.echo(infos[0].description)
     else:
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, pad_edge=False)
         for head in ("POLICY", "WHAT IT DOES, AND FROM WHERE IT IS"):
             table.add_column(head)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 import typer
-from rich.console import Group
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
-from scheduler_bridge.cli import reserve
-from scheduler_bridge.cli import watch as watching
-from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json, print_rich, terminal_width
-from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.queue_lines import clock_line, queue_lines
+from scheduler_bridge.cli import operations
+from scheduler_bridge.cli.common import (
+    CliError,
+    JsonOption,
+    ReachOption,
+    client,
+    print_json,
+    print_rich,
+    terminal_width,
+)
+from scheduler_bridge.live import ControlClient, ControlError, JobStatus, Snapshot
 from scheduler_bridge.report import words
 
 _OPEN = ("held", "waiting", "starting", "running", "ending")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(queue)
 
 
 def queue(
@@ -35,7 +44,7 @@ def queue(
     if watch:
         if as_json:
             raise CliError("--watch and --json exclude each other", hint="ask again and again with --json")
-        watching.watch(client(state), lambda job: everything or job.state in _OPEN)
+        watch_queue(client(state), lambda job: everything or job.state in _OPEN)
     snapshot = client(state).snapshot()
     if as_json:
         print_json(snapshot.jobs)
@@ -49,4 +58,252 @@ def queue(
     else:
         typer.echo("no job waits or runs")
     for kept in snapshot.reservations:
-        typer.echo(f"reserved: {words.plural(len(kept.nodes), 'node')} for {reserve.line(kept, snapshot)}")
+        typer.echo(
+            f"reserved: {words.plural(len(kept.nodes), 'node')} for {operations.reservation_line(kept, snapshot)}"
+        )
+
+
+# The jobs of a queue as lines: a line each where there is room, or else the remark below, never cut off --------------
+
+_LEFT: Final = frozenset(("NAME", "USER", "CLASS", "STATE"))
+_SPARED: Final = frozenset(("CLASS", "GROWS", "SHRINKS"))
+"""What a narrow terminal does without."""
+_DISTINGUISHING: Final = frozenset(("USER", "PRIO"))
+"""What is left out where it is the same of all jobs."""
+_GAP: Final = "  "
+_REMARK: Final = "REMARK"
+_REMARK_CELLS: Final = 40
+"""Beside so few cells for the remark it goes below."""
+_LEAST_NAME: Final = 8
+_SOON_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLines:
+    """What is to be printed: ``head`` once, and the lines of each job."""
+
+    head: Text
+    jobs: list[list[Text]]
+
+    def all(self) -> Iterable[Text]:
+        """Every line, from the top."""
+        yield self.head
+        for lines in self.jobs:
+            yield from lines
+
+
+def queue_lines(jobs: Sequence[JobStatus], now_s: float, width: int | None) -> QueueLines:
+    """Word the jobs.
+
+    Args:
+        jobs: In the order in which they are shown.
+        now_s: The daemon's time.
+        width: Cells of a line; None: any number.
+    """
+    rows = [_cells(job, now_s) for job in jobs]
+    remarks = [remark(job, now_s) for job in jobs]
+    widths = {head: max([cell_len(head), *(cell_len(row[head]) for row in rows)]) for head in _shown(rows)}
+    beside = None if width is None else width - _taken(widths)
+    longest = max(map(cell_len, remarks), default=0)
+    if width is None or beside is None or beside >= min(longest, _REMARK_CELLS):
+        return _beside(rows, remarks, widths, beside)
+    return _below(rows, remarks, widths, width)
+
+
+def _beside(
+    rows: Sequence[dict[str, str]], remarks: Sequence[str], widths: dict[str, int], room: int | None
+) -> QueueLines:
+    """The remark is the last column."""
+    indent = " " * _taken(widths)
+    told = [
+        [_line(row, widths) + _GAP, *(_parted(text, room) or [""])] for row, text in zip(rows, remarks, strict=True)
+    ]
+    return QueueLines(
+        Text(f"{_heads(widths)}{_GAP}{_REMARK}", style="bold"),
+        [[Text((line + first).rstrip()), *(Text(indent + part) for part in rest)] for line, first, *rest in told],
+    )
+
+
+def _below(rows: Sequence[dict[str, str]], remarks: Sequence[str], widths: dict[str, int], width: int) -> QueueLines:
+    """The remark has lines of its own, and names are cut short."""
+    widths = {head: cells for head, cells in widths.items() if head not in _SPARED}
+    widths["NAME"] = max(_LEAST_NAME, widths["NAME"] - max(0, _taken(widths) - len(_GAP) - width))
+    indent = " " * (widths["JOB"] + len(_GAP))
+    return QueueLines(
+        Text(_heads(widths), style="bold"),
+        [
+            [
+                Text(_line(row, widths)),
+                *(Text(indent + part, style="dim") for part in _parted(text, width - len(indent))),
+            ]
+            for row, text in zip(rows, remarks, strict=True)
+        ],
+    )
+
+
+def _shown(rows: Sequence[dict[str, str]]) -> list[str]:
+    """The columns that there are."""
+    first = rows[0] if rows else {}
+    return [head for head in first if head not in _DISTINGUISHING or any(row[head] != first[head] for row in rows)]
+
+
+def _heads(widths: dict[str, int]) -> str:
+    return _line({head: head for head in widths}, widths)
+
+
+def _taken(widths: dict[str, int]) -> int:
+    """Cells of a line up to the remark."""
+    return sum(widths.values()) + len(_GAP) * len(widths)
+
+
+def _line(row: dict[str, str], widths: dict[str, int]) -> str:
+    parts = []
+    for head, cells in widths.items():
+        text = row[head]
+        if cell_len(text) > cells:
+            text = set_cell_size(text, cells - 1).rstrip() + "…"
+        pad = " " * (cells - cell_len(text))
+        parts.append(text + pad if head in _LEFT else pad + text)
+    return _GAP.join(parts)
+
+
+def _parted(text: str, width: int | None) -> list[str]:
+    """A text in lines of at most ``width`` cells; an empty one has none."""
+    return textwrap.wrap(text, max(1, width)) if width is not None else [text]
+
+
+def _cells(job: JobStatus, now_s: float) -> dict[str, str]:
+    started_s = job.start_s if job.start_s is not None else (job.end_s if job.end_s is not None else now_s)
+    run_s = None if job.start_s is None else (job.end_s if job.end_s is not None else now_s) - job.start_s
+    return {
+        "JOB": str(job.job),
+        "NAME": " ".join(job.name.split()),
+        "USER": job.user or "-",
+        "PRIO": str(job.priority),
+        "CLASS": job.job_class,
+        "STATE": job.state if job.resizing is None else f"{job.state} ({job.resizing})",
+        "NODES": str(len(job.nodes)),
+        "ACCEPTS": str(job.min_nodes) if job.min_nodes == job.max_nodes else f"{job.min_nodes}-{job.max_nodes}",
+        "WAIT s": f"{started_s - job.submit_s:.1f}",
+        "RUN s": "-" if run_s is None else f"{run_s:.1f}",
+        "GROWS": str(job.grows),
+        "SHRINKS": str(job.shrinks),
+    }
+
+
+def remark(job: JobStatus, now_s: float) -> str:
+    """How far a job is that runs and tells it; why it waits, or what was last decided about it."""
+    if job.state != "running" or job.progress is None:
+        reason = " ".join(job.reason.split())
+        if job.state == "waiting" and job.expected_start_s is not None:
+            return f"{reason}; {_expected(job.expected_start_s - now_s)}"
+        return reason
+    if job.progress_total:
+        share = words.percent(job.progress / job.progress_total)
+        return f"{share} of {words.large(job.progress_total)} {job.progress_unit}"
+    return f"{words.large(job.progress)} {job.progress_unit}"
+
+
+def clock_line(jobs: Sequence[JobStatus], now_s: float) -> str:
+    """Say which clock the remarks go by, where one of them tells a time: the scheduler's core knows no other."""
+    if all(job.state != "waiting" or job.expected_start_s is None for job in jobs):
+        return ""
+    return f"times in remarks are those of the scheduler's clock: it is {now_s:.1f} s now"
+
+
+def _expected(in_s: float) -> str:
+    return f"expected to start within {words.seconds(in_s)}" if in_s >= _SOON_S else "expected to start now"
+
+
+# ``malleable queue --watch``: the queue as it changes. Plain lines, one per change, where there is no terminal -------
+
+INTERVAL_S: Final = 1.0
+_ABOVE_LINES = 4
+"""What is needed besides the jobs: summary, gap, heads, the line about further jobs."""
+
+
+def watch_queue(client: ControlClient, choose: Callable[[JobStatus], bool]) -> None:
+    """Show the queue until Ctrl-C; wait for a scheduler that is gone to come back.
+
+    Args:
+        client: Whom to ask.
+        choose: Whether a job is to be shown.
+
+    Raises:
+        ControlError: There is no scheduler at the beginning.
+    """
+    console = Console(highlight=False)
+    snapshot = client.snapshot()
+    if not console.is_terminal:
+        _print_changes(client, snapshot)
+        return
+    with Live(console=console, auto_refresh=False, screen=True) as live:
+        while True:
+            live.update(picture(snapshot, choose, console.width, console.height), refresh=True)
+            time.sleep(INTERVAL_S)
+            try:
+                snapshot = client.snapshot()
+            except ControlError as error:
+                gone = Text(f"{error}; waiting for it to come back (Ctrl-C ends this)", style="bold red")
+                live.update(gone, refresh=True)
+
+
+def picture(snapshot: Snapshot, choose: Callable[[JobStatus], bool], width: int, height: int) -> RenderableType:
+    """Return what is shown: a summary, and as many jobs as fit into ``height`` lines, running ones first."""
+    jobs = sorted(filter(choose, snapshot.jobs), key=lambda job: job.state in ("waiting", "held"))
+    top = Text(summary(snapshot), style="bold")
+    room = height - _ABOVE_LINES - (top.cell_len - 1) // width
+    if not jobs:
+        return Group(top, Text(""), Text("no job waits or runs"))
+    lines = queue_lines(jobs[: max(1, room)], snapshot.now_s, width)
+    shown = [lines.head, *lines.jobs[0]]
+    count = 1
+    for more in lines.jobs[1:]:
+        if len(shown) - 1 + len(more) > room:
+            break
+        shown += more
+        count += 1
+    if len(jobs) > count:
+        shown.append(Text(f"and {words.plural(len(jobs) - count, 'more job')}", style="dim"))
+    return Group(top, Text(""), *shown)
+
+
+def summary(snapshot: Snapshot) -> str:
+    """Return the top line: nodes, jobs and utilization, now and since the start."""
+    nodes = Counter(node.state for node in snapshot.nodes)
+    jobs = Counter(job.state for job in snapshot.jobs)
+    busy = nodes["busy"] + nodes["draining"]
+    usable = busy + nodes["idle"]
+    running = jobs["running"] + jobs["starting"] + jobs["ending"]
+    return (
+        f"{snapshot.policy}: {busy} busy, {nodes['idle']} idle, {nodes['down']} down; "
+        f"{running} running, {jobs['waiting'] + jobs['held']} waiting; "
+        f"{words.percent(busy / usable if usable else 0.0)} busy now, "
+        f"{words.percent(snapshot.utilization)} since the start"
+    )
+
+
+def changes(before: Snapshot | None, after: Snapshot) -> list[str]:
+    """Return a line for each job whose state, number of nodes or resize differs."""
+    known = {job.job: _said(job) for job in before.jobs} if before is not None else {}
+    lines = []
+    for job in after.jobs:
+        if known.get(job.job) != _said(job) and (before is not None or job.end_s is None):
+            why = " ".join(job.reason.split())
+            lines.append(f"{after.now_s:.1f} s: job {job.job} {job.name}: {_said(job)}" + (f": {why}" if why else ""))
+    return lines
+
+
+def _said(job: JobStatus) -> str:
+    state = job.state if job.resizing is None else f"{job.state} ({job.resizing})"
+    return f"{state} on {words.plural(len(job.nodes), 'node')}" if job.nodes else state
+
+
+def _print_changes(client: ControlClient, snapshot: Snapshot) -> None:
+    before = None
+    while True:
+        for line in changes(before, snapshot):
+            print_rich(Text(line))
+        before = snapshot
+        time.sleep(INTERVAL_S)
+        snapshot = client.snapshot()

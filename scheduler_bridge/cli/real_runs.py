@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError
 from scheduler_bridge.experiments.outcome import Outcome
 from scheduler_bridge.experiments.published_runs import BadReferenceError
 from scheduler_bridge.experiments.real_runs.experiment import report

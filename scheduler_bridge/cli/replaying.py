@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from scheduler_bridge.cli import clock, simulated
+from scheduler_bridge.cli.common import CliError, expect_finite
 from scheduler_bridge.cli.conversion import converted
-from scheduler_bridge.cli.errors import CliError, expect_finite
 from scheduler_bridge.cli.failing import Failing
 from scheduler_bridge.cli.trace_file import Form, read, window
 

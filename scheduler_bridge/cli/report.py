@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import csv
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
+from rich.table import Table
 
 from scheduler_bridge.cli import pictures
-from scheduler_bridge.cli.common import JsonOption, StateOption, print_json, print_rich, state_folder
-from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
-from scheduler_bridge.cli.users import show_users
-from scheduler_bridge.live import ControlClient, ControlError, read_run, read_runs
+from scheduler_bridge.cli.common import (
+    PICTURES,
+    WORKLOADS,
+    CliError,
+    JsonOption,
+    StateOption,
+    expect_file,
+    print_json,
+    print_rich,
+    state_folder,
+)
+from scheduler_bridge.live import ControlClient, ControlError, read_run, read_runs, runs
 from scheduler_bridge.live.state import HISTORY
 from scheduler_bridge.live.store import DATABASE
-from scheduler_bridge.record import RunRecord, decode_record
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(report)
+from scheduler_bridge.policies.penalty import priority
+from scheduler_bridge.record import RunRecord, UserUse, decode_record, use_by_user
+from scheduler_bridge.report import words
 
 
 def report(
@@ -108,3 +116,67 @@ def _record(folder: Path) -> RunRecord:
         except (OSError, msgspec.DecodeError) as error:
             raise CliError(f"{folder / HISTORY} cannot be read: {error}", code=1) from None
         raise
+
+
+# What users used, as ``malleable report --users`` shows it -----------------------------------------------------------
+
+
+def show_users(records: Iterable[RunRecord], *, as_csv: bool, as_json: bool) -> None:
+    """Print what each user's jobs used."""
+    found = use_by_user(records)
+    if as_json:
+        print_json(found)
+    elif as_csv:
+        names = [field.name for field in msgspec.structs.fields(UserUse)]
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([["" if (value := getattr(use, name)) is None else value for name in names] for use in found])
+    elif found:
+        print_rich(_table(found))
+    else:
+        typer.echo("nobody has submitted a job")
+
+
+def _table(found: list[UserUse]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("USER", no_wrap=True)
+    for head in ("JOBS", "COMPLETED", "FAILED", "OPEN", "NODE HOURS", "MEAN WAIT", "MEAN RUN", "ACCURACY", "PRIORITY"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for use in found:
+        table.add_row(
+            use.user or "-",
+            *(str(count) for count in (use.jobs, use.completed, use.failed, use.open)),
+            f"{use.node_s / 3600:.3f}",
+            "-" if use.mean_wait_s is None else words.seconds(use.mean_wait_s),
+            "-" if use.mean_runtime_s is None else words.seconds(use.mean_runtime_s),
+            "-" if use.accuracy is None else words.percent(use.accuracy),
+            str(priority(use.accuracy)),
+        )
+    table.caption = "accuracy: used part of the walltime, last ten jobs; priority: what the policy penalty makes of it"
+    table.caption_justify = "left"
+    return table
+
+
+# ``malleable history`` -----------------------------------------------------------------------------------------------
+
+
+def history(state: StateOption = None, as_json: JsonOption = False) -> None:
+    """List the runs in the scheduler's log; `malleable report --run 1` shows one.
+
+    Example: malleable history
+    """
+    found = runs(state_folder(state))
+    if as_json:
+        print_json(found)
+        return
+    table = Table(box=None, pad_edge=False)
+    for head in ("RUN", "NODES", "JOBS", "LENGTH"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for head in ("POLICY", "BEGAN", ""):
+        table.add_column(head, no_wrap=True)
+    for run in found:
+        table.add_row(
+            str(run.run), str(run.nodes), str(run.jobs), words.seconds(run.seconds), run.policy, run.began,
+            "" if run.ended else "not ended",
+        )  # fmt: skip
+    print_rich(table)

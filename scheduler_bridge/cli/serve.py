@@ -17,21 +17,22 @@ import typer
 from scheduler_bridge import policies
 from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, launcher_of, on_hosts
 from scheduler_bridge.backends.slurm import SlurmBackend, allocated_nodes, inside, this_job
-from scheduler_bridge.cli.common import LauncherOption, StateOption, slurm_state_folder, state_folder
-from scheduler_bridge.cli.config_file import ServeFile, Web, read_config
-from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
+from scheduler_bridge.cli.common import (
+    CliError,
+    CooldownOption,
+    LauncherOption,
+    PassIntervalOption,
+    StateOption,
+    slurm_state_folder,
+    state_folder,
+)
+from scheduler_bridge.cli.user_files import ServeFile, Web, read_config
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.live import Daemon, DaemonConfig, listener
 from scheduler_bridge.live.config import numbered_nodes
 from scheduler_bridge.live.v1 import AdminConfig, AdminServer
 
 Backend: TypeAlias = Literal["local", "slurm"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(serve)
 
 
 def serve(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import explain, own_policy, pictures, simulated
+from scheduler_bridge.cli import pictures, simulated
+from scheduler_bridge.cli.common import CliError, CooldownOption, PassIntervalOption
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption
-from scheduler_bridge.cli.errors import CliError
 from scheduler_bridge.cli.failing import (
     AttemptsOption,
     CheckpointCostOption,
@@ -24,9 +24,8 @@ from scheduler_bridge.cli.failing import (
     ResilientOption,
     RestartCostOption,
 )
-from scheduler_bridge.cli.own_policy import LoadOption
-from scheduler_bridge.cli.pauses import CooldownOption, PassIntervalOption
 from scheduler_bridge.cli.pictures import Drawn, WindowOption
+from scheduler_bridge.cli.policies import LoadOption, load_policies
 from scheduler_bridge.cli.replaying import Asked, check_finite, options, prepare, run
 from scheduler_bridge.cli.simulated_files import Files
 from scheduler_bridge.cli.trace_file import (
@@ -56,11 +55,6 @@ if TYPE_CHECKING:
 def _hours(text: str) -> Any:
     """An option in hours, which typer has no type for."""
     return typer.Option(min=0, metavar="HOURS", help=text, show_default=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(simulate)
 
 
 def simulate(
@@ -192,7 +186,7 @@ def simulate(
     times = pictures.times(window)
     if times is not None and not files.picture:
         raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --gantt FILE.png or --html FILE")
-    own_policy.load(load)
+    load_policies(load)
     chosen = policies.get(policy, **policies.parse(policy, asked.settings))
     if walltime not in ("fixed", "scaled"):
         raise CliError(f"--walltime {walltime}: no such rule", "there are fixed and scaled")
@@ -221,7 +215,7 @@ def _show(asked: Asked, jobs: Workload, done: Replay) -> None:
     simulated.show(jobs, done, asked.policy, asked.nodes or jobs.nodes)
     for job_id in sorted(asked.explain):
         typer.echo()
-        explain.show(done.result.explanations[job_id])
+        simulated.show_explanation(done.result.explanations[job_id])
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""How a simulation is shown: progress and table."""
+"""How a simulation is shown: progress, table, and the reasons of decisions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import typer
 
-from scheduler_bridge.cli.common import print_figures
+from scheduler_bridge.cli.common import print_figures, print_rich
+from scheduler_bridge.core import Claim, Explanation, JobState
+from scheduler_bridge.model import wording
 from scheduler_bridge.report import words
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from scheduler_bridge.sim import Means, Measures, Replay, Spread
     from scheduler_bridge.workloads import Finding, Workload
 
@@ -167,3 +171,52 @@ def _lines(measures: Measures, done: Replay) -> Iterator[str]:
         yield f"{measures.refused} jobs were refused, {measures.unfinished} never ended"
     jobs = len(done.result.records)  # also those that the figures leave out
     yield f"simulated in {done.seconds:.2f} s: {jobs / max(done.seconds, 1e-9):,.0f} jobs/s"
+
+
+# What was decided about a job, live or simulated ----------------------------------------------------------------------
+
+_PHRASES: Final = {JobState.QUEUED: "waits", JobState.ENDED: "is over"}
+
+
+def show_explanation(explanation: Explanation) -> None:
+    """Print an explanation, live or simulated, for people."""
+    where = _PHRASES.get(explanation.state, f"is {explanation.state}")
+    typer.echo(f"job {explanation.job_id} ({explanation.name}) {where}: {_flat(explanation.text)}")
+    if explanation.expected_start_s is not None:
+        in_s = max(0.0, explanation.expected_start_s - explanation.now_s)
+        typer.echo(f"it starts at {explanation.expected_start_s:.1f} s at the latest, {in_s:.1f} s from now")
+    if explanation.counts_on:
+        typer.echo(f"until then come free: {_claims(explanation.counts_on)}")
+    if explanation.nodes:
+        typer.echo(f"it holds {', '.join(explanation.nodes)}")
+    if explanation.moments:
+        typer.echo()
+        print_rich(_table(explanation))
+
+
+def _table(explanation: Explanation) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for head in ("AT s", "NODES"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("WHAT, AND WHY")
+    for moment in explanation.moments:
+        text = _flat(moment.text)
+        if moment.counts_on:
+            text += f" (come free until then: {_claims(moment.counts_on)})"
+        table.add_row(*(Text(cell) for cell in (f"{moment.time_s:.1f}", str(moment.nodes), text)))
+    return table
+
+
+def _claims(claims: tuple[Claim, ...]) -> str:
+    return ", ".join(
+        f"{wording.nodes(claim.nodes)} of job {claim.job_id} "
+        + ("as soon as released" if claim.until_s is None else f"by {claim.until_s:.1f} s")
+        for claim in claims
+    )
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from scheduler_bridge.atomic_write import write_whole
-from scheduler_bridge.cli.common import print_json
-from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
+from scheduler_bridge.cli.common import PICTURES, WORKLOADS, CliError, expect_file, print_json
 
 if TYPE_CHECKING:
     from scheduler_bridge.cli.pictures import Drawn

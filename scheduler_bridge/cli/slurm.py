@@ -8,13 +8,12 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, driver, holdings, this_job
-from scheduler_bridge.cli.common import Commands, StateOption, slurm_state_folder
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError, Commands, StateOption, slurm_state_folder
 from scheduler_bridge.live import JobRequest
 
 _USER = "SLURM_JOB_USER"
@@ -24,21 +23,15 @@ _TOLD = ("APGAS_PLACES_PER_NODE", "APGAS_RESILIENT")
 JobArgument = Annotated[int, typer.Argument(min=1, help="Number of the Slurm job.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = Commands(
-        help="Run malleable programs inside a Slurm allocation.\n\nExample: malleable slurm run -- python program.py",
-        no_args_is_help=True,
-    )
-    # what follows the first word of COMMAND belongs to that
-    words_follow = {"allow_interspersed_args": False, "ignore_unknown_options": True}
-    group.command(context_settings=words_follow)(run)
-    group.command()(resize)
-    group.command(context_settings=words_follow)(at)
-    group.command()(hosts)
-    app.add_typer(group, name="slurm")
+slurm = Commands(
+    help="Run malleable programs inside a Slurm allocation.\n\nExample: malleable slurm run -- python program.py",
+    no_args_is_help=True,
+)
+_WORDS_FOLLOW: Final = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+"""What follows the first word of COMMAND belongs to that."""
 
 
+@slurm.command(context_settings=_WORDS_FOLLOW)
 def run(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program, after --")],
     max_nodes: Annotated[
@@ -88,6 +81,7 @@ async def _run(session: Session) -> int:
     return await session.run()
 
 
+@slurm.command()
 def resize(
     job: JobArgument,
     grow: Annotated[int | None, typer.Option("--grow", min=1, metavar="N", help="Nodes to add.")] = None,
@@ -104,6 +98,7 @@ def resize(
     _run_there(job, ("resize", f"--state={slurm_state_folder(state, job)}", str(job), direction))
 
 
+@slurm.command(context_settings=_WORDS_FOLLOW)
 def at(
     job: JobArgument,
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="A malleable command: queue, submit ...")],
@@ -126,6 +121,7 @@ def _run_there(job: int, words: tuple[str, ...]) -> None:
     os.execvpe(there[0], there, driver.environment())
 
 
+@slurm.command()
 def hosts(
     places: Annotated[int, typer.Option("--places", min=1, metavar="N", help="Places on each host.")] = 1,
     job: Annotated[int | None, typer.Option("--job", min=1, help="By default the one that this is called in.")] = None,

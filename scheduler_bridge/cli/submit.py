@@ -11,10 +11,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from scheduler_bridge.cli.common import JsonOption, ReachOption, client, print_json
-from scheduler_bridge.cli.errors import CliError, culprit
-from scheduler_bridge.cli.jobfile import JobFile
-from scheduler_bridge.cli.numbers import numbers
+from scheduler_bridge.cli.common import CliError, JsonOption, ReachOption, client, culprit, numbers, print_json
+from scheduler_bridge.cli.user_files import JobFile
 from scheduler_bridge.live import ControlClient, Door, JobRequest, SubmitError
 from scheduler_bridge.live.template import ENV_INDEX, resolve_program
 
@@ -36,11 +34,6 @@ _OPTIONS = {
     "user": "--user",
 }
 """Where the fields of a request come from."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(submit)
 
 
 def submit(

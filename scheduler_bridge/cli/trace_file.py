@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload

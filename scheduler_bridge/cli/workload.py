@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_bridge.cli.common import Commands, JsonOption, print_json, print_rich
+from scheduler_bridge.cli.common import (
+    PICTURES,
+    WORKLOADS,
+    CliError,
+    Commands,
+    JsonOption,
+    expect_file,
+    print_json,
+    print_rich,
+)
 from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
-from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.targets import PICTURES, WORKLOADS, expect_file
 from scheduler_bridge.cli.trace_file import (
     CutOffOption,
     DaysOption,
@@ -33,18 +40,13 @@ PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="W
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what is drawn.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = Commands(
-        no_args_is_help=True,
-        help="Look at, clean, convert and generate workloads.\n\nExample: malleable workload generate lublin -o w.swf",
-    )
-    for command in (stats, clean, convert, generate):
-        group.command()(command)
-    group.command(name="top-up")(top_up)
-    app.add_typer(group, name="workload")
+workload = Commands(
+    no_args_is_help=True,
+    help="Look at, clean, convert and generate workloads.\n\nExample: malleable workload generate lublin -o w.swf",
+)
 
 
+@workload.command()
 @of_a_file
 def stats(workload: Workload, png: PngOption = None, output: OutputOption = None, as_json: JsonOption = False) -> None:
     """Show what a workload is like, and what was wrong with its records.
@@ -54,6 +56,7 @@ def stats(workload: Workload, png: PngOption = None, output: OutputOption = None
     _show(workload, png, output, as_json=as_json)
 
 
+@workload.command()
 def clean(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Accounting files of one machine (.csv).")],
     output: OutputOption = None,
@@ -77,6 +80,7 @@ def clean(
     _show(window(workload, begin, days), png, output, as_json=as_json)
 
 
+@workload.command()
 @of_a_file
 def convert(
     workload: Workload,
@@ -95,6 +99,7 @@ def convert(
     _show(converted(workload, malleable, rule, evolving, seed), png, output, as_json=as_json)
 
 
+@workload.command()
 def generate(
     name: Annotated[str | None, typer.Argument(help="A generator.", show_default="list them")] = None,
     seed: SeedOption = 0,
@@ -127,6 +132,7 @@ def generate(
     _show(workload, png, output, as_json=as_json)
 
 
+@workload.command("top-up")
 @of_a_file
 def top_up(
     workload: Workload,

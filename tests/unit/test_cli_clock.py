@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from scheduler_bridge.cli import clock
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError
 
 NOW = dt.datetime(2026, 11, 20, 17, 30, tzinfo=dt.UTC).astimezone()
 

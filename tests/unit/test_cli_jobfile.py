@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.cli.errors import CliError
-from scheduler_bridge.cli.jobfile import JobFile
+from scheduler_bridge.cli.common import CliError
+from scheduler_bridge.cli.user_files import JobFile
 
 GOOD = """\
 # A job

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler_bridge.cli.queue_lines import clock_line, queue_lines
-from scheduler_bridge.cli.queue_lines import remark as worded
+from scheduler_bridge.cli.queue import clock_line, queue_lines
+from scheduler_bridge.cli.queue import remark as worded
 from scheduler_bridge.live import JobStatus
 
 JOB = JobStatus(

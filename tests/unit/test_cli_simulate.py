@@ -444,7 +444,7 @@ def test_simulate_loads_no_daemon_and_no_other_command(tmp_path: Path) -> None:
     ours = {tuple(name.split(".")) for name in loaded if name.startswith("scheduler_bridge.")}
     assert {name[1] for name in ours} <= LOADED_BY_SIMULATE
     others = {("scheduler_bridge", "cli", command.module) for command in COMMANDS.values()}
-    assert not {name[2] for name in ours & others} - {"simulate", "explain"}
+    assert not {name[2] for name in ours & others} - {"simulate", "policies"}
     assert not loaded & {
         "asyncio",
         "matplotlib",

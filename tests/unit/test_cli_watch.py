@@ -11,14 +11,14 @@ from rich.cells import cell_len
 from rich.console import Console
 from support.clusters import Cluster
 
-from scheduler_bridge.cli import watch
+from scheduler_bridge.cli import queue
 from scheduler_bridge.live import ControlError, Snapshot
 
 
 def shown(snapshot: Snapshot, height: int = 24, width: int = 150) -> str:
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(watch.picture(snapshot, lambda job: job.end_s is None, width, height))
+        console.print(queue.picture(snapshot, lambda job: job.end_s is None, width, height))
     return captured.get()
 
 
@@ -35,7 +35,7 @@ def busy() -> Cluster:
 def test_the_summary_counts_nodes_and_jobs() -> None:
     cluster = busy()
     cluster.fail("node4")
-    assert watch.summary(cluster.snapshot()) == (
+    assert queue.summary(cluster.snapshot()) == (
         "malleable: 2 busy, 1 idle, 1 down; 1 running, 1 waiting; 67 % busy now, 25 % since the start"
     )
 
@@ -89,18 +89,18 @@ def test_an_empty_queue_says_so() -> None:
 def test_changes_are_told_once() -> None:
     cluster = busy()
     first = cluster.snapshot()
-    assert watch.changes(None, first) == [
+    assert queue.changes(None, first) == [
         "20.0 s: job 1 first: waiting: it needs 4 nodes, 2 are free",
         "20.0 s: job 2 grower: running on 2 nodes",
     ]
-    assert watch.changes(first, first) == []
+    assert queue.changes(first, first) == []
     cluster.now_s = 25.0
     cluster.grow(2, "node3")
     grown = cluster.snapshot()
-    assert watch.changes(first, grown) == ["25.0 s: job 2 grower: running on 3 nodes"]
+    assert queue.changes(first, grown) == ["25.0 s: job 2 grower: running on 3 nodes"]
     cluster.end(2)
-    assert watch.changes(grown, cluster.snapshot()) == ["25.0 s: job 2 grower: completed"]
-    assert len(watch.changes(None, cluster.snapshot())) == 1, "who comes late hears of open jobs only"
+    assert queue.changes(grown, cluster.snapshot()) == ["25.0 s: job 2 grower: completed"]
+    assert len(queue.changes(None, cluster.snapshot())) == 1, "who comes late hears of open jobs only"
 
 
 class Client:
@@ -122,9 +122,9 @@ class Client:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], io.StringIO]:
     def made(real: bool) -> io.StringIO:
         file = io.StringIO()
-        monkeypatch.setattr(watch, "INTERVAL_S", 0.0)
+        monkeypatch.setattr(queue, "INTERVAL_S", 0.0)
         monkeypatch.setattr(
-            watch, "Console", lambda **_: Console(file=file, force_terminal=real, width=150, height=24, highlight=False)
+            queue, "Console", lambda **_: Console(file=file, force_terminal=real, width=150, height=24, highlight=False)
         )
         return file
 
@@ -133,7 +133,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], io.StringIO]:
 
 def watched(client: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
-        watch.watch(client, lambda job: job.end_s is None)
+        queue.watch_queue(client, lambda job: job.end_s is None)
 
 
 def test_it_waits_for_a_scheduler_that_is_gone(terminal: Callable[[bool], io.StringIO]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
 from scheduler_bridge.cli import pictures
-from scheduler_bridge.cli.errors import CliError
+from scheduler_bridge.cli.common import CliError
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import overview, words
 from scheduler_bridge.report.course import Course, Life, Window, cut, lives_of

@@ -1,0 +1,286 @@
+"""What operators do with a scheduler that runs: nodes, reservations, policy, limits, and its end."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from scheduler_bridge import policies
+from scheduler_bridge.cli import clock
+from scheduler_bridge.cli.common import (
+    CliError,
+    Commands,
+    JsonOption,
+    ReachOption,
+    client,
+    numbers,
+    print_json,
+    print_rich,
+)
+from scheduler_bridge.live import ReservationStatus, Snapshot
+from scheduler_bridge.live.requests import ChangeNode, LimitUsers, NodeChange, Reserve, Unreserve
+from scheduler_bridge.model import wording
+from scheduler_bridge.report import words
+
+# ``malleable nodes`` -------------------------------------------------------------------------------------------------
+
+
+def nodes(
+    drain: Annotated[
+        list[str] | None, typer.Option("--drain", metavar="NODE", help="Give it no further jobs; its job goes on.")
+    ] = None,
+    resume: Annotated[
+        list[str] | None, typer.Option("--resume", metavar="NODE", help="Put it back into service.")
+    ] = None,
+    add: Annotated[list[str] | None, typer.Option("--add", metavar="NODE", help="Put a new one into service.")] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="NODE", help="Let it leave the cluster, when its jobs have left it."),
+    ] = None,
+    down: Annotated[
+        list[str] | None, typer.Option("--down", metavar="NODE", help="Take it out of service; its job is lost.")
+    ] = None,
+    state: ReachOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the nodes and the job that each one works for; before that, add, resume, drain, take down or remove some.
+
+    Example: malleable nodes --drain node1
+    """
+    wishes: list[tuple[NodeChange, list[str] | None]] = [
+        ("add", add),
+        ("resume", resume),
+        ("drain", drain),
+        ("down", down),
+        ("remove", remove),
+    ]
+    for to, names_of in wishes:
+        for name in names_of or []:
+            client(state).manage(ChangeNode(node=name, to=to))
+    snapshot = client(state).snapshot()
+    if as_json:
+        print_json(snapshot.nodes)
+        return
+    names = {job.job: job.name for job in snapshot.jobs}
+    busy = sum(1 for node in snapshot.nodes if node.state == "busy")
+    table = Table(box=None, pad_edge=False)
+    why = ("WHY",) if any(node.reason for node in snapshot.nodes) else ()
+    kept: dict[str, list[str]] = {}
+    for reservation in snapshot.reservations:
+        for name in reservation.nodes:
+            kept.setdefault(name, []).append(reservation_line(reservation, snapshot))
+    reserved = ("RESERVED",) if kept else ()
+    for head in ("NODE", "STATE", "JOB", *reserved, *why):
+        table.add_column(head, no_wrap=True)
+    for node in snapshot.nodes:
+        job = "" if node.job is None else f"{node.job} {names.get(node.job, '')}"
+        more = [", ".join(kept.get(node.name, ()))] if reserved else []
+        table.add_row(node.name, node.state, job, *more, *([node.reason] if why else []))
+    print_rich(table)
+    typer.echo(
+        f"{busy} of {len(snapshot.nodes)} nodes busy, utilization since start {100 * snapshot.utilization:.0f} %"
+    )
+
+
+# ``malleable reserve``, with ``list`` and ``cancel`` -----------------------------------------------------
+
+reserve = Commands(context_settings={"help_option_names": ["-h", "--help"]})
+
+
+@reserve.callback(invoke_without_command=True)
+def make_reservation(
+    context: typer.Context,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="How many nodes.")] = None,
+    named: Annotated[
+        str | None, typer.Option("--node-names", metavar="A,B", help="Just these nodes, separated by commas.")
+    ] = None,
+    start: Annotated[str, typer.Option(metavar="TIME", help="now, +30m, 18:00 or 2026-12-01T18:00.")] = "now",
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="How long: 90 (seconds), 45m, 2h.")
+    ] = None,
+    users: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these users may ask for it.", show_default="everybody")
+    ] = None,
+    jobs: Annotated[
+        str | None, typer.Option(metavar="JOBS", help="Waiting jobs that are to run in it, for example 3,5-7.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What jobs ask for.", show_default="a new one")] = "",
+    state: ReachOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep nodes from a time on; jobs ask for them with submit --reservation NAME.
+
+    Example: malleable reserve --nodes 4 --start 18:00 --for 2h --users anna
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if (nodes is None) == (named is None):
+        raise CliError("--nodes or --node-names", "a reservation needs one of them", "for example --nodes 4")
+    if duration is None:
+        raise CliError("--for is missing", "a reservation lasts for some time", "for example --for 2h")
+    now = clock.here()
+    begins = clock.moment("--start", start, now)
+    lasts_s = clock.seconds("--for", duration)
+    if lasts_s <= 0:
+        raise CliError(f"--for {duration}", "a reservation lasts for some time", "for example --for 2h")
+    kept = client(state).reserve(
+        Reserve(
+            in_s=(begins - now).total_seconds(),
+            duration_s=lasts_s,
+            nodes=nodes,
+            named=_names(named),
+            name=name,
+            users=_names(users),
+            jobs=numbers("--jobs", jobs) or (),
+        )
+    )
+    if as_json:
+        print_json(kept)
+        return
+    who = " and ".join(filter(None, (", ".join(kept.users), "the jobs named" if jobs else ""))) or "everybody"
+    typer.echo(
+        f"{kept.name}: {words.plural(len(kept.nodes), 'node')} ({words.some(kept.nodes)}) "
+        f"from {clock.shown(begins, now)} for {words.seconds(lasts_s)}, for {who}"
+    )
+    typer.echo(f"jobs ask for it with: malleable submit --reservation {kept.name} ...")
+
+
+@reserve.command("list")
+def list_reservations(state: ReachOption = None, as_json: JsonOption = False) -> None:
+    """List the reservations that are not over.
+
+    Example: malleable reserve list
+    """
+    snapshot = client(state).snapshot()
+    if as_json:
+        print_json(snapshot.reservations)
+    elif snapshot.reservations:
+        print_rich(table(snapshot))
+    else:
+        typer.echo("nothing is reserved")
+
+
+@reserve.command("cancel")
+def cancel_reservation(
+    name: Annotated[str, typer.Argument(help="Name of the reservation.")],
+    state: ReachOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep the nodes no longer; jobs that wait for them wait on as others do, and those that run go on.
+
+    Example: malleable reserve cancel r1
+    """
+    text = client(state).manage(Unreserve(name=name))
+    if as_json:
+        print_json({"reservation": name, "done": text})
+    else:
+        typer.echo(text)
+
+
+def table(snapshot: Snapshot) -> Table:
+    """Return the reservations as a table, in the user's time."""
+    found = Table(box=None, pad_edge=False)
+    for head in ("RESERVATION", "STATE", "FROM", "TO", "NODES", "USERS", "JOBS"):
+        found.add_column(head, no_wrap=True)
+    now = clock.here()
+    for kept in snapshot.reservations:
+        found.add_row(
+            kept.name,
+            "now" if kept.started else "to come",
+            clock.local(kept.start_s, snapshot.now_s, now),
+            clock.local(kept.end_s, snapshot.now_s, now),
+            f"{len(kept.nodes)}: {words.some(kept.nodes)}",
+            ", ".join(kept.users) or "everybody",
+            words.some([str(job) for job in kept.jobs]) or "-",
+        )
+    return found
+
+
+def reservation_line(kept: ReservationStatus, snapshot: Snapshot) -> str:
+    """Say in one line what is reserved when."""
+    now = clock.here()
+    until = clock.local(kept.end_s, snapshot.now_s, now)
+    if kept.started:
+        return f"{kept.name} until {until}"
+    return f"{kept.name} from {clock.local(kept.start_s, snapshot.now_s, now)} to {until}"
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+# ``malleable policy`` ------------------------------------------------------------------------------------------------
+
+
+def policy(
+    name: Annotated[str | None, typer.Argument(help="Let this policy decide.", show_default=False)] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the policy.")
+    ] = None,
+    state: ReachOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which policy decides, or let another one decide from now on.
+
+    Example: malleable policy easy
+    """
+    if name is None:
+        decides = client(state).snapshot().policy
+    else:
+        client(state).use(name, policies.parse(name, parameters or []))
+        decides = name
+    if as_json:
+        print_json({"policy": decides})
+    else:
+        typer.echo(decides)
+
+
+# ``malleable limits`` ------------------------------------------------------------------------------------------------
+
+
+def limits(
+    user_nodes: Annotated[
+        str | None,
+        typer.Option("--user-nodes", metavar="N", help="Nodes of one user's jobs together, at most; or none."),
+    ] = None,
+    state: ReachOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what users may have at most, or let another limit hold from now on.
+
+    Example: malleable limits --user-nodes 8
+    """
+    if user_nodes is not None:
+        client(state).manage(LimitUsers(nodes=_count(user_nodes)))
+    most = client(state).snapshot().user_nodes
+    if as_json:
+        print_json({"user_nodes": most})
+    else:
+        held = "any number of nodes" if most is None else f"{wording.nodes(most)} at most"
+        typer.echo(f"the jobs of one user hold {held}")
+
+
+def _count(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise CliError(f"--user-nodes {text}: not a number of nodes", "it is 1 to 1000000, or none")
+    return int(text)
+
+
+# ``malleable shutdown`` ----------------------------------------------------------------------------------------------
+
+
+def shutdown(
+    keep_jobs: Annotated[
+        bool, typer.Option("--keep-jobs", help="Leave the jobs to the next serve with this state folder.")
+    ] = False,
+    state: ReachOption = None,
+) -> None:
+    """End all jobs and the scheduler, and wait until they have ended.
+
+    Example: malleable shutdown --state /tmp/malleable
+    """
+    client(state).shutdown(keep_jobs=keep_jobs)

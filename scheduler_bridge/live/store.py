@@ -1,4 +1,4 @@
-"""The log on disk: an SQLite database in the state folder (docs/reference-state-folder.md has the schema).
+"""The log on disk: an SQLite database in the state folder (docs/how-to/operate-the-scheduler.md has the schema).
 
 ``append`` is called from one thread at a time, which need not be the one that opened the store.
 """

@@ -63,7 +63,7 @@ def test_the_scores_are_the_same_bytes_under_any_resize(leftovers: Leftovers, tm
 
 
 def test_the_how_to_runs_as_printed(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "how-to-centrality-of-your-own-graph.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "run-the-benchmarks.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n(\$ .*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     commands = [part.partition("\n") for block in blocks for part in block.split("$ ")[1:]]
     assert len(commands) == 3

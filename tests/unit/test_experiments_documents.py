@@ -11,7 +11,7 @@ from support import ROOT
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
-REFERENCE: Final = ROOT / "docs" / "reference-sweeps.md"
+REFERENCE: Final = ROOT / "docs" / "reference" / "files.md"
 FAMILIES: Final = (
     (r"_q(25|75)$", ""),
     (r"^expands_\d+_to_\d+$", "expands_A_to_B"),
@@ -23,7 +23,7 @@ FAMILIES: Final = (
 
 @pytest.mark.parametrize("name", ["real-workloads", "mebf", "sd-policy", "penalty", "ours"])
 def test_the_columns_of_a_sweep_are_told(name: str) -> None:
-    sections = re.split(r"^## ", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    sections = re.split(r"^#+ ", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     (section,) = (text for text in sections if text.startswith(f"`{name}`\n"))
     told = set(re.findall(r"`(\w+)`", section))
     if name == "ours":

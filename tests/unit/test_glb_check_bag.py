@@ -229,4 +229,4 @@ def test_the_guide_shows_what_is_said_of_a_bag_that_forgets_tasks(monkeypatch: p
     with pytest.raises(BagError) as caught:
         check_bag(lambda: knapsack.whole(small), knapsack.Best, lambda best: best.value)
     shown = f"```\nglb.errors.BagError: {caught.value}\n```"
-    assert shown in (ROOT / "docs" / "how-to-write-your-own-bag.md").read_text(encoding="utf-8")
+    assert shown in (ROOT / "docs" / "how-to" / "write-your-own-bag.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from support import ROOT
 from scheduler_bridge.experiments.outcome import Outcome
 from scheduler_bridge.experiments.real_runs.experiment import report
 
-RECORDS = ROOT / "docs" / "data" / "real-runs-small.tar.xz"
+RECORDS = ROOT / "docs" / "results" / "data" / "real-runs-small.tar.xz"
 WITHIN_PERCENT = 5.0
 
 

@@ -11,7 +11,7 @@ from support import ROOT
 
 from scheduler_bridge.cli.app import run
 
-HOW_TO = ROOT / "docs" / "how-to-use-a-trace-or-generate-a-workload.md"
+HOW_TO = ROOT / "docs" / "how-to" / "simulate-a-workload.md"
 
 
 def test_the_commands_of_the_how_to_work(

@@ -1,0 +1,46 @@
+"""The documentation holds together: its links lead somewhere, and it stays a small number of pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+PAPERS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+
+
+def prose(path: Path) -> str:
+    """A document without its fenced blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> list[str]:
+    """The anchors that GitHub and mkdocs make of a document's headings."""
+    titles = re.findall(r"^#+ (.*)$", prose(path), flags=re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles]
+
+
+@pytest.mark.parametrize("document", [*PAPERS, *PAGES])
+def test_links_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    broken = []
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", prose(path)):
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+@pytest.mark.parametrize("document", [*PAPERS, *PAGES])
+def test_no_two_headings_of_a_document_share_an_anchor(document: str) -> None:
+    found = anchors(ROOT / document)
+    assert len(found) == len(set(found))
+
+
+def test_the_documentation_has_few_pages() -> None:
+    assert len(PAGES) <= 25
+    assert {Path(page).parts[1] for page in PAGES} == {"tutorials", "how-to", "reference", "explanation", "results"}

@@ -60,10 +60,6 @@ COMMANDS: Final = {
         "doctor",
         "Check what works here (MPI, spawning, hosts, numba, Slurm) and say how to mend what does not.",
     ),
-    "load": Entry(
-        "load",
-        "Measure a scheduler of its own under load; the jobs are connections only, nothing is computed.",
-    ),
     "shutdown": Entry("operations", "End all jobs and the scheduler, and wait until they have ended."),
     "reserve": Entry("operations", "Keep nodes from a time on; jobs ask for them with submit --reservation NAME."),
     "workload": Entry("workload", "Look at, clean, convert and generate workloads."),

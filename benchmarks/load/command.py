@@ -1,22 +1,42 @@
-"""``malleable load``."""
+"""The command: its options and what it prints."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from functools import partial
+from typing import Annotated, Final
 
+import msgspec
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.cli.common import CliError, JsonOption, print_json, print_rich
-from scheduler_bridge.live.load import Plan, Report, measure
-from scheduler_bridge.live.load.figures import Spread
+from scheduler_bridge.live.config import DaemonError
 
-_FULL = Plan()
-_QUICK = Plan(queued=500, connected=50, rate=500, seconds=2)
+from ..harness import measuring
+from ..harness.errors import BadUsage, show_error
+from .daemon import Spread
+from .measure import Plan, Report, measure
+
+_PROGRAM: Final = f"python -m {__package__}"
+_FULL: Final = Plan()
+_QUICK: Final = Plan(queued=500, connected=50, rate=500, seconds=2)
 
 
-def load(
+def main(arguments: list[str]) -> int:
+    """Measure what ``arguments`` ask for and show the figures.
+
+    Returns:
+        The exit code: 0 measured (goals may be missed), 1 the scheduler cannot be measured, 2 bad usage.
+
+    Raises:
+        SystemExit: TERM or INT ended it: 128 and the signal's number.
+    """
+    return measuring.main(_PROGRAM, _command, arguments)
+
+
+def _command(
     queued: Annotated[int, typer.Option(min=0, help="Jobs that wait.")] = _FULL.queued,
     connected: Annotated[int, typer.Option(min=1, help="Malleable jobs that run and are connected.")] = _FULL.connected,
     rate: Annotated[float, typer.Option(help="Events a second.")] = _FULL.rate,
@@ -29,33 +49,42 @@ def load(
     seconds: Annotated[float, typer.Option(help="How long.")] = _FULL.seconds,
     policy: Annotated[str, typer.Option(help="What decides.")] = _FULL.policy,
     quick: Annotated[bool, typer.Option("--quick", help="Try it in a small way: 500 jobs, 50 connected.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> measuring.Run:
     """Measure a scheduler of its own under load; the jobs are connections only, nothing is computed.
 
-    Example: malleable load --quick
+    Example: python -m benchmarks.load --quick
     """
     try:
         plan = _QUICK if quick else Plan(queued, connected, rate, requests, ends, seconds, policy)
     except ValueError as error:
-        raise CliError(str(error), hint="malleable load --help") from None
-    report = measure(plan, lambda text: typer.echo(text, err=True))
+        raise BadUsage("the load", str(error), f"see {_PROGRAM} --help") from None
+    return partial(_run, plan, as_json=json)
+
+
+def _run(plan: Plan, *, as_json: bool) -> int:
+    try:
+        report = measure(plan, lambda text: typer.echo(text, err=True))
+    except (DaemonError, RuntimeError, TimeoutError) as error:
+        show_error("the scheduler cannot be measured", str(error), getattr(error, "hint", ""))
+        return 1
     if as_json:
-        print_json({**_builtins(report), "goals": report.goals()})
-        return
-    show(report)
+        figures = {**msgspec.to_builtins(report), "goals": report.goals()}
+        typer.echo(msgspec.json.format(msgspec.json.encode(figures), indent=1).decode())
+    else:
+        show_report(report)
+    return 0
 
 
-def show(report: Report) -> None:
+def show_report(report: Report) -> None:
     """Print a report for people."""
     daemon = report.daemon
-    print_rich(_goals(report))
-    typer.echo()
-    print_rich(_events(report))
-    typer.echo()
-    print_rich(_spreads(report))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    for table in (_goals(report), _events(report), _spreads(report)):
+        console.print(table)
+        typer.echo()
     typer.echo(
-        f"\nthe daemon, over {daemon.wall_s:.1f} s: {daemon.cpu_s / daemon.wall_s:.0%} of a core, "
+        f"the daemon, over {daemon.wall_s:.1f} s: {daemon.cpu_s / daemon.wall_s:.0%} of a core, "
         f"{daemon.memory_bytes / 1e6:.0f} MB, {daemon.open_files} open files; "
         f"{daemon.cpu_s / max(1.0, report.per_s() * daemon.wall_s) * 1e6:.0f} us of CPU time an event\n"
         f"{report.decisions_per_s:.0f} decisions, {report.resizes_per_s:.0f} resizes a second; "
@@ -108,9 +137,3 @@ def _table(first: str, *others: str) -> Table:
     for head in others:
         table.add_column(head, justify="right", no_wrap=True)
     return table
-
-
-def _builtins(report: Report) -> dict[str, object]:
-    import msgspec
-
-    return dict(msgspec.to_builtins(report))

@@ -1,4 +1,4 @@
-"""``malleable load`` in a very small way: the figures belong to a daemon that did what was asked of it."""
+"""``benchmarks.load`` in a very small way: the figures belong to a daemon that did what was asked of it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S
 
-from scheduler_bridge.cli.app import run
+from benchmarks.load.command import main
+from benchmarks.load.daemon import spread
+from benchmarks.load.measure import PROGRESS, Plan, _waiting, kinds, last_row, measure
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.live import DaemonConfig, JobRequest, log_entries, restore
 from scheduler_bridge.live.ledger import spec_of
-from scheduler_bridge.live.load import Plan, measure
-from scheduler_bridge.live.load.events import PROGRESS, kinds, last_row
-from scheduler_bridge.live.load.figures import spread
-from scheduler_bridge.live.load.run import _waiting
 from scheduler_bridge.live.log_entries import Entry, encode
 from scheduler_bridge.live.store import Store
 
@@ -77,8 +75,8 @@ def test_many_jobs_may_end_at_once_even_all(connected: int, ends: float) -> None
 
 
 def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["load", "--queued", "5", "--connected", "3", "--rate", "50", "--seconds", "0.5", "--json"]
-    assert run(words) == 0
+    words = ["--queued", "5", "--connected", "3", "--rate", "50", "--seconds", "0.5", "--json"]
+    assert main(words) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["queued"], report["connected"]) == (5, 3)
     assert report["goals"][0]["what"] == "queued jobs"
@@ -98,9 +96,9 @@ def test_percentiles_are_values_that_occurred() -> None:
 
 @pytest.mark.parametrize("said", ["connecting", "events a second"])
 def test_a_measurement_that_is_told_to_end_leaves_nothing(said: str, tmp_path: Path) -> None:
-    words = ["load", "--queued", "50", "--connected", "3", "--rate", "50", "--seconds", "600"]
+    words = ["--queued", "50", "--connected", "3", "--rate", "50", "--seconds", "600"]
     with subprocess.Popen(
-        [sys.executable, "-m", "scheduler_bridge.cli", *words],
+        [sys.executable, "-m", "benchmarks.load", *words],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},

@@ -1,0 +1,350 @@
+"""The course of a measurement: fill the queue, have the jobs connect, let them speak, and ask what it took."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.live.client import ControlClient
+from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.live.log_entries import decode
+from scheduler_bridge.live.requests import JobRequest, Snapshot
+from scheduler_bridge.live.store import Store
+
+from .daemon import Figures, Spread, allow_files, spread
+from .stage import FakeJob, Fleet, Stage, open_stage
+
+_WALLTIME_S: Final = 7200.0
+"""Of jobs that are there from the beginning; those that follow them ask for half of it, and so may overtake."""
+_TICK_S: Final = 0.01
+_PATIENCE_S: Final = 300.0
+_KEPT: Final = 0.95
+"""While fewer of the jobs run, because others have not started for those that ended, none is ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A load.
+
+    Attributes:
+        queued: Jobs that wait all the time, each for more nodes than can come free.
+        connected: Malleable jobs (1 to 4 nodes; two per job are there) that run and are connected.
+        rate: Events a second: each message of a job, but the one that it connects with, and each submission, start and
+            end of a job. Those that follow from others count, too: outcomes of orders, and all that a new job brings.
+        requests: The share of them that asks for a node more, or offers one back: the scheduler decides about each.
+        ends: The share of them by which a job ends; another one is submitted then, starts and says that it is ready.
+            What is left of the rate are reports of progress, which are only remembered.
+        seconds: How long.
+        policy: Name of the policy.
+    """
+
+    queued: int = 10_000
+    connected: int = 1_000
+    rate: float = 5_000.0
+    requests: float = 0.25
+    ends: float = 0.02
+    seconds: float = 10.0
+    policy: str = "malleable"
+
+    def __post_init__(self) -> None:
+        if self.queued < 0 or self.connected < 1 or self.rate <= 0 or self.seconds <= 0:
+            raise ValueError("a load needs at least one connected job, a rate, and seconds above 0")
+        if not (0 <= self.requests <= 1 and 0 <= self.ends <= 1):
+            raise ValueError("shares lie between 0 and 1")
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the cluster."""
+        return 2 * self.connected
+
+
+def measure(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Put a daemon under a load; ``tell`` is called with what is being done.
+
+    Raises:
+        DaemonError: The daemon cannot be started, or so many connections are not allowed.
+        RuntimeError: It ended, or refused something that was right.
+        TimeoutError: It did not get done with the beginning, or with the last jobs that came.
+        SystemExit: TERM or INT ended it; nothing is left behind.
+    """
+    if not allow_files(plan.connected):
+        raise DaemonError(f"{plan.connected} connections are more than a process may have", "raise it: ulimit -Hn")
+    came: list[int] = []
+    try:
+        return asyncio.run(_until_interrupted(plan, tell, came))
+    except asyncio.CancelledError:
+        raise SystemExit(128 + came[0]) from None
+
+
+async def _until_interrupted(plan: Plan, tell: Callable[[str], None], came: list[int]) -> Report:
+    """Measure; a signal, which is noted, ends that as an error would, so that the scheduler and its folder go, too."""
+    task = asyncio.current_task()
+    assert task is not None
+
+    def end(number: int) -> None:
+        came.append(number)
+        task.cancel()
+
+    with contextlib.suppress(ValueError, RuntimeError):  # Only the main thread hears signals.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, end, number)
+    with tempfile.TemporaryDirectory(prefix="malleable-load-") as folder:
+        return await _measure(plan, Path(folder) / "state", tell)
+
+
+async def _measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:
+    busy = os.getloadavg()[0]
+    async with open_stage(folder, plan.nodes, plan.connected, plan.policy) as stage:
+        async with asyncio.timeout(_PATIENCE_S):
+            tell(f"connecting {plan.connected} jobs")
+            await stage.submit([_running(index) for index in range(plan.connected)])
+            await stage.fleet.connected(plan.connected)
+            tell(f"queueing {plan.queued} jobs")
+            began_s = time.perf_counter()
+            await stage.submit([_waiting(plan, index) for index in range(plan.queued)])
+            submits_per_s = plan.queued / (time.perf_counter() - began_s)
+        snapshot = await _settled(plan, stage, folder)
+        tell(f"{plan.rate:.0f} events a second for {plan.seconds:g} s")
+        before = last_row(folder)
+        queue_s = await _play(plan, stage, folder)
+        daemon = await stage.figures()
+        events = kinds(folder, before, daemon.message.count)
+        return Report(
+            queued=sum(job.state == "waiting" for job in snapshot.jobs),
+            connected=_connected(snapshot),
+            nodes=plan.nodes, policy=plan.policy, offered_per_s=plan.rate,
+            events=events, decisions_per_s=daemon.decision.count / daemon.wall_s,
+            submits_per_s=submits_per_s,
+            resizes_per_s=stage.fleet.heard.resizes / daemon.wall_s,
+            daemon=daemon, answer=spread(stage.fleet.heard.answer_s), queue=spread(queue_s),
+            cores=os.cpu_count() or 1, busy_before=busy,
+        )  # fmt: skip
+
+
+def _running(index: int, walltime_s: float = _WALLTIME_S) -> JobRequest:
+    return JobRequest(
+        name=f"connected-{index}", command=("true",), job_class="malleable", min_nodes=1, max_nodes=4,
+        walltime_s=walltime_s,
+    )  # fmt: skip
+
+
+def _waiting(plan: Plan, index: int) -> JobRequest:
+    """A job that waits: for it to start, half of the running ones would have to be over, and the others shrink."""
+    half = plan.connected // 2
+    nodes = plan.nodes - half + index % max(1, half)
+    return JobRequest(name=f"waiting-{index}", command=("true",), nodes=nodes, walltime_s=_WALLTIME_S)
+
+
+async def _settled(plan: Plan, stage: Stage, folder: Path) -> Snapshot:
+    """Return the cluster when the daemon has taken in what all jobs said when they connected."""
+    client = ControlClient(folder, _PATIENCE_S)
+    async with asyncio.timeout(_PATIENCE_S):
+        while _connected(snapshot := await asyncio.to_thread(client.snapshot)) < plan.connected:
+            stage.check()
+            await asyncio.sleep(_TICK_S)
+    return snapshot
+
+
+def _connected(snapshot: Snapshot) -> int:
+    return sum(job.state == "running" and job.ready for job in snapshot.jobs)
+
+
+async def _play(plan: Plan, stage: Stage, folder: Path) -> list[float]:
+    """Let the jobs speak; return the seconds that the queue took each time somebody asked for it."""
+    loop = asyncio.get_running_loop()
+    stage.fleet.heard.clear()
+    queue_s: list[float] = []
+    asking = loop.create_task(_ask_for_queue(folder, queue_s))
+    replacing: set[asyncio.Task[None]] = set()
+    stage.say({"begin": True})
+    began_s, requested, ended = loop.time(), 0, 0
+    turn = _speakers(stage.fleet)
+    heard = stage.fleet.heard
+    try:
+        while (elapsed_s := loop.time() - began_s) < plan.seconds:
+            stage.check()
+            while heard.events < plan.rate * elapsed_s:
+                if (job := next(turn)) is None:
+                    break  # All have just ended: what they owe is said by their successors.
+                due = heard.events + 1
+                if ended < plan.ends * due and len(stage.fleet.jobs) >= _KEPT * plan.connected:
+                    ended += 1
+                    stage.end(job.job_id)
+                    replacing.add(loop.create_task(stage.submit([_running(ended, _WALLTIME_S / 2)])))
+                elif requested < plan.requests * due:
+                    requested += 1
+                    job.request()
+                else:
+                    job.progress()
+            await asyncio.sleep(_TICK_S)
+        async with asyncio.timeout(_PATIENCE_S):
+            await asyncio.gather(*replacing)
+    finally:
+        for task in (asking, *replacing):
+            task.cancel()
+        await asyncio.gather(asking, *replacing, return_exceptions=True)
+    return queue_s
+
+
+def _speakers(fleet: Fleet) -> Iterator[FakeJob | None]:
+    """The connected jobs in turn, for ever; None whenever there is none."""
+    while True:
+        found = False
+        for job_id in tuple(fleet.jobs):
+            job = fleet.jobs.get(job_id)
+            if job is not None and job.ready.is_set():
+                found = True
+                yield job
+        if not found:
+            yield None
+
+
+async def _ask_for_queue(folder: Path, seconds: list[float]) -> None:
+    client = ControlClient(folder, _PATIENCE_S)
+    while True:
+        began_s = time.perf_counter()
+        await asyncio.to_thread(client.snapshot)
+        seconds.append(time.perf_counter() - began_s)
+        await asyncio.sleep(1.0)
+
+
+# What was measured, beside the goals ---------------------------------------------------------------------------------
+
+QUEUED, CONNECTED, EVENTS_PER_S, DECISION_P99_S = 10_000, 1_000, 5_000.0, 0.050
+_ENOUGH: Final = 0.99
+"""The rate is a mean over a time that ends in the middle of an event."""
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """One goal and what was reached."""
+
+    what: str
+    goal: str
+    reached: str
+    met: bool
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one measurement.
+
+    Attributes:
+        queued: Jobs that waited at its beginning; none of them can start meanwhile.
+        connected: Malleable jobs that were connected and ready then.
+        nodes: Nodes of the cluster.
+        policy: The policy.
+        offered_per_s: Events a second that there were to be.
+        events: Those that the daemon took in, by kind.
+        decisions_per_s: Decisions a second, each one row of the log.
+        submits_per_s: Jobs a second that the daemon took while the queue was filled.
+        resizes_per_s: Answered orders a second.
+        daemon: The daemon's process.
+        answer: Seconds between a job's request for nodes and the answer, which waits for the log.
+        queue: Seconds of one ``malleable queue`` without its printing, asked for once a second.
+        cores: Cores of the machine.
+        busy_before: Mean number of processes that ran or waited for a core in the minute before (all of the machine).
+    """
+
+    queued: int
+    connected: int
+    nodes: int
+    policy: str
+    offered_per_s: float
+    events: list[Kind]
+    decisions_per_s: float
+    submits_per_s: float
+    resizes_per_s: float
+    daemon: Figures
+    answer: Spread
+    queue: Spread
+    cores: int
+    busy_before: float
+
+    def per_s(self, *, handled: bool = False) -> float:
+        """Events a second: all of them, or those that the core handled."""
+        return sum(kind.count for kind in self.events if kind.handled or not handled) / self.daemon.wall_s
+
+    def goals(self) -> list[Goal]:
+        """Return the goals that there are for a scheduler of this kind."""
+        p99_s = self.daemon.decision.p99_s
+        return [
+            Goal("queued jobs", f"{QUEUED:,}", f"{self.queued:,}", self.queued >= QUEUED),
+            Goal("connected malleable jobs", f"{CONNECTED:,}", f"{self.connected:,}", self.connected >= CONNECTED),
+            Goal(
+                "events a second", f"{EVENTS_PER_S:,.0f}", f"{self.per_s():,.0f}",
+                self.per_s() >= _ENOUGH * EVENTS_PER_S,
+            ),
+            Goal(
+                "99 % of decisions take", f"< {DECISION_P99_S * 1e3:.0f} ms", f"{p99_s * 1e3:.2f} ms",
+                p99_s < DECISION_P99_S,
+            ),
+        ]  # fmt: skip
+
+
+# What the daemon took in, kind by kind: what its core handled, as its log has it, and what it only noted -------------
+
+_BY_MESSAGE: Final = {
+    ev.EvolvingRequest: "a job asks for a node, or offers one",
+    ev.GrowCompleted: "a job has grown",
+    ev.ShrinkCompleted: "a job has shrunk",
+    ev.ResizeFailed: "a job has not resized",
+    ev.MalleableReady: "a job is ready for orders",
+}
+_OTHERS: Final = {
+    ev.JobSubmitted: "a job is submitted",
+    ev.JobStarted: "a job has started",
+    ev.JobEnded: "a job has ended",
+}
+PROGRESS: Final = "a job reports progress"
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """Events of one kind: how many there were, and whether the core handles them or they are only noted."""
+
+    what: str
+    count: int
+    handled: bool
+
+
+def last_row(folder: Path) -> int:
+    """Return the number of the last row of the log in ``folder``."""
+    store = Store(folder, read_only=True)
+    try:
+        return store.last_seq()
+    finally:
+        store.close()
+
+
+def kinds(folder: Path, after: int, messages: int) -> list[Kind]:
+    """Return what a daemon took in, by kind; times that it was woken at are not among it, for nobody sent them.
+
+    Args:
+        folder: Its state folder.
+        after: The last row of the log before.
+        messages: How many messages of jobs it took in.
+    """
+    counts = _logged(folder, after)
+    by_message = sum(counts[kind] for kind in _BY_MESSAGE)
+    found = [Kind(what, counts[kind], handled=True) for kind, what in (_BY_MESSAGE | _OTHERS).items()]
+    return [*found, Kind(PROGRESS, max(0, messages - by_message), handled=False)]
+
+
+def _logged(folder: Path, after: int) -> Counter[type]:
+    store = Store(folder, read_only=True)
+    try:
+        era = store.last_era()
+        rows = store.rows(era.number, after) if era is not None else ()
+        return Counter(type(event) for _, row in rows for event in decode(row)[0].events)
+    finally:
+        store.close()

@@ -1,0 +1,314 @@
+"""The measured process as the measurement drives it, and the jobs that are played for it.
+
+The jobs are connections that speak wire protocol v2 as malleable programs would, all in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from apgas.malleability import orders as wire
+from scheduler_bridge.live.client import connect_in
+from scheduler_bridge.live.requests import REPLIES, JobRequest, Submit, Submitted
+
+from .daemon import LINE_BYTES, Figures
+
+_AT_A_TIME: Final = 32
+"""Connections that are being made; a scheduler refuses too many strangers at once."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What all jobs together heard from the scheduler, and how much they said.
+
+    Attributes:
+        answer_s: Seconds between requests and their answers.
+        resizes: Orders to grow or shrink; each is carried out at once.
+        events: What all jobs together have said and done: messages, and starts.
+    """
+
+    answer_s: list[float] = field(default_factory=list)
+    resizes: int = 0
+    events: int = 0
+
+    def clear(self) -> None:
+        """Forget it."""
+        self.answer_s.clear()
+        self.resizes = self.events = 0
+
+
+class FakeJob:
+    """One job's connection: obeys orders at once, and says what it is told to say.
+
+    Args:
+        job_id: Its id.
+        token: What proves it.
+        nodes: Those that it starts on.
+        heard: Told what the scheduler says.
+    """
+
+    def __init__(self, job_id: int, token: str, nodes: tuple[str, ...], heard: Heard) -> None:
+        self.job_id = job_id
+        self.ready = asyncio.Event()
+        self._token = token
+        self._nodes = list(nodes)
+        self._heard = heard
+        self._asked: dict[int, float] = {}
+        self._requests = 0
+        self._done = 0
+        self._is_over = False
+        self._loop = asyncio.get_running_loop()
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def live(self, endpoint: str, gate: asyncio.Semaphore) -> None:
+        """Connect, obey, and return when the scheduler closes the connection."""
+        host, _, port = endpoint.rpartition(":")
+        async with gate:
+            reader, self._writer = await asyncio.open_connection(host, int(port), limit=wire.MAX_LINE_BYTES)
+            self._writer.write(wire.encode(wire.Hello(wire.PROTOCOL_VERSION, self.job_id, self._token)))
+            welcome = await reader.readline()
+        try:
+            if not isinstance(wire.decode_to_job(welcome), wire.Welcome):
+                raise RuntimeError(f"job {self.job_id} is not welcome: {welcome!r}")
+            self._say(wire.Ready(tuple(self._nodes)))
+            self.ready.set()
+            while line := await reader.readline():
+                self._hear(wire.decode_to_job(line))
+        finally:
+            self._writer.close()
+
+    def progress(self) -> None:
+        """Report progress."""
+        self._done += 1
+        self._say(wire.Progress(float(self._done)))
+
+    def request(self) -> None:
+        """Offer a node back and ask for one, in turn."""
+        self._requests += 1
+        self._asked[self._requests] = self._loop.time()
+        self._say(wire.Evolving(self._requests, -1 if self._requests % 2 else 1))
+
+    def leave(self) -> None:
+        """The job is over: what it said last may come too late, and be refused."""
+        self._is_over = True
+
+    def _say(self, message: wire.Message) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._heard.events += 1
+            self._writer.write(wire.encode(message))
+
+    def _hear(self, message: wire.ToJob) -> None:
+        match message:
+            case wire.Answer():
+                self._heard.answer_s.append(self._loop.time() - self._asked.pop(message.request))
+            case wire.Grow():
+                self._heard.resizes += 1
+                self._nodes += message.nodes
+                self._say(wire.Outcome(message.order, "grow", "done", nodes=message.nodes))
+            case wire.Shrink():
+                self._heard.resizes += 1
+                wished = [node for node in self._nodes if node in message.nodes]
+                others = [node for node in reversed(self._nodes) if node not in message.nodes]
+                leaving = tuple((wished + others)[: message.count])
+                self._nodes = [node for node in self._nodes if node not in leaving]
+                self._say(wire.Outcome(message.order, "shrink", "done", nodes=leaving))
+            case wire.Workers():
+                self._say(wire.Outcome(message.order, "workers", "refused"))
+            case wire.Refused() if not self._is_over:
+                raise RuntimeError(f"job {self.job_id} was refused a message: {message.reason}")
+            case _:
+                pass
+
+
+class Fleet:
+    """All running jobs.
+
+    Args:
+        endpoint: Where they connect.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self.jobs: dict[int, FakeJob] = {}
+        self.heard = Heard()
+        self._endpoint = endpoint
+        self._gate = asyncio.Semaphore(_AT_A_TIME)
+        self._lives: set[asyncio.Task[None]] = set()
+
+    def start(self, job_id: int, token: str, nodes: tuple[str, ...]) -> None:
+        """A job starts."""
+        self.heard.events += 1
+        job = self.jobs[job_id] = FakeJob(job_id, token, nodes, self.heard)
+        life = asyncio.get_running_loop().create_task(job.live(self._endpoint, self._gate))
+        self._lives.add(life)
+
+    def check(self) -> None:
+        """See that no job has failed.
+
+        Raises:
+            RuntimeError: The scheduler refused one of them something.
+            OSError: One lost its connection.
+        """
+        for life in [life for life in self._lives if life.done()]:
+            self._lives.discard(life)
+            # killed, and hung up on
+            with contextlib.suppress(asyncio.CancelledError, ConnectionResetError):
+                life.result()
+
+    async def connected(self, count: int) -> None:
+        """Wait until ``count`` jobs have connected."""
+        while sum(job.ready.is_set() for job in self.jobs.values()) < count:
+            self.check()
+            await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        """End all connections."""
+        for life in self._lives:
+            life.cancel()
+        await asyncio.gather(*self._lives, return_exceptions=True)
+
+
+# The measured process ------------------------------------------------------------------------------------------------
+
+_PATIENCE_S: Final = 120.0
+_SUBMITTERS: Final = 8
+_MOST_PER_CONNECTION: Final = 250
+"""A daemon takes so many requests of one connection at once, whatever their rate."""
+
+
+class Stage:
+    """A daemon under load.
+
+    Args:
+        process: Its process.
+        folder: Its state folder.
+        endpoint: Where jobs connect.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, endpoint: str) -> None:
+        self.fleet = Fleet(endpoint)
+        self._process = process
+        self._folder = folder
+        loop = asyncio.get_running_loop()
+        self._submitters = asyncio.Semaphore(_SUBMITTERS)
+        self._figures: asyncio.Future[Figures] = loop.create_future()
+        self._listening = loop.create_task(self._listen())
+
+    def say(self, what: dict[str, Any]) -> None:
+        """Tell the measured process something."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(what) + b"\n")
+
+    def check(self) -> None:
+        """See that all is well.
+
+        Raises:
+            RuntimeError: It is not.
+        """
+        if self._listening.done():
+            raise RuntimeError("the measured scheduler has ended")
+        self.fleet.check()
+
+    async def figures(self) -> Figures:
+        """Return the daemon's figures since it was told to begin; to be asked once."""
+        self.say({"figures": True})
+        async with asyncio.timeout(_PATIENCE_S):
+            return await self._figures
+
+    async def submit(self, requests: list[JobRequest]) -> None:
+        """Submit jobs, over several connections at once; returns when all are in the log.
+
+        Raises:
+            RuntimeError: One is not taken.
+        """
+        waiting = iter(requests)
+        await asyncio.gather(*(self._submit_from(waiting) for _ in range(min(_SUBMITTERS, len(requests)))))
+
+    def end(self, job_id: int) -> None:
+        """Have a job end; at once it is no more among the fleet's."""
+        self.fleet.jobs.pop(job_id).leave()
+        self.fleet.heard.events += 1
+        self.say({"end": job_id})
+
+    async def close(self) -> None:
+        """End the daemon: the end of its input tells it to."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._listening
+        await self.fleet.close()
+
+    async def _submit_from(self, waiting: Iterator[JobRequest]) -> None:
+        """Take requests from ``waiting`` until there are none."""
+        while part := list(islice(waiting, _MOST_PER_CONNECTION)):
+            await self._submit_part(part)
+
+    async def _submit_part(self, part: list[JobRequest]) -> None:
+        """Submit jobs over one connection; a daemon takes so many connections only, and closes others."""
+        async with self._submitters:
+            connection = socket.socket(socket.AF_UNIX)
+            connect_in(self._folder, connection)
+            reader, writer = await asyncio.open_unix_connection(sock=connection)
+            try:
+                for request in part:
+                    writer.write(msgspec.json.encode(Submit(job=request)) + b"\n")
+                    reply = REPLIES.decode(await reader.readline())
+                    if not isinstance(reply, Submitted):
+                        raise RuntimeError(f"the scheduler does not take {request.name}: {reply}")
+                    self.fleet.heard.events += 1
+            finally:
+                writer.close()
+
+    async def _listen(self) -> None:
+        """Let jobs start as the scheduler says."""
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            match msgspec.json.decode(line):
+                case {"start": int(job_id), "token": str(token), "nodes": list(nodes)}:
+                    self.fleet.start(job_id, token, tuple(nodes))
+                case {"ended": int(job_id)}:
+                    if (job := self.fleet.jobs.pop(job_id, None)) is not None:
+                        job.leave()
+                case {"figures": figures}:
+                    self._figures.set_result(msgspec.convert(figures, Figures))
+                case _:
+                    raise RuntimeError(f"the measured process says {line!r}")
+
+
+@contextlib.asynccontextmanager
+async def open_stage(folder: Path, nodes: int, connected: int, policy: str) -> AsyncIterator[Stage]:
+    """Start a daemon in ``folder``, for so many nodes and connected jobs; it ends with the context.
+
+    Raises:
+        RuntimeError: It does not start; it has said why.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", f"{__package__}.daemon",
+        str(folder), str(nodes), str(connected), policy,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(_PATIENCE_S):
+            line = await process.stdout.readline()
+        if not line:
+            raise RuntimeError("the scheduler that is to be measured does not start")
+        stage = Stage(process, folder, msgspec.json.decode(line)["endpoint"])
+        try:
+            yield stage
+        finally:
+            async with asyncio.timeout(_PATIENCE_S):
+                await stage.close()
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

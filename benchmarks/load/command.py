@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.live.config import DaemonError
+from scheduler_bridge.daemon.config import DaemonError
 
 from ..harness import measuring
 from ..harness.errors import BadUsage, show_error

@@ -20,13 +20,13 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler_bridge.daemon.config import DaemonConfig, numbered_nodes
+from scheduler_bridge.daemon.daemon import Daemon
+from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup
+from scheduler_bridge.daemon.listener import raise_file_limit
+from scheduler_bridge.daemon.storage.journal import Step
 from scheduler_bridge.gc_tuning import rare_searches
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live.config import DaemonConfig, numbered_nodes
-from scheduler_bridge.live.daemon import Daemon
-from scheduler_bridge.live.executor import Attempt, Executor, Setup
-from scheduler_bridge.live.journal import Step
-from scheduler_bridge.live.listener import raise_file_limit
 
 LINE_BYTES: Final = 1 << 20
 _OWN_FILES: Final = 200

@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live.client import ControlClient
-from scheduler_bridge.live.config import DaemonError
-from scheduler_bridge.live.log_entries import decode
-from scheduler_bridge.live.requests import JobRequest, Snapshot
-from scheduler_bridge.live.store import Store
+from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.daemon.control.client import ControlClient
+from scheduler_bridge.daemon.requests import JobRequest, Snapshot
+from scheduler_bridge.daemon.storage.log_entries import decode
+from scheduler_bridge.daemon.storage.store import Store
 
 from .daemon import Figures, Spread, allow_files, spread
 from .stage import FakeJob, Fleet, Stage, open_stage

@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.live.client import connect_in
-from scheduler_bridge.live.requests import REPLIES, JobRequest, Submit, Submitted
+from scheduler_bridge.daemon.control.client import connect_in
+from scheduler_bridge.daemon.requests import REPLIES, JobRequest, Submit, Submitted
 
 from .daemon import LINE_BYTES, Figures
 

@@ -155,7 +155,7 @@ def _told(error: Exception) -> CliError:
 def _told_by_kind(error: Exception) -> CliError:
     """Look at the errors of the parts that most commands do not load."""
     from scheduler_bridge.backends.slurm import ReadingError, SlurmError
-    from scheduler_bridge.live import ControlError, DaemonError, SubmitError
+    from scheduler_bridge.daemon import ControlError, DaemonError, SubmitError
     from scheduler_bridge.policies import UnknownPolicyError
 
     match error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from scheduler_bridge.live import ControlClient
+    from scheduler_bridge.daemon import ControlClient
 
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
@@ -112,7 +112,7 @@ def state_folder(given: Path | None) -> Path:
         import platformdirs
 
         return platformdirs.user_state_path("malleable", appauthor=False)
-    from scheduler_bridge.live import Door
+    from scheduler_bridge.daemon import Door
 
     if Door.is_meant(str(given)):
         raise CliError(f"{given} is a door", "this needs the scheduler's folder", "give it by --state DIR")
@@ -126,7 +126,7 @@ def slurm_state_folder(given: Path | None, job: int) -> Path:
 
 def client(given: Path | None) -> ControlClient:
     """Return a client of the scheduler that serves the state folder, or is reached by the door."""
-    from scheduler_bridge.live import ControlClient, Door
+    from scheduler_bridge.daemon import ControlClient, Door
 
     if given is not None and Door.is_meant(str(given)):
         return ControlClient(Door.parse(str(given)))
@@ -215,7 +215,7 @@ def show(error: CliError) -> int:
 
 def culprit(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return the field that ``error`` is about, and what is wrong with it."""
-    from scheduler_bridge.live.requests import JobClass, Launch, Protocol
+    from scheduler_bridge.daemon.requests import JobClass, Launch, Protocol
 
     choices = {"job_class": get_args(JobClass), "launch": get_args(Launch), "protocol": get_args(Protocol)}
     what, _, where = str(error).partition(" - at ")
@@ -235,7 +235,7 @@ def numbers(option: str, text: str | None) -> tuple[int, ...] | None:
     Raises:
         CliError: They are none.
     """
-    from scheduler_bridge.live.requests import ARRAY_MOST
+    from scheduler_bridge.daemon.requests import ARRAY_MOST
 
     if text is None:
         return None

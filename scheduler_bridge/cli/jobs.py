@@ -8,7 +8,7 @@ import typer
 
 from scheduler_bridge.cli.common import CliError, JsonOption, ReachOption, client, print_json
 from scheduler_bridge.cli.simulated import show_explanation
-from scheduler_bridge.live.requests import Hold, Prioritise
+from scheduler_bridge.daemon.requests import Hold, Prioritise
 
 # ``malleable explain`` -----------------------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from scheduler_bridge.cli.common import (
     print_json,
     print_rich,
 )
-from scheduler_bridge.live import ReservationStatus, Snapshot
-from scheduler_bridge.live.requests import ChangeNode, LimitUsers, NodeChange, Reserve, Unreserve
+from scheduler_bridge.daemon import ReservationStatus, Snapshot
+from scheduler_bridge.daemon.requests import ChangeNode, LimitUsers, NodeChange, Reserve, Unreserve
 from scheduler_bridge.model import wording
 from scheduler_bridge.report import words
 

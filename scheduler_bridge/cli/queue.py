@@ -25,7 +25,7 @@ from scheduler_bridge.cli.common import (
     print_rich,
     terminal_width,
 )
-from scheduler_bridge.live import ControlClient, ControlError, JobStatus, Snapshot
+from scheduler_bridge.daemon import ControlClient, ControlError, JobStatus, Snapshot
 from scheduler_bridge.report import words
 
 _OPEN = ("held", "waiting", "starting", "running", "ending")

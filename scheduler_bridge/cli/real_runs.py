@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from scheduler_bridge.cli.common import CliError
+from scheduler_bridge.daemon import DaemonError
+from scheduler_bridge.daemon.trial import CalibrationError
 from scheduler_bridge.experiments.outcome import Outcome
 from scheduler_bridge.experiments.published_runs import BadReferenceError
 from scheduler_bridge.experiments.real_runs.experiment import report
@@ -25,8 +27,6 @@ from scheduler_bridge.experiments.real_runs.runner import Again
 from scheduler_bridge.experiments.sd_real.experiment import run as run_shared_experiment
 from scheduler_bridge.experiments.sd_real.plan import PLANS as SHARED_PLANS
 from scheduler_bridge.experiments.sd_real.plan import Scale as SharedScale
-from scheduler_bridge.live import DaemonError
-from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord, makespan_s
 
 

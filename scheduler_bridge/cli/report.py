@@ -24,9 +24,9 @@ from scheduler_bridge.cli.common import (
     print_rich,
     state_folder,
 )
-from scheduler_bridge.live import ControlClient, ControlError, read_run, read_runs, runs
-from scheduler_bridge.live.state import HISTORY
-from scheduler_bridge.live.store import DATABASE
+from scheduler_bridge.daemon import ControlClient, ControlError, read_run, read_runs, runs
+from scheduler_bridge.daemon.storage.state import HISTORY
+from scheduler_bridge.daemon.storage.store import DATABASE
 from scheduler_bridge.policies.penalty import priority
 from scheduler_bridge.record import RunRecord, UserUse, decode_record, use_by_user
 from scheduler_bridge.report import words

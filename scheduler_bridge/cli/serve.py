@@ -27,10 +27,10 @@ from scheduler_bridge.cli.common import (
     state_folder,
 )
 from scheduler_bridge.cli.user_files import ServeFile, Web, read_config
+from scheduler_bridge.daemon import Daemon, DaemonConfig, listener
+from scheduler_bridge.daemon.config import numbered_nodes
+from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 from scheduler_bridge.gc_tuning import rare_searches
-from scheduler_bridge.live import Daemon, DaemonConfig, listener
-from scheduler_bridge.live.config import numbered_nodes
-from scheduler_bridge.live.v1 import AdminConfig, AdminServer
 
 Backend: TypeAlias = Literal["local", "slurm"]
 

@@ -14,7 +14,7 @@ import typer
 
 from scheduler_bridge.backends.slurm import GrowBy, Session, SessionConfig, Slurm, driver, holdings, this_job
 from scheduler_bridge.cli.common import CliError, Commands, StateOption, slurm_state_folder
-from scheduler_bridge.live import JobRequest
+from scheduler_bridge.daemon import JobRequest
 
 _USER = "SLURM_JOB_USER"
 _TOLD = ("APGAS_PLACES_PER_NODE", "APGAS_RESILIENT")

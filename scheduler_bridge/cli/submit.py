@@ -13,8 +13,8 @@ import typer
 
 from scheduler_bridge.cli.common import CliError, JsonOption, ReachOption, client, culprit, numbers, print_json
 from scheduler_bridge.cli.user_files import JobFile
-from scheduler_bridge.live import ControlClient, Door, JobRequest, SubmitError
-from scheduler_bridge.live.template import ENV_INDEX, resolve_program
+from scheduler_bridge.daemon import ControlClient, Door, JobRequest, SubmitError
+from scheduler_bridge.daemon.jobs.template import ENV_INDEX, resolve_program
 
 _OPTIONS = {
     "name": "--name",

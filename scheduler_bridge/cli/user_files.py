@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_bridge.cli.common import CliError, culprit, numbers
-from scheduler_bridge.live import JobRequest, SubmitError
-from scheduler_bridge.live.template import resolve_program
+from scheduler_bridge.daemon import JobRequest, SubmitError
+from scheduler_bridge.daemon.jobs.template import resolve_program
 from scheduler_bridge.model.job_file import KEYS
 
 # TOML files of users, with errors that name the line -----------------------------------------------------------------

@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.text import Text
 
 from scheduler_bridge import policies
+from scheduler_bridge.daemon import DaemonError
+from scheduler_bridge.daemon.config import numbered_nodes
+from scheduler_bridge.daemon.trial import CalibrationError
 from scheduler_bridge.demo.batch import NODES, BatchJob, Shape, draw
 from scheduler_bridge.demo.forecast import shows_resizing
 from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
 from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
 from scheduler_bridge.demo.watch import Watcher
-from scheduler_bridge.live import DaemonError
-from scheduler_bridge.live.config import numbered_nodes
-from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import RunRecord, encode_record
 from scheduler_bridge.report import gantt, page, tables, words
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from scheduler_bridge.daemon.trial import run_benchmark
 from scheduler_bridge.demo.batch import BatchJob, Configuration, Shape
-from scheduler_bridge.live.trial import run_benchmark
 from scheduler_bridge.report import words
 
 REPEATS = 3

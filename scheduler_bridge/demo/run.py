@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, Snapshot
+from scheduler_bridge.daemon.driving import drive
+from scheduler_bridge.daemon.trial import children_cpu_s
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.pace import SHARE, Pace
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest, Snapshot
-from scheduler_bridge.live.driving import drive
-from scheduler_bridge.live.trial import children_cpu_s
 from scheduler_bridge.record import RunRecord, makespan_s, metrics
 from scheduler_bridge.report import words
 

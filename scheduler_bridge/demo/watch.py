@@ -10,14 +10,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.live.driving import ENDED
+from scheduler_bridge.daemon.driving import ENDED
 from scheduler_bridge.report import words
 from scheduler_bridge.report.sheet import Look, looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler_bridge.live import JobStatus, Snapshot
+    from scheduler_bridge.daemon import JobStatus, Snapshot
     from scheduler_bridge.record import RunRecord
 
 STRIP_CELLS = 60

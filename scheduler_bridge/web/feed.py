@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 
 from scheduler_bridge.core import Explanation
-from scheduler_bridge.live import Snapshot
+from scheduler_bridge.daemon import Snapshot
 from scheduler_bridge.record import ResizeRecord, RunRecord
 from scheduler_bridge.web.http import WebConfig
 from scheduler_bridge.web.state import Document, change, document

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import h11
 
-from scheduler_bridge.live.listener import Listener
+from scheduler_bridge.daemon.listener import Listener
 
 _logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from scheduler_bridge.live import Snapshot
+from scheduler_bridge.daemon import Snapshot
 from scheduler_bridge.record import RunRecord
 from scheduler_bridge.web.feed import Paced, Watched
 

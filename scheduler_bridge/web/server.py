@@ -9,7 +9,7 @@ from typing import Final, Self
 
 import msgspec
 
-from scheduler_bridge.live import DaemonError
+from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.web.feed import EVENT_STREAM, Feed, Watched
 from scheduler_bridge.web.http import Answer, HttpServer, Stream, WebConfig
 from scheduler_bridge.web.metrics import CONTENT_TYPE, Metrics

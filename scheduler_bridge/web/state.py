@@ -16,7 +16,7 @@ from scheduler_bridge.report import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from scheduler_bridge.live import JobStatus, Snapshot
+    from scheduler_bridge.daemon import JobStatus, Snapshot
     from scheduler_bridge.record import JobRecord, Lane, ResizeRecord, RunRecord, Segment
 
 Document: TypeAlias = "dict[str, Any]"

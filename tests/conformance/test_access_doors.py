@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S
 
-from scheduler_bridge.live import ControlClient, ControlError, Daemon, DaemonConfig, DaemonError, DaemonThread, Door
-from scheduler_bridge.live.requests import JobRequest, LimitUsers
+from scheduler_bridge.daemon import ControlClient, ControlError, Daemon, DaemonConfig, DaemonError, DaemonThread, Door
+from scheduler_bridge.daemon.requests import JobRequest, LimitUsers
 
 SLEEP = JobRequest(name="job", command=("/bin/sleep", "1000"), launch="direct")
 AS_NOBODY = """
 import json, os, sys
-from scheduler_bridge.live import ControlClient, ControlError, Door, JobRequest
+from scheduler_bridge.daemon import (ControlClient, ControlError, Door, JobRequest)
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 client = ControlClient(Door.parse(sys.argv[1]), timeout_s=20.0)
 job = client.submit(JobRequest(name="job", command=("/bin/sleep", "1000"), launch="direct"))

@@ -10,7 +10,7 @@ from support import PATIENCE_S
 from support.played import Stage, perform
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.live import DaemonConfig
+from scheduler_bridge.daemon import DaemonConfig
 
 
 @pytest.fixture

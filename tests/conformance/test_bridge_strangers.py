@@ -13,7 +13,7 @@ from support.played import Stage, perform
 
 from apgas.malleability import orders as wire
 from apgas.malleability.socket import SocketCommunicator
-from scheduler_bridge.live import DaemonConfig, Limits
+from scheduler_bridge.daemon import DaemonConfig, Limits
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from support.vectors import FOLDER, JOB, TOKEN, VECTORS, about, messages
 from apgas.malleability import orders
 from apgas.malleability import orders as wire
 from apgas.malleability.socket import SocketCommunicator
-from scheduler_bridge.live.config import Limits
-from scheduler_bridge.live.session import Action, Close, Heard, JobLink, OpenOrder, Send, Session
+from scheduler_bridge.daemon.config import Limits
+from scheduler_bridge.daemon.jobs.session import Action, Close, Heard, JobLink, OpenOrder, Send, Session
 
 CHECKED_IN = json.loads((FOLDER / "v2.schema.json").read_text(encoding="utf-8"))
 DECODE = {"job": wire.decode_to_scheduler, "scheduler": wire.decode_to_job}

@@ -12,8 +12,8 @@ import pytest
 from support import PATIENCE_S
 from support.daemons import until
 
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
-from scheduler_bridge.live.v1 import AdminConfig, AdminServer
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 
 SCRIPT = "#!/bin/sh\n#JOB_CLASS rigid\n#NODES 2\n#REQUIRED_TIME 60000\necho $MALLEABLE_HOSTS\n"
 
@@ -90,7 +90,7 @@ def test_nothing_else_is_done(tmp_path: Path, scripts: Path, caplog: pytest.LogC
     async def play(daemon: Daemon, say: Say) -> None:
         for words in NOTHING:
             caplog.clear()
-            with caplog.at_level(logging.WARNING, "scheduler_bridge.live.v1"):
+            with caplog.at_level(logging.WARNING, "scheduler_bridge.daemon.v1"):
                 await say(words)
             assert caplog.records, f"the operator cannot read that {words[:60]!r} was refused"
             assert (daemon.snapshot().jobs, len(daemon.snapshot().nodes)) == ((), 2), words

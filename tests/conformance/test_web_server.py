@@ -14,7 +14,7 @@ from support.clusters import Cluster
 from support.pages import Events, Served
 from support.strangers import converse
 
-from scheduler_bridge.live import DaemonError
+from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.web import WebConfig, WebServer, feed
 
 CONFIG = WebConfig(port=0, interval_s=0.01, heartbeat_s=0.2, request_s=2.0, idle_s=1.0, connections=16, watchers=2)

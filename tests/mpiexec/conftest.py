@@ -9,7 +9,7 @@ import pytest
 from support.daemons import BIRTHMARK
 from support.mpi import MPICH, OPEN_MPI, Mpi, need_openmpi
 
-from scheduler_bridge.live import DaemonConfig
+from scheduler_bridge.daemon import DaemonConfig
 
 
 @pytest.fixture(params=[MPICH, OPEN_MPI], ids=lambda mpi: str(mpi.name))

@@ -16,9 +16,9 @@ from support import PATIENCE_S
 from support.daemons import replace_request, rigid
 from support.killed import Cluster, batch, batches, serving, steady, writes
 
-from scheduler_bridge.live import ControlClient, ControlError, DaemonConfig, JobRequest
-from scheduler_bridge.live.access import Door
-from scheduler_bridge.live.requests import ChangeNode, Hold, LimitUsers
+from scheduler_bridge.daemon import ControlClient, ControlError, DaemonConfig, JobRequest
+from scheduler_bridge.daemon.control.access import Door
+from scheduler_bridge.daemon.requests import ChangeNode, Hold, LimitUsers
 
 BATCHES = 24
 

@@ -18,7 +18,7 @@ from support.daemons import (
     until,
 )
 
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest, SubmitError
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, JobRequest, SubmitError
 from scheduler_bridge.record import decode_record
 
 FAKE = str(Path(__file__).with_name("fake_job.py"))

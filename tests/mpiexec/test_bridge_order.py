@@ -12,9 +12,9 @@ from support import PATIENCE_S
 from support.daemons import perform, replace_request, rigid, until
 
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.live import Daemon, DaemonConfig, SubmitError
-from scheduler_bridge.live.requests import ChangeNode, Hold, JobRequest, LimitUsers, Prioritise
-from scheduler_bridge.live.store import Store
+from scheduler_bridge.daemon import Daemon, DaemonConfig, SubmitError
+from scheduler_bridge.daemon.requests import ChangeNode, Hold, JobRequest, LimitUsers, Prioritise
+from scheduler_bridge.daemon.storage.store import Store
 
 
 def logs(file: Path, word: str, nodes: int = 3, **fields: object) -> JobRequest:

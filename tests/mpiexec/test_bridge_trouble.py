@@ -20,13 +20,14 @@ from support.daemons import (
     until,
 )
 
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, JobRequest
+from scheduler_bridge.daemon.jobs import executor
+from scheduler_bridge.daemon.storage.restore import read_record
+from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
+from scheduler_bridge.daemon.storage.store import Store
 from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.jobrunner.notes import Ending, Notes
 from scheduler_bridge.jobrunner.run import Launch
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest, executor
-from scheduler_bridge.live.restore import read_record
-from scheduler_bridge.live.state import StateFolder, scratch_folder
-from scheduler_bridge.live.store import Store
 from scheduler_bridge.record import decode_record
 
 

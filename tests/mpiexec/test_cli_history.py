@@ -13,9 +13,9 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.live import ControlClient
-from scheduler_bridge.live.log_entries import Configured, decode
-from scheduler_bridge.live.store import Store
+from scheduler_bridge.daemon import ControlClient
+from scheduler_bridge.daemon.storage.log_entries import Configured, decode
+from scheduler_bridge.daemon.storage.store import Store
 from scheduler_bridge.workloads import read_swf
 
 CONFIG = """

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.live import Daemon, DaemonConfig
-from scheduler_bridge.live.thread import DaemonThread
+from scheduler_bridge.daemon import Daemon, DaemonConfig
+from scheduler_bridge.daemon.thread import DaemonThread
 
 
 @pytest.fixture

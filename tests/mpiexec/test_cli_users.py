@@ -11,9 +11,9 @@ import pytest
 from support import PATIENCE_S
 
 from scheduler_bridge.cli.app import run
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
-from scheduler_bridge.live.restore import restore
-from scheduler_bridge.live.store import Store
+from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon.storage.restore import restore
+from scheduler_bridge.daemon.storage.store import Store
 
 
 def batch(folder: Path, **walltimes_s: float) -> None:

@@ -13,11 +13,11 @@ import pytest
 from support import PATIENCE_S
 
 import scheduler_bridge
+from scheduler_bridge.daemon import Snapshot
 from scheduler_bridge.demo import app
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.pace import pace_of
 from scheduler_bridge.demo.run import ENV_RUN, Setting, processes_of, run_batch, wait_gone
-from scheduler_bridge.live import Snapshot
 from scheduler_bridge.record import RunRecord, decode_record, metrics
 
 ROOT = Path(scheduler_bridge.__file__).parents[1]

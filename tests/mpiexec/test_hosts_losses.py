@@ -14,8 +14,8 @@ from support.daemons import assert_nothing_left, until
 
 from scheduler_bridge.backends.hosts import HostsBackend, HostsConfig, Rules, on_hosts
 from scheduler_bridge.core import Explanation
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, JobRequest
-from scheduler_bridge.live.requests import ChangeNode
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, JobRequest
+from scheduler_bridge.daemon.requests import ChangeNode
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from support.console import Console
 from support.hosts import need_hosts
 
-from scheduler_bridge.live import ControlClient, JobRequest, JobStatus, NodeStatus
+from scheduler_bridge.daemon import ControlClient, JobRequest, JobStatus, NodeStatus
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = ["host1", "host2", "host3", "host4"]

@@ -17,7 +17,7 @@ import pytest
 from support import PATIENCE_S, Leftovers, Running, start_job
 
 from scheduler_bridge import policies
-from scheduler_bridge.live import ControlClient, JobRequest
+from scheduler_bridge.daemon import ControlClient, JobRequest
 from scheduler_bridge.record import JobRecord
 
 NODES = 3

@@ -10,7 +10,7 @@ import sys
 from support import PATIENCE_S, ROOT
 from support.daemons import perform, rigid, until
 
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
 
 CLIENT = str(ROOT / "docs" / "examples" / "protocol_client.py")
 

@@ -16,7 +16,7 @@ import pytest
 from support import PATIENCE_S, ROOT
 from support.daemons import assert_nothing_left
 
-from scheduler_bridge.live import ControlClient, DaemonConfig, JobRequest, Snapshot
+from scheduler_bridge.daemon import ControlClient, DaemonConfig, JobRequest, Snapshot
 
 CLIENT = str(ROOT / "docs" / "examples" / "protocol_client.py")
 V1_JOB = str(Path(__file__).with_name("v1_job.py"))

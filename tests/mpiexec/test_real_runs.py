@@ -12,12 +12,12 @@ import psutil
 import pytest
 from support import PATIENCE_S
 
+from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.experiments.real_runs.experiment import conclude
 from scheduler_bridge.experiments.real_runs.keeping import alone_in
 from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey
 from scheduler_bridge.experiments.real_runs.problems import calibrate
 from scheduler_bridge.experiments.real_runs.runner import Runner, run_all
-from scheduler_bridge.live import DaemonError
 from scheduler_bridge.record import RunRecord
 
 
@@ -65,7 +65,7 @@ def test_jobs_that_a_killed_experiment_left_are_ended(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from scheduler_bridge.experiments.real_runs.keeping import alone_in, scratch_in, state_of
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon import (Daemon, DaemonConfig, JobRequest)
 folder = Path({str(tmp_path)!r})
 with alone_in(folder), scratch_in(folder, 1) as scratch:
     with Daemon.start_in_thread(DaemonConfig(nodes=("node1",), state_dir=state_of(scratch))) as daemon:

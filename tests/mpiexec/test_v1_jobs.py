@@ -14,7 +14,7 @@ from support import PATIENCE_S, Leftovers
 from support.daemons import perform, rigid, until
 from support.mpi import start_job
 
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
 
 V1_JOB = str(Path(__file__).with_name("v1_job.py"))
 PROGRAMS = Path(__file__).with_name("programs")

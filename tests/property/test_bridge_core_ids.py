@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apgas.malleability import core_ids as words
 from apgas.malleability import orders as wire
-from scheduler_bridge.live.core_lists import MOST_CHARACTERS, NO_LISTS, lists
+from scheduler_bridge.daemon.jobs.core_lists import MOST_CHARACTERS, NO_LISTS, lists
 
 sets = st.integers(1, (1 << 70) - 1)
 

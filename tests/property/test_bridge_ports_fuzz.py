@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import PATIENCE_S
 from support.strangers import converse
 
-from scheduler_bridge.live import (
+from scheduler_bridge.daemon import (
     ControlClient,
     ControlError,
     Daemon,
@@ -22,11 +22,11 @@ from scheduler_bridge.live import (
     JobRequest,
     Limits,
     SubmitError,
-    access,
 )
-from scheduler_bridge.live.access import Caller
-from scheduler_bridge.live.client import connect_in
-from scheduler_bridge.live.control_server import MAX_REQUEST_BYTES
+from scheduler_bridge.daemon.control import access
+from scheduler_bridge.daemon.control.access import Caller
+from scheduler_bridge.daemon.control.client import connect_in
+from scheduler_bridge.daemon.control.server import MAX_REQUEST_BYTES
 
 BURST = 50
 LIMITS = Limits(hello_s=0.5, burst_messages=BURST, messages_per_s=0.001, burst_requests=BURST, requests_per_s=0.001)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.live.config import Limits
-from scheduler_bridge.live.session import Attach, Heard, JobLink, OpenOrder, Send, Session, Trespassed
+from scheduler_bridge.daemon.config import Limits
+from scheduler_bridge.daemon.jobs.session import Attach, Heard, JobLink, OpenOrder, Send, Session, Trespassed
 
 TOKENS = ["t" * 32, "u" * 32]
 NODES = ["a", "b", "c", "d"]

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from scheduler_bridge.backends.hosts import Rules
 from scheduler_bridge.backends.hosts.health import Record, Verdict, judge
-from scheduler_bridge.live import Standing
+from scheduler_bridge.daemon import Standing
 
 
 class OneHost(RuleBasedStateMachine):

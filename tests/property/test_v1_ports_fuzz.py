@@ -19,8 +19,8 @@ from support import PATIENCE_S
 from apgas.malleability import orders as wire
 from apgas.malleability.v1.communicator import V1Communicator
 from apgas.malleability.v1.gate import Gate
-from scheduler_bridge.live import JobRequest
-from scheduler_bridge.live.v1 import AdminConfig, AdminServer
+from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.daemon.v1 import AdminConfig, AdminServer
 
 # Almost what is said there, but never quite: no line of these is one that the receiver knows.
 words = st.sampled_from(

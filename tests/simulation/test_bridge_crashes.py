@@ -15,7 +15,9 @@ from support.crash_wishes import JOBS
 from support.crashes import World, live_through
 from support.pretended import Died
 
-from scheduler_bridge.live import driver, journal, restore, submission
+from scheduler_bridge.daemon import driver
+from scheduler_bridge.daemon.control import submission
+from scheduler_bridge.daemon.storage import journal, restore
 
 SEEDS = 25
 POLICIES = ("malleable", "easy", "pref")

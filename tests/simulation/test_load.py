@@ -16,10 +16,11 @@ from benchmarks.load.command import main
 from benchmarks.load.daemon import spread
 from benchmarks.load.measure import PROGRESS, Plan, _waiting, kinds, last_row, measure
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import DaemonConfig, JobRequest, log_entries, restore
-from scheduler_bridge.live.ledger import spec_of
-from scheduler_bridge.live.log_entries import Entry, encode
-from scheduler_bridge.live.store import Store
+from scheduler_bridge.daemon import DaemonConfig, JobRequest
+from scheduler_bridge.daemon.storage import log_entries, restore
+from scheduler_bridge.daemon.storage.ledger import spec_of
+from scheduler_bridge.daemon.storage.log_entries import Entry, encode
+from scheduler_bridge.daemon.storage.store import Store
 
 
 def test_a_small_load_is_carried_and_told() -> None:

@@ -24,15 +24,15 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WorkersChanged,
 )
+from scheduler_bridge.daemon import DaemonConfig, JobRequest
+from scheduler_bridge.daemon.driver import Driver
+from scheduler_bridge.daemon.jobs.executor import Attempt
+from scheduler_bridge.daemon.storage.journal import Journal
+from scheduler_bridge.daemon.storage.ledger import Ledger
+from scheduler_bridge.daemon.storage.restore import restore
+from scheduler_bridge.daemon.storage.state import StateFolder
+from scheduler_bridge.daemon.storage.store import Store
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import DaemonConfig, JobRequest
-from scheduler_bridge.live.driver import Driver
-from scheduler_bridge.live.executor import Attempt
-from scheduler_bridge.live.journal import Journal
-from scheduler_bridge.live.ledger import Ledger
-from scheduler_bridge.live.restore import restore
-from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.live.store import Store
 
 NODES = tuple("abcdefgh")
 CORES = 4

@@ -13,7 +13,7 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.history import Explanation, Moment
 from scheduler_bridge.core.lifecycle import JobState
-from scheduler_bridge.live import JobStatus, NodeStatus, Snapshot
+from scheduler_bridge.daemon import JobStatus, NodeStatus, Snapshot
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import Recorder, RunRecord
 

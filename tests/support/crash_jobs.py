@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.core import JobState
+from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.daemon.driver import Driver
+from scheduler_bridge.daemon.jobs.executor import Attempt, attempt_key
+from scheduler_bridge.daemon.jobs.server import JobServer
+from scheduler_bridge.daemon.jobs.session import Attach, Heard, Send, Session, Trespassed
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import JobRequest
-from scheduler_bridge.live.driver import Driver
-from scheduler_bridge.live.executor import Attempt, attempt_key
-from scheduler_bridge.live.job_server import JobServer
-from scheduler_bridge.live.session import Attach, Heard, Send, Session, Trespassed
 
 if TYPE_CHECKING:
     from support.crashes import World

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from scheduler_bridge.core import NodeState
-from scheduler_bridge.live import JobRequest
-from scheduler_bridge.live.access import Caller, NotPermittedError, permitted
-from scheduler_bridge.live.requests import Hold, Reserve, SubmitError
+from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.daemon.control.access import Caller, NotPermittedError, permitted
+from scheduler_bridge.daemon.requests import Hold, Reserve, SubmitError
 
 if TYPE_CHECKING:
     from support.crashes import World

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from scheduler_bridge.daemon import DaemonConfig, JobRequest
+from scheduler_bridge.daemon.driver import Driver
+from scheduler_bridge.daemon.jobs.health import Standing
+from scheduler_bridge.daemon.storage import restore
+from scheduler_bridge.daemon.storage.journal import Journal
+from scheduler_bridge.daemon.storage.ledger import Ledger
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import DaemonConfig, JobRequest, restore
-from scheduler_bridge.live.driver import Driver
-from scheduler_bridge.live.health import Standing
-from scheduler_bridge.live.journal import Journal
-from scheduler_bridge.live.ledger import Ledger
 from support import crash_wishes as wishes
 from support.crash_jobs import Executor, Job
 from support.crash_wishes import JOBS, NODES

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
 from support.mpi import PATIENCE_S
 from support.processes import carrying
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from scheduler_bridge.daemon import ControlClient, ControlError, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.jobrunner import processes
-from scheduler_bridge.live import ControlClient, ControlError, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.record import RunRecord, decode_record
 from support.daemons import BIRTHMARK, assert_nothing_left
 from support.mpi import PATIENCE_S

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.live import Daemon, DaemonConfig, JobRequest
-from scheduler_bridge.live.session import JobLink
+from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest
+from scheduler_bridge.daemon.jobs.session import JobLink
 from scheduler_bridge.record import ResizeRecord
 from support.mpi import PATIENCE_S
 

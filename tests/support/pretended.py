@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from scheduler_bridge.live.log_entries import Row
-from scheduler_bridge.live.store import Era, Frozen, StoreError
+from scheduler_bridge.daemon.storage.log_entries import Row
+from scheduler_bridge.daemon.storage.store import Era, Frozen, StoreError
 
 
 class Died(BaseException):

@@ -112,7 +112,7 @@ def _serve(told: socket.socket) -> None:
 def _become(words: list[str], environment: dict[str, str], output: int) -> None:
     """Be the scheduler, and nothing else, as a new interpreter would."""
     from scheduler_bridge.cli.app import run
-    from scheduler_bridge.live import journal
+    from scheduler_bridge.daemon.storage import journal
 
     code = 70
     try:
@@ -131,6 +131,6 @@ if __name__ == "__main__":
     sys.path[:1] = [_ROOT]
     import scheduler_bridge.cli.app
     import scheduler_bridge.cli.serve
-    import scheduler_bridge.live.daemon  # noqa: F401 - all that a scheduler needs
+    import scheduler_bridge.daemon.daemon  # noqa: F401 - all that a scheduler needs
 
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from scheduler_bridge.live.access import Caller, NotPermittedError, Standing, permitted
-from scheduler_bridge.live.requests import (
+from scheduler_bridge.daemon.control.access import Caller, NotPermittedError, Standing, permitted
+from scheduler_bridge.daemon.requests import (
     AnyRequest,
     Cancel,
     ChangeNode,

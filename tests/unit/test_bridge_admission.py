@@ -6,12 +6,21 @@ from typing import Any
 from unittest.mock import Mock
 
 from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.live import JobRequest
-from scheduler_bridge.live.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded, hopeless, verdicts
-from scheduler_bridge.live.ledger import Ledger, spec_of
-from scheduler_bridge.live.requests import HeldBy
-from scheduler_bridge.live.store import Era
-from scheduler_bridge.live.submission import Submissions
+from scheduler_bridge.daemon import JobRequest
+from scheduler_bridge.daemon.admission import (
+    JobFacts,
+    Verdict,
+    admitted,
+    ahead_of,
+    blocked,
+    crowded,
+    hopeless,
+    verdicts,
+)
+from scheduler_bridge.daemon.control.submission import Submissions
+from scheduler_bridge.daemon.requests import HeldBy
+from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
+from scheduler_bridge.daemon.storage.store import Era
 
 
 def job(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from support import PATIENCE_S
 
-from scheduler_bridge.live import DaemonConfig
-from scheduler_bridge.live.journal import Journal
-from scheduler_bridge.live.log_entries import Entry
-from scheduler_bridge.live.restore import restore
-from scheduler_bridge.live.store import Store
+from scheduler_bridge.daemon import DaemonConfig
+from scheduler_bridge.daemon.storage.journal import Journal
+from scheduler_bridge.daemon.storage.log_entries import Entry
+from scheduler_bridge.daemon.storage.restore import restore
+from scheduler_bridge.daemon.storage.store import Store
 
 
 def test_an_action_that_fails_is_told_once_and_ends_no_wait(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_bridge.daemon.jobs.template import result_of
+from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.live.template import result_of
 
 
 def fifo(path: Path) -> None:

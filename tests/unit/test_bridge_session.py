@@ -1,9 +1,19 @@
 from __future__ import annotations
 
 from apgas.malleability import orders as wire
-from scheduler_bridge.live.config import Limits
-from scheduler_bridge.live.core_lists import Lists
-from scheduler_bridge.live.session import Action, Attach, Close, Heard, JobLink, OpenOrder, Send, Session, Trespassed
+from scheduler_bridge.daemon.config import Limits
+from scheduler_bridge.daemon.jobs.core_lists import Lists
+from scheduler_bridge.daemon.jobs.session import (
+    Action,
+    Attach,
+    Close,
+    Heard,
+    JobLink,
+    OpenOrder,
+    Send,
+    Session,
+    Trespassed,
+)
 
 TOKEN = "t" * 32
 DEFAULTS = Limits()

@@ -11,10 +11,11 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import DaemonConfig, DaemonError, JobRequest, ledger, log_entries, restore, runs
-from scheduler_bridge.live.ledger import Ledger, spec_of
-from scheduler_bridge.live.log_entries import BadEntryError, Entry, Row, decode, encode
-from scheduler_bridge.live.store import DATABASE, Frozen, Store, StoreError
+from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest, runs
+from scheduler_bridge.daemon.storage import ledger, log_entries, restore
+from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
+from scheduler_bridge.daemon.storage.log_entries import BadEntryError, Entry, Row, decode, encode
+from scheduler_bridge.daemon.storage.store import DATABASE, Frozen, Store, StoreError
 
 REQUEST = JobRequest(name="j", command=("x",), environment={"A": "ü"})
 ENTRY = Entry(1.5, (ev.JobSubmitted(spec_of(1, REQUEST, 1.5)), ev.WakeUp()), (log_entries.Requested(1, REQUEST),))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.live.config import EMULATED
-from scheduler_bridge.live.requests import JobRequest, SubmitError
-from scheduler_bridge.live.template import check_command, launch_command, lookup_environment
+from scheduler_bridge.daemon.config import EMULATED
+from scheduler_bridge.daemon.jobs.template import check_command, launch_command, lookup_environment
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
 
 MPIEXEC = Path("/opt/bin/mpiexec")
 

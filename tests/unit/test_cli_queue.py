@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_bridge.cli.queue import clock_line, queue_lines
 from scheduler_bridge.cli.queue import remark as worded
-from scheduler_bridge.live import JobStatus
+from scheduler_bridge.daemon import JobStatus
 
 JOB = JobStatus(
     job=1, name="uts", user="me", job_class="malleable", state="running", nodes=("a",), wanted_nodes=1, min_nodes=1,

@@ -12,7 +12,7 @@ from rich.console import Console
 from support.clusters import Cluster
 
 from scheduler_bridge.cli import queue
-from scheduler_bridge.live import ControlError, Snapshot
+from scheduler_bridge.daemon import ControlError, Snapshot
 
 
 def shown(snapshot: Snapshot, height: int = 24, width: int = 150) -> str:

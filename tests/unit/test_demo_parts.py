@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from scheduler_bridge.daemon import JobStatus, NodeStatus, Snapshot
+from scheduler_bridge.daemon.trial import CalibrationError
 from scheduler_bridge.demo import run
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.pace import CALIBRATION, NODE_RATES, Pace, calibrate, pace_of
 from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, problems, request, too_few_resizes, worst_lags
 from scheduler_bridge.demo.watch import Watcher, changes, view
-from scheduler_bridge.live import JobStatus, NodeStatus, Snapshot
-from scheduler_bridge.live.trial import CalibrationError
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 
 

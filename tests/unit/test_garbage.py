@@ -9,8 +9,8 @@ import pytest
 
 from scheduler_bridge.cli import serve
 from scheduler_bridge.cli.app import run
+from scheduler_bridge.daemon import listener
 from scheduler_bridge.gc_tuning import rare_searches
-from scheduler_bridge.live import listener
 
 
 def test_searches_are_rare_until_the_last_simulation_is_over() -> None:

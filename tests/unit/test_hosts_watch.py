@@ -12,7 +12,7 @@ from support.answering import answering, launcher_to
 
 from scheduler_bridge.backends.hosts import Host, Rules, launcher_of
 from scheduler_bridge.backends.hosts.watch import Looker, Watch, run_on_host
-from scheduler_bridge.live import Standing
+from scheduler_bridge.daemon import Standing
 
 RULES = Rules(every_s=0.01, again_s=0.01, slowest_s=0.02, deadline_s=10.0, failures=2)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.live.config import DaemonConfig, DaemonError
+from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
 
 HERE = sorted(os.sched_getaffinity(0))
 

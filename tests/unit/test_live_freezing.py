@@ -8,8 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from scheduler_bridge.core import JobState
-from scheduler_bridge.live import ledger
-from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.daemon.requests import JobRequest
+from scheduler_bridge.daemon.storage import ledger
 from scheduler_bridge.model import JobSpec
 
 

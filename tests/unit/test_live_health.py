@@ -8,12 +8,13 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live import JobRequest, Standing, log_entries
-from scheduler_bridge.live.health import Health
-from scheduler_bridge.live.ledger import Ledger, spec_of
-from scheduler_bridge.live.log_entries import Entry, decode, encode
-from scheduler_bridge.live.store import Era
-from scheduler_bridge.live.submission import Submissions
+from scheduler_bridge.daemon import JobRequest, Standing
+from scheduler_bridge.daemon.control.submission import Submissions
+from scheduler_bridge.daemon.jobs.health import Health
+from scheduler_bridge.daemon.storage import log_entries
+from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
+from scheduler_bridge.daemon.storage.log_entries import Entry, decode, encode
+from scheduler_bridge.daemon.storage.store import Era
 
 ERA = Era(
     nodes=("a", "b", "c"), policy="fcfs", parameters={}, cores_per_node=1, first_job=1,

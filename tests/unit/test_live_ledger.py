@@ -7,10 +7,10 @@ import pytest
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.live.ledger import DivergedError, Ledger, spec_of
-from scheduler_bridge.live.log_entries import AnyFact, Configured, Entry, Policy, Requested
-from scheduler_bridge.live.requests import JobRequest
-from scheduler_bridge.live.store import Era
+from scheduler_bridge.daemon.requests import JobRequest
+from scheduler_bridge.daemon.storage.ledger import DivergedError, Ledger, spec_of
+from scheduler_bridge.daemon.storage.log_entries import AnyFact, Configured, Entry, Policy, Requested
+from scheduler_bridge.daemon.storage.store import Era
 
 ERA = Era(
     nodes=("a",), policy="sd-policy", parameters={"max_slowdown": "inf"}, first_job=1, started_at="", wall_s=0.0,

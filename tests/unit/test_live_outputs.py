@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_bridge.live.requests import JobRequest, SubmitError
-from scheduler_bridge.live.state import StateFolder
-from scheduler_bridge.live.template import array_jobs, check_outputs, output_files
+from scheduler_bridge.daemon.jobs.template import array_jobs, check_outputs, output_files
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
+from scheduler_bridge.daemon.storage.state import StateFolder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_bridge.live.trial import run_benchmark
+from scheduler_bridge.daemon.trial import run_benchmark
 
 
 def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

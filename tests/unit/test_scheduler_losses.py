@@ -9,8 +9,8 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
 from scheduler_bridge.core.effects import Effect, KillJob, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import JobEnded, JobStarted, JobSubmitted, MalleableReady, NodesLost, ShrinkCompleted
-from scheduler_bridge.live.config import Limits
-from scheduler_bridge.live.session import Heard, JobLink, Send, Session
+from scheduler_bridge.daemon.config import Limits
+from scheduler_bridge.daemon.jobs.session import Heard, JobLink, Send, Session
 from scheduler_bridge.model import JobSpec
 
 TOKEN = "x" * 32

@@ -9,10 +9,10 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.core.events import CancelJob, Event, JobSubmitted, NodeDown, NodeUp
-from scheduler_bridge.live.ledger import Ledger
-from scheduler_bridge.live.log_entries import Entry, Requested
-from scheduler_bridge.live.requests import JobRequest
-from scheduler_bridge.live.store import Era
+from scheduler_bridge.daemon.requests import JobRequest
+from scheduler_bridge.daemon.storage.ledger import Ledger
+from scheduler_bridge.daemon.storage.log_entries import Entry, Requested
+from scheduler_bridge.daemon.storage.store import Era
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import JobRecord as RecordedJob
 from scheduler_bridge.record import RunRecord, Segment, decode_record, encode_record

@@ -15,7 +15,7 @@ from apgas.malleability import orders as wire
 from scheduler_bridge.backends.slurm import JobInfo, Limits, Session, SessionConfig, Slurm
 from scheduler_bridge.backends.slurm.holdings import Words
 from scheduler_bridge.backends.slurm.reading import Step
-from scheduler_bridge.live import JobRequest
+from scheduler_bridge.daemon import JobRequest
 
 HERE = os.uname().nodename
 LAUNCHER = f"""#!/bin/sh

@@ -13,7 +13,7 @@ from apgas.malleability import orders as wire
 from apgas.malleability.v1.lines import BadLineError
 from apgas.malleability.v1.ports import CONNECT_S
 from apgas.malleability.v1.translator import GROW_REPORT_S, SHRINK_S, Dial, Translator
-from scheduler_bridge.live import DaemonConfig
+from scheduler_bridge.daemon import DaemonConfig
 
 READY = b"APGAS-Ready:127.0.0.1"
 

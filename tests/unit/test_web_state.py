@@ -13,7 +13,7 @@ from support.clusters import Cluster
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
-from scheduler_bridge.live import ReservationStatus
+from scheduler_bridge.daemon import ReservationStatus
 from scheduler_bridge.record import Advance, Segment
 from scheduler_bridge.sim import Behaviour, ReplayOptions, replay
 from scheduler_bridge.web.state import change, document

@@ -10,7 +10,7 @@ import pytest
 from scheduler_bridge import policies
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.core import Settings
-from scheduler_bridge.live.state import HISTORY
+from scheduler_bridge.daemon.storage.state import HISTORY
 from scheduler_bridge.record import Recorder, RunRecord, encode_record
 from scheduler_bridge.sim import ReplayOptions, node_names, replay
 from scheduler_bridge.workloads import TraceJob, Workload, load, read_swf

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from scheduler_bridge.backends.hosts.watch import Watch, withdraw
+from scheduler_bridge.daemon import Daemon
+from scheduler_bridge.daemon.jobs.executor import Executor, Setup
 from scheduler_bridge.jobrunner.notes import Ending
-from scheduler_bridge.live import Daemon
-from scheduler_bridge.live.executor import Executor, Setup
 
 
 class Reach(Protocol):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from scheduler_bridge.live import Standing
+from scheduler_bridge.daemon import Standing
 
 _MOST_DOUBLINGS: Final = 30
 

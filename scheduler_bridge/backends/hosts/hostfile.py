@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.live import DaemonError
+from scheduler_bridge.daemon import DaemonError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,254})")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9_\[](?:[A-Za-z0-9_.:@\-\]]{0,254})")

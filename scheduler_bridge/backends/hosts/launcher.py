@@ -15,8 +15,8 @@ from typing import Final
 
 from scheduler_bridge.backends.hosts.hostfile import Host
 from scheduler_bridge.backends.standin import StandIn, replace_file
+from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.jobrunner import marks
-from scheduler_bridge.live import DaemonError
 
 _HOST: Final = "{host}"
 _COMMAND: Final = "{command}"

@@ -16,8 +16,8 @@ from scheduler_bridge.backends.hosts.hostfile import Host, fewest_cores, read_ho
 from scheduler_bridge.backends.hosts.launcher import Launcher, Reach, is_here
 from scheduler_bridge.backends.hosts.watch import Looker, Watch
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError
-from scheduler_bridge.live.state import ENDPOINT
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError
+from scheduler_bridge.daemon.storage.state import ENDPOINT
 
 _logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from typing import Final, Protocol, Self, assert_never
 from scheduler_bridge.backends.hosts.health import Record, Rules, Verdict, judge
 from scheduler_bridge.backends.hosts.hostfile import Host
 from scheduler_bridge.backends.hosts.launcher import Launcher, is_here
+from scheduler_bridge.daemon import Standing
 from scheduler_bridge.jobrunner.processes import signal_group
-from scheduler_bridge.live import Standing
 
 _logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
 from scheduler_bridge.backends.slurm.looking import Looker
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.live import Daemon, DaemonConfig
+from scheduler_bridge.daemon import Daemon, DaemonConfig
 
 ENV_JOB: Final = "SLURM_JOB_ID"
 FAREWELL_S: Final = 2.0

@@ -33,12 +33,13 @@ from scheduler_bridge.core import Explanation, JobState
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.jobrunner import marks, processes
-from scheduler_bridge.live.access import Standing
-from scheduler_bridge.live.config import Limits
-from scheduler_bridge.live.control_server import ControlServer
-from scheduler_bridge.live.job_server import JobServer
-from scheduler_bridge.live.requests import (
+from scheduler_bridge.daemon.config import Limits
+from scheduler_bridge.daemon.control.access import Standing
+from scheduler_bridge.daemon.control.server import ControlServer
+from scheduler_bridge.daemon.jobs.server import JobServer
+from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Trespassed
+from scheduler_bridge.daemon.jobs.template import check_command, find_mpiexec, launch_command
+from scheduler_bridge.daemon.requests import (
     JobRequest,
     JobStatus,
     Manage,
@@ -48,9 +49,8 @@ from scheduler_bridge.live.requests import (
     Snapshot,
     SubmitError,
 )
-from scheduler_bridge.live.session import Heard, JobLink, OpenOrder, Trespassed
-from scheduler_bridge.live.state import StateFolder, scratch_folder
-from scheduler_bridge.live.template import check_command, find_mpiexec, launch_command
+from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
+from scheduler_bridge.jobrunner import marks, processes
 from scheduler_bridge.model import JobSpec, wording
 from scheduler_bridge.record import Recorder, RunRecord
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler_bridge.backends.slurm.allocation import GrowBy
-from scheduler_bridge.live.requests import JobRequest
+from scheduler_bridge.daemon.requests import JobRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from scheduler_bridge.backends.hosts import HostsConfig, on_hosts, read_hosts
 from scheduler_bridge.backends.hosts.hostfile import fewest_cores
-from scheduler_bridge.live import Daemon, DaemonConfig, DaemonError, DaemonThread
-from scheduler_bridge.live.config import numbered_nodes
+from scheduler_bridge.daemon import Daemon, DaemonConfig, DaemonError, DaemonThread
+from scheduler_bridge.daemon.config import numbered_nodes
 
 # Sites: nodes emulated on this machine, or hosts ---------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler_bridge.live.trial import CalibrationError, run_benchmark
+from scheduler_bridge.daemon.trial import CalibrationError, run_benchmark
 from scheduler_bridge.workloads.generate.batches import CONFIGURATIONS
 
 PLAIN: Final[Mapping[str, str]] = {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

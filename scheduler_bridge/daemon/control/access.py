@@ -1,0 +1,241 @@
+"""Who may come in and do what: the sockets by which users call, who calls there, and what each may ask for.
+
+A call is by a Unix socket, and the kernel says who is at its other end. Over a network users come by ssh or Slurm,
+which prove who they are, and encrypt what they say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import socket
+import stat
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, TypeAlias, assert_never
+
+import msgspec
+
+from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.daemon.listener import Listener
+from scheduler_bridge.daemon.requests import (
+    AnyRequest,
+    Cancel,
+    ChangeNode,
+    Explain,
+    Failure,
+    HeldBy,
+    Hold,
+    LimitUsers,
+    Prioritise,
+    Report,
+    Reserve,
+    Resize,
+    Shutdown,
+    Status,
+    Submit,
+    Unreserve,
+    Use,
+)
+
+_CREDENTIALS: Final = struct.Struct("3i")
+"""ucred: pid, uid, gid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whose a job is that waits or runs.
+
+    Attributes:
+        user: As jobs are kept for it.
+        held_by: Who holds it back; None: it is not held.
+    """
+
+    user: str
+    held_by: HeldBy | None = None
+
+
+Known: TypeAlias = Callable[[int], Standing | None]
+"""How a job stands that waits or runs; None: there is no such job."""
+
+
+class NotPermittedError(Exception):
+    """A caller may not ask for that; ``hint`` says who may."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks.
+
+    Attributes:
+        name: Of the user, as jobs are kept for it.
+        operator: Whether everything may be asked for.
+    """
+
+    name: str
+    operator: bool = False
+
+
+def permitted(request: AnyRequest, caller: Caller, known: Known) -> AnyRequest:
+    """Return what ``caller`` asks for by ``request``: jobs and holds are the caller's, unless an operator says whose.
+
+    Raises:
+        NotPermittedError: It is not for this caller.
+    """
+    if caller.operator:
+        return _by_operator(request, caller, known)
+    match request:
+        case Submit(job=job):
+            if job.user not in ("", caller.name):
+                raise NotPermittedError(f"{caller.name} submits no jobs for {job.user}", "only an operator can")
+            _check_priority(job.priority)
+            return _by(request, caller)
+        case Status() | Explain():
+            return request
+        case Cancel() | Resize() | Hold() | Prioritise():
+            standing = known(request.job)
+            if standing is not None and standing.user != caller.name:
+                raise NotPermittedError(
+                    f"job {request.job} is not {caller.name}'s", f"{standing.user} or an operator may"
+                )
+            if isinstance(request, Prioritise):
+                _check_priority(request.priority)
+            return _as_user(request, standing) if isinstance(request, Hold) else request
+        case Use() | ChangeNode() | LimitUsers() | Reserve() | Unreserve() | Report() | Shutdown():
+            raise NotPermittedError(f"{caller.name} is no operator of this scheduler", "ask one")
+        case _:
+            assert_never(request)
+
+
+def _by_operator(request: AnyRequest, caller: Caller, known: Known) -> AnyRequest:
+    match request:
+        case Submit() if not request.job.user:
+            return _by(request, caller)
+        case Hold(held=True) if (standing := known(request.job)) is not None and standing.user == caller.name:
+            return msgspec.structs.replace(request, as_user=True)
+        case _:
+            return request
+
+
+def _as_user(request: Hold, standing: Standing | None) -> Hold:
+    """What a user asks for whose job it is: as in Slurm, an operator's hold is not hers to release."""
+    if not request.held and standing is not None and standing.held_by == "operator":
+        raise NotPermittedError(f"job {request.job} is not released: an operator holds it", "ask one to release it")
+    return msgspec.structs.replace(request, as_user=True)
+
+
+def _by(request: Submit, caller: Caller) -> Submit:
+    return msgspec.structs.replace(request, job=msgspec.structs.replace(request.job, user=caller.name))
+
+
+def _check_priority(priority: int) -> None:
+    if priority > 0:
+        raise NotPermittedError(f"priority {priority} is above that of others", "a user can give 0 or less")
+
+
+# Sockets for users who are not the scheduler's own --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where all users of the machine can reach a scheduler; the control socket in its folder is for its own user.
+
+    Attributes:
+        path: Of the Unix socket.
+    """
+
+    path: Path
+
+    @staticmethod
+    def is_meant(text: str) -> bool:
+        """Tell whether a text is to name a door, rather than a folder."""
+        return text.startswith(("unix:", "tcp:"))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``unix:PATH``.
+
+        Raises:
+            DaemonError: It is something else.
+        """
+        kind, _, rest = text.partition(":")
+        if kind == "tcp":
+            raise DaemonError(
+                f"{text} is not a door: a scheduler takes no users by TCP",
+                "give unix:PATH; from other machines: ssh HOST malleable queue --state unix:PATH",
+            )
+        if kind != "unix" or not rest:
+            raise DaemonError(f"{text} is not a door", "give unix:PATH")
+        return cls(Path(rest).absolute())
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+    async def open(self, listener: Listener, limit_bytes: int) -> None:
+        """Have a socket that callers can be let in by; one that a killed scheduler left is replaced.
+
+        Raises:
+            DaemonError: It cannot be had.
+        """
+        try:
+            if self.path.exists():
+                if not stat.S_ISSOCK(self.path.stat().st_mode) or not self._is_left():
+                    raise OSError(0, "it is there already")
+                self.path.unlink()
+            with contextlib.ExitStack() as undo:
+                bound = socket.socket(socket.AF_UNIX)
+                undo.callback(bound.close)
+                bound.bind(str(self.path))
+                undo.callback(self.remove)
+                self.path.chmod(0o666)  # every user may call, the kernel says who it is
+                await listener.start_unix(bound, limit_bytes)
+                undo.pop_all()
+        except OSError as error:
+            raise DaemonError(f"cannot listen at {self}: {error.strerror or error}", "choose another --door") from None
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        self.path.unlink(missing_ok=True)
+
+    def _is_left(self) -> bool:
+        """Whether no process listens at the socket: a killed scheduler left it."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.setblocking(False)  # a full queue of callers is somebody's
+            try:
+                probe.connect(str(self.path))
+            except ConnectionRefusedError:
+                return True
+            except OSError:
+                return False
+            return False
+
+
+# Who calls ------------------------------------------------------------------------------------------------------------
+
+Know: TypeAlias = Callable[[asyncio.StreamWriter], Caller | Failure]
+"""Finds out who calls, or what to say to one who is not let in."""
+
+
+def any_user(writer: asyncio.StreamWriter) -> Caller:
+    """The user at the other end of a Unix socket, as the kernel noted it when it connected."""
+    peer = writer.get_extra_info("socket")
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid = int(_CREDENTIALS.unpack(credentials)[1])
+    name = f"uid{uid}"
+    with contextlib.suppress(KeyError):  # it has no name, as in some containers
+        name = pwd.getpwuid(uid).pw_name
+    return Caller(name, operator=uid in (os.getuid(), 0))
+
+
+def owner_only(writer: asyncio.StreamWriter) -> Caller | Failure:
+    """The same at the control socket, where only the scheduler's user and root are let in, as by its folder."""
+    caller = any_user(writer)
+    return caller if caller.operator else Failure(reason="this scheduler belongs to another user")

@@ -1,0 +1,243 @@
+"""A user's side of the control protocol: one request, one answer, over the socket in the state folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from scheduler_bridge.core import Explanation
+from scheduler_bridge.daemon.control.access import Door
+from scheduler_bridge.daemon.requests import (
+    REPLIES,
+    AnyReply,
+    AnyRequest,
+    Cancel,
+    Done,
+    Explain,
+    Explained,
+    Failure,
+    JobRequest,
+    Kept,
+    Manage,
+    Recorded,
+    Report,
+    ReservationStatus,
+    Reserve,
+    Resize,
+    Shutdown,
+    Snapshot,
+    Status,
+    Submit,
+    SubmitError,
+    Submitted,
+    Use,
+)
+from scheduler_bridge.daemon.storage.state import CONTROL_SOCKET, LOCK
+from scheduler_bridge.record import RunRecord, decode_record
+
+_LOOK_AGAIN_S = 0.02
+
+_T = TypeVar("_T", bound=AnyReply)
+
+
+class ControlError(Exception):
+    """The daemon cannot be reached or did not do what was asked; ``hint`` says what to do."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+class ControlClient:
+    """Talks to a daemon.
+
+    Args:
+        where: The daemon's state folder, or one of its doors.
+        timeout_s: Time for one answer.
+    """
+
+    def __init__(self, where: Path | Door, timeout_s: float = 10.0) -> None:
+        self._where = where
+        self._timeout_s = timeout_s
+
+    def submit(self, job: JobRequest) -> int:
+        """Submit a job; return its id.
+
+        Raises:
+            SubmitError: The daemon does not take it.
+            ControlError: No daemon, or no answer.
+        """
+        return self._ask(Submit(job=job), Submitted).job
+
+    def submit_array(self, job: JobRequest, numbers: Sequence[int]) -> list[int]:
+        """Submit a job for each of ``numbers``, all of them or none; return their ids.
+
+        Raises:
+            SubmitError: The daemon does not take them.
+            ControlError: No daemon, or no answer.
+        """
+        return list(self._ask(Submit(job=job, array=tuple(numbers)), Submitted).jobs)
+
+    def snapshot(self) -> Snapshot:
+        """Return what runs and waits.
+
+        Raises:
+            ControlError: No daemon, or no answer.
+        """
+        return self._ask(Status(), Snapshot)
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            ControlError: No such job, no daemon, or no answer.
+        """
+        self._ask(Cancel(job=job_id), Done)
+
+    def resize(self, job_id: int, delta: int) -> str:
+        """Have a malleable job grow (positive ``delta``) or shrink; return what it is told.
+
+        Raises:
+            ControlError: It cannot be resized so, no such job, no daemon, or no answer.
+        """
+        return self._ask(Resize(job=job_id, delta=delta), Done).text
+
+    def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            ControlError: No such policy, a wrong parameter, no daemon, or no answer.
+        """
+        self.manage(Use(policy=policy, parameters=dict(parameters or {})))
+
+    def manage(self, request: Manage) -> str:
+        """Have something done that only a scheduler can do; return what was done.
+
+        Raises:
+            ControlError: It cannot be done, no daemon, or no answer.
+        """
+        return self._ask(request, Done).text
+
+    def reserve(self, request: Reserve) -> ReservationStatus:
+        """Have nodes kept for a time to come.
+
+        Raises:
+            ControlError: That cannot be, no daemon, or no answer.
+        """
+        return self._ask(request, Kept).reservation
+
+    def explain(self, job_id: int) -> Explanation:
+        """Return why a job is where it is, and how that came about.
+
+        Raises:
+            ControlError: No such job, no daemon, or no answer.
+        """
+        return self._ask(Explain(job=job_id), Explained).explanation
+
+    def record(self) -> RunRecord:
+        """Return the record of the run so far.
+
+        Raises:
+            ControlError: No daemon, or no answer.
+        """
+        return decode_record(bytes(self._ask(Report(), Recorded).record))
+
+    def shutdown(self, *, keep_jobs: bool = False) -> None:
+        """End the daemon and, unless ``keep_jobs``, all jobs; returns when its folder is free for another one.
+
+        Raises:
+            ControlError: No daemon, no answer, it cannot leave its jobs, or it has not ended in time.
+        """
+        held = self._lock()
+        self._ask(Shutdown(keep_jobs=keep_jobs), Done)
+        until_s = time.monotonic() + self._timeout_s
+        while held is not None and self._lock() == held:
+            if time.monotonic() > until_s:
+                raise ControlError(f"the scheduler at {self._where} is still ending", "malleable queue shows why")
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _lock(self) -> int | None:
+        """Return what tells one holder's lock from the next one's, None if nobody holds the folder."""
+        if isinstance(self._where, Door):
+            return None
+        try:
+            return (self._where / LOCK).stat().st_ino
+        except OSError:
+            return None
+
+    def _ask(self, request: AnyRequest, expected: type[_T]) -> _T:
+        reply = self._exchange(request)
+        if isinstance(reply, Failure):
+            if isinstance(request, Submit):
+                raise SubmitError(reply.reason, field=reply.field, why=reply.why, hint=reply.hint)
+            raise ControlError(reply.reason, reply.hint)
+        if not isinstance(reply, expected):
+            raise ControlError(f"the scheduler answered a {type(request).__name__} with a {type(reply).__name__}")
+        return reply
+
+    def _exchange(self, request: AnyRequest) -> AnyReply:
+        try:
+            words = msgspec.json.encode(request) + b"\n"
+        except UnicodeEncodeError as error:  # The bytes of a file name or an argument may be anything.
+            raise SubmitError(f"{error.object!r} is not UTF-8 text", why="a job is described in UTF-8") from None
+        try:
+            with self._connected() as connection:
+                connection.sendall(words)
+                with connection.makefile("rb") as lines:
+                    line = lines.readline()
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            option = "--door" if isinstance(self._where, Door) else "--state"
+            raise ControlError(
+                f"no scheduler serves {self._where}",
+                f"start one with: malleable serve --nodes 4 {option} {self._where}",
+            ) from None
+        except OSError as error:
+            raise ControlError(f"the scheduler at {self._where} does not answer: {error}") from None
+        if not line:
+            raise ControlError(f"the scheduler at {self._where} ended before it answered")
+        try:
+            reply: AnyReply = REPLIES.decode(line)
+        except msgspec.DecodeError as error:
+            raise ControlError(
+                f"the scheduler's answer cannot be read: {error}", "do both have the same version?"
+            ) from None
+        return reply
+
+    def _connected(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(self._timeout_s)
+        try:
+            if isinstance(self._where, Door):
+                connection.connect(str(self._where.path))
+            else:
+                connect_in(self._where, connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def connect_in(folder: Path, connection: socket.socket) -> None:
+    """Connect to the control socket in ``folder``, however long its path (108 bytes is the limit)."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        connection.connect(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
+    finally:
+        os.close(descriptor)
+
+
+def bind_in(folder: Path, listener: socket.socket) -> None:
+    """Bind ``listener`` to the control socket in ``folder``, replacing one that a killed daemon left."""
+    (folder / CONTROL_SOCKET).unlink(missing_ok=True)
+    os.fchmod(listener.fileno(), 0o600)  # Before it has a name, so that nobody else can ever connect.
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
+    finally:
+        os.close(descriptor)

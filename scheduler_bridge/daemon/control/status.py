@@ -1,0 +1,162 @@
+"""What users see of the scheduler: its core's picture, in the words of the control protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final, Literal
+
+import msgspec
+
+from apgas.malleability.orders import Progress
+from scheduler_bridge.core import JobRow, JobState, NodeRow, NodeState, ReservationRow
+from scheduler_bridge.core import Snapshot as CoreSnapshot
+from scheduler_bridge.daemon.admission import JobFacts
+from scheduler_bridge.daemon.control.forecast import expected_starts
+from scheduler_bridge.daemon.requests import JobStatus, NodeStatus, ReservationStatus, Snapshot
+
+NEAR_JOBS: Final = 1000
+"""Of so many waiting jobs it is said why they wait; to look at each of a long queue would keep all else waiting."""
+_STATES = {
+    JobState.QUEUED: "waiting",
+    JobState.CLAIMING: "starting",
+    JobState.STARTING: "starting",
+    JobState.RUNNING: "running",
+    JobState.GROWING: "running",
+    JobState.SHRINKING: "running",
+    JobState.ADJUSTING: "running",
+    JobState.ENDING: "ending",
+}
+
+
+def snapshot(
+    picture: CoreSnapshot,
+    now_s: float,
+    use: tuple[float, float],
+    progress: Mapping[int, Progress],
+    facts: Mapping[int, JobFacts],
+    kept: Mapping[int, str],
+    waiting: Iterable[int],
+    ailing: Mapping[str, str],
+    far: Mapping[int, JobStatus] | None = None,
+) -> Snapshot:
+    """Return the picture for users.
+
+    Args:
+        picture: The core's.
+        now_s: Now, on the scheduler's clock.
+        use: Node-seconds since its beginning: those that jobs held, and those that there were.
+        progress: What jobs said of theirs.
+        facts: What else is known of jobs that have not ended.
+        kept: Why jobs are kept back that the core does not see.
+        waiting: The waiting jobs in the order in which they are considered.
+        ailing: Nodes that do not answer, and what they failed with.
+        far: Waiting jobs that the picture lacks.
+    """
+    jobs = {row.spec.job_id: _job(row, progress.get(row.spec.job_id)) for row in picture.jobs}
+    for job_id, start_s in expected_starts(picture, waiting, now_s).items():
+        promised_s = jobs[job_id].expected_start_s
+        # What the policy has promised counts, but it does not know of nodes that are lent until a reservation begins.
+        if promised_s is None or (picture.advance and start_s < promised_s):
+            jobs[job_id] = msgspec.structs.replace(jobs[job_id], expected_start_s=start_s)
+    jobs.update(far or {})
+    jobs.update({job_id: _kept(facts[job_id], reason) for job_id, reason in kept.items()})
+    for job_id, job in facts.items():
+        if job.priority and job_id in jobs:
+            jobs[job_id] = msgspec.structs.replace(jobs[job_id], priority=job.priority)
+    return Snapshot(
+        now_s=now_s,
+        policy=picture.policy,
+        utilization=use[0] / use[1] if use[1] > 0 else 0.0,
+        nodes=tuple(_node(row, ailing.get(row.node, "")) for row in picture.nodes),
+        jobs=tuple(jobs[job_id] for job_id in sorted(jobs)),
+        reservations=kept_nodes(picture.advance),
+        user_nodes=picture.user_nodes,
+        held_node_s=use[0],
+    )
+
+
+class FarJobs:
+    """What is told of the waiting jobs that many others wait before: always the same, so it is made once for each."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, JobStatus] = {}
+
+    def of(self, waiting: Iterable[int], facts: Mapping[int, JobFacts]) -> dict[int, JobStatus]:
+        """Return the jobs behind the first ``NEAR_JOBS`` that wait, by id."""
+        known, why = self._told, f"more than {NEAR_JOBS:,} jobs wait before it"
+        self._told = {
+            job_id: known.get(job_id) or _kept(facts[job_id], why) for job_id in islice(waiting, NEAR_JOBS, None)
+        }
+        return self._told
+
+
+def kept_nodes(rows: Iterable[ReservationRow]) -> tuple[ReservationStatus, ...]:
+    """Return advance reservations for users."""
+    return tuple(
+        ReservationStatus(
+            name=row.spec.name,
+            start_s=row.spec.start_s,
+            end_s=row.spec.end_s,
+            nodes=row.nodes,
+            users=row.spec.users,
+            jobs=row.jobs,
+            started=row.started,
+        )
+        for row in rows
+    )
+
+
+def _kept(job: JobFacts, reason: str) -> JobStatus:
+    spec = job.spec
+    return JobStatus(
+        job=spec.job_id, name=spec.name, user=spec.user, job_class=spec.job_class,
+        state="held" if job.held_by else "waiting", nodes=(), wanted_nodes=spec.nodes, min_nodes=spec.min_nodes,
+        max_nodes=spec.max_nodes, walltime_s=spec.walltime_s, submit_s=spec.submit_s, start_s=None, end_s=None,
+        grows=0, shrinks=0, reason=reason, reservation=spec.reservation,
+    )  # fmt: skip
+
+
+def _node(row: NodeRow, reason: str) -> NodeStatus:
+    state: Literal["idle", "busy", "draining", "down"] = "busy" if row.job_id is not None else "idle"
+    if row.state in (NodeState.DOWN, NodeState.LOST):
+        state = "down" if row.job_id is None else "draining"
+    if row.leaving:
+        reason = f"is to leave the cluster{': ' if reason else ''}{reason}"
+    return NodeStatus(name=row.node, state=state, job=row.job_id, releasing=row.releasing, reason=reason)
+
+
+def _job(row: JobRow, progress: Progress | None) -> JobStatus:
+    spec = row.spec
+    return JobStatus(
+        job=spec.job_id,
+        name=spec.name,
+        user=spec.user,
+        job_class=spec.job_class,
+        state=row.outcome or _STATES[row.state],
+        nodes=row.nodes,
+        wanted_nodes=spec.nodes,
+        min_nodes=spec.min_nodes,
+        max_nodes=spec.max_nodes,
+        walltime_s=spec.walltime_s,
+        submit_s=spec.submit_s,
+        start_s=row.start_s,
+        end_s=row.end_s,
+        grows=row.grows,
+        shrinks=row.shrinks,
+        ready=row.ready,
+        resizing=row.order.kind if row.order is not None else None,
+        expected_start_s=row.expected_start_s,
+        expected_end_s=row.expected_end_s,
+        reason=_reason(row),
+        progress=progress.done if progress is not None else None,
+        progress_total=progress.total if progress is not None else None,
+        progress_unit=progress.unit if progress is not None else "",
+        reservation=spec.reservation,
+    )
+
+
+def _reason(row: JobRow) -> str:
+    if row.outcome is None:
+        return row.reason
+    return row.reason.removeprefix(row.outcome).removeprefix(": ")

@@ -1,0 +1,327 @@
+"""Requests of users and operators become events: submissions, cancellations, holds, priorities, nodes, the policy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import Explanation, JobState
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
+from scheduler_bridge.daemon.jobs.orders import Handle
+from scheduler_bridge.daemon.jobs.template import array_jobs, check_command
+from scheduler_bridge.daemon.requests import HeldBy, JobRequest, NodeChange, Reserve, SubmitError
+from scheduler_bridge.daemon.storage import log_entries
+from scheduler_bridge.daemon.storage.ledger import Ledger, spec_of
+from scheduler_bridge.model import AdvanceReservation, InvalidJobError, JobSpec, wording
+
+
+class Submissions:
+    """Takes what users and operators ask for: checks it, and has the core or the log take it as events and facts.
+
+    Args:
+        ledger: What is known.
+        handle: Reports events.
+        now_s: The scheduler's clock.
+        most_jobs: How many jobs wait and run at most.
+        user_jobs: How many jobs of one user wait and run at most.
+        lacks: Says why there can be no node of a name; empty if there can.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        handle: Handle,
+        now_s: Callable[[], float],
+        most_jobs: int,
+        user_jobs: int | None,
+        lacks: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        self._ledger = ledger
+        self._lacks = lacks
+        self._most_jobs = most_jobs
+        self._now_s = now_s
+        self._handle = handle
+        self._user_jobs = user_jobs
+        self._closing = False
+        self._judging = False
+
+    def close(self) -> None:
+        """Take no further jobs."""
+        self._closing = True
+
+    def submit(self, request: JobRequest, array: Sequence[int] = ()) -> list[int]:
+        """Queue a job, or one for each number of ``array``, in one decision; return their ids.
+
+        Raises:
+            SubmitError: It cannot run here, or not so many; then none of them is queued.
+        """
+        jobs = array_jobs(request, array) if array else [request]
+        if self._closing:
+            raise SubmitError("the scheduler is ending")
+        if len(self._ledger.jobs) + len(jobs) > self._most_jobs:
+            more = f", {len(jobs)} more are asked for" if array else ""
+            raise SubmitError(f"{len(self._ledger.jobs)} jobs wait or run{more}", why=f"{self._most_jobs} are taken")
+        for job in jobs:
+            check_command(job)
+        specs = [self._spec(number, job) for number, job in enumerate(jobs, self._ledger.next_job_id)]
+        counts = Counter(self._admitted())
+        events: list[ev.Event] = []
+        for job, spec in zip(jobs, specs, strict=True):
+            if not self._is_kept_back(job, counts):
+                events += [ev.JobSubmitted(spec), *self._placed(JobFacts(job, spec, priority=job.priority))]
+                counts[job.user] += 1
+        asked = [log_entries.Requested(spec.job_id, job) for job, spec in zip(jobs, specs, strict=True)]
+        for effect in self._handle(*events, facts=asked):
+            # The jobs of an array ask for the same: what is refused to one is refused to all.
+            if isinstance(effect, fx.Refuse) and effect.job_id == specs[0].job_id:
+                field = "min_nodes" if request.job_class == "malleable" else "nodes"
+                raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
+        return [spec.job_id for spec in specs]
+
+    def _spec(self, job_id: int, request: JobRequest) -> JobSpec:
+        try:
+            spec = spec_of(job_id, request, self._now_s())
+        except InvalidJobError as error:
+            raise SubmitError(str(error)) from None
+        if spec.min_nodes > (nodes := self._ledger.core.staying):
+            raise SubmitError(
+                f"job {job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {nodes}",
+                field="min_nodes" if spec.is_malleable else "nodes",
+                hint="ask for fewer nodes",
+            )
+        if (most := self._ledger.core.user_nodes) is not None and spec.min_nodes > most:
+            raise SubmitError(
+                f"job {job_id} needs {wording.nodes(spec.min_nodes)}, a user may have {most}",
+                field="min_nodes" if spec.is_malleable else "nodes",
+                hint="ask for fewer nodes",
+            )
+        if request.reservation:
+            self._check_reservation(spec)
+        return spec
+
+    def _check_reservation(self, spec: JobSpec) -> None:
+        """See that a job can run as the reservation's that it asks for."""
+        name = spec.reservation
+        kept = next((row.spec for row in self._ledger.core.advance() if row.spec.name == name), None)
+        if kept is None:
+            raise SubmitError(
+                f"there is no reservation {name}",
+                field="reservation",
+                why="it was never made, was cancelled, or is over",
+                hint="malleable reserve list shows those that there are",
+            )
+        if not kept.admits(spec.user):
+            raise SubmitError(
+                f"reservation {name} is not for {spec.user or 'a user without a name'}",
+                field="reservation",
+                why=f"it is for {', '.join(kept.users)}",
+                hint="submit without it, or have it made for this user, too",
+            )
+        if spec.min_nodes > kept.nodes:
+            raise SubmitError(
+                f"the job needs {wording.nodes(spec.min_nodes)}, reservation {name} has {kept.nodes}",
+                field="min_nodes" if spec.is_malleable else "nodes",
+                hint="ask for fewer nodes",
+            )
+        left_s = kept.end_s - max(kept.start_s, self._now_s())
+        if spec.walltime_s > left_s:
+            raise SubmitError(
+                f"the walltime of {spec.walltime_s:g} s is more than reservation {name} leaves, {left_s:.0f} s",
+                field="walltime_s",
+                why="a job of a reservation ends with it at the latest",
+                hint=f"give a walltime of at most {left_s:.0f} s",
+            )
+
+    def reserve(self, request: Reserve) -> str:
+        """Keep nodes for a later time; return the reservation's name.
+
+        Raises:
+            ValueError: That cannot be.
+        """
+        nodes = request.nodes if request.nodes is not None else len(request.named)
+        start_s = self._now_s() + request.in_s
+        name = request.name or self._ledger.new_reservation()
+        wanted = AdvanceReservation(
+            name, start_s, start_s + request.duration_s, nodes, request.named, request.users, request.jobs
+        )
+        for effect in self._handle(ev.ReservationMade(wanted)):
+            if isinstance(effect, fx.RefuseReservation) and effect.name == name:
+                raise ValueError(effect.reason)
+        return name
+
+    def unreserve(self, name: str) -> None:
+        """Keep the nodes of a reservation no longer.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        if not any(row.spec.name == name for row in self._ledger.core.advance()):
+            raise ValueError(f"there is no reservation {name}")
+        self._handle(ev.ReservationCancelled(name))
+
+    def _is_kept_back(self, request: JobRequest, counts: Mapping[str, int]) -> bool:
+        """Whether the core is not to hear of a job yet; raises if it never could."""
+        for field, others in (("after_ok", request.after_ok), ("after_any", request.after_any)):
+            for other in others:
+                if other not in self._ledger.jobs and self._ledger.ended(other) is None:
+                    raise SubmitError(f"there is no job {other} to come after", field=field)
+        if request.hold or request.after_ok or request.after_any:
+            return True
+        return bool(crowded(request, counts, self._user_jobs))
+
+    def _placed(self, job: JobFacts) -> list[ev.Event]:
+        """The event that puts a job that comes into the queue before those of lower priority, if there are any."""
+        if not (self._ledger.prioritised or job.priority):
+            return []
+        ahead = ahead_of(job, self._ledger.core.waiting, self._ledger.jobs)
+        return [ev.JobMoved(job.spec.job_id, ahead)] if ahead is not None else []
+
+    def judge(self) -> None:
+        """Let jobs that were kept back into the queue, or end them, where that is due."""
+        if self._closing or self._judging:  # What a verdict leads to is judged when all of its time are carried out.
+            return
+        self._judging = True
+        try:
+            while verdicts := self._ledger.verdicts(self._user_jobs):
+                for verdict in verdicts:
+                    self._carry_out(verdict)
+        finally:
+            self._judging = False
+
+    def _carry_out(self, verdict: Verdict) -> None:
+        submitted = ev.JobSubmitted(verdict.job.spec)
+        if verdict.admitted:
+            self._handle(submitted, *self._placed(verdict.job))
+        else:
+            self._handle(submitted, ev.CancelJob(verdict.job.spec.job_id, verdict.reason))
+
+    def hold(self, job_id: int, held: bool, by: HeldBy = "operator") -> None:
+        """Keep a waiting job back, or release it. Its user's hold adds nothing to an operator's.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It does not wait.
+        """
+        job = self._waiting(job_id)
+        events = [ev.JobWithdrawn(job_id)] if held and job.admitted else []
+        self._handle(*events, facts=[log_entries.Held(job_id, held, "operator" if job.held_by == "operator" else by)])
+
+    def prioritise(self, job_id: int, priority: int) -> None:
+        """Give a waiting job another priority.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It does not wait.
+        """
+        job = self._waiting(job_id)
+        events: list[ev.Event] = []
+        if job.admitted:
+            moved = dataclasses.replace(job, priority=priority)
+            events = [ev.JobMoved(job_id, ahead_of(moved, self._ledger.core.waiting, self._ledger.jobs))]
+        self._handle(*events, facts=[log_entries.Prioritised(job_id, priority)])
+
+    def change_node(self, node: str, to: NodeChange) -> None:
+        """Add a node or remove it, drain it, put it back into service, or take it down at once.
+
+        Raises:
+            ValueError: There is such a node already, there is or can be none, or no other one would be left.
+        """
+        core = self._ledger.core
+        if (node in core.nodes) == (to == "add"):
+            raise ValueError(f"there is a node {node} already" if to == "add" else f"there is no node {node}")
+        if to == "add" and (why := self._lacks(node)):
+            raise ValueError(f"node {node} is not added: {why}")
+        event: ev.Event
+        match to:
+            case "add" | "resume":
+                event = ev.NodeUp(node)
+            case "drain":
+                event = ev.NodeDrained(node)
+            case "down":
+                event = ev.NodeDown(node)
+            case "remove":
+                if core.staying < 2 and not core.is_leaving(node):
+                    raise ValueError(f"node {node} is not removed: it is the last one")
+                event = ev.NodeRemoved(node)
+            case _:
+                assert_never(to)
+        self._handle(event)
+
+    def limit_users(self, user_nodes: int | None) -> None:
+        """Let the jobs of one user hold at most this number of nodes together; None: any number."""
+        self._handle(ev.UserNodesLimited(user_nodes))
+
+    def _waiting(self, job_id: int) -> JobFacts:
+        self.require_open(job_id)
+        job = self._ledger.jobs[job_id]
+        if job.admitted and self._ledger.core.state(job_id) is not JobState.QUEUED:
+            raise ValueError(f"job {job_id} does not wait any more, it is {self._ledger.core.state(job_id)}")
+        return job
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has ended.
+        """
+        self.require_open(job_id)
+        self._handle(*self.cancelled(job_id))
+
+    def cancelled(self, job_id: int) -> list[ev.Event]:
+        """The events that end a job."""
+        job = self._ledger.jobs[job_id]
+        submitted = [] if job.admitted else [ev.JobSubmitted(job.spec)]  # So that the record has it.
+        return [*submitted, ev.CancelJob(job_id)]
+
+    def require_open(self, job_id: int) -> None:
+        """See that a job has not ended.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has.
+        """
+        if job_id not in self._ledger.jobs and (ended := self._ledger.core.ended(job_id)) is not None:
+            raise ValueError(f"job {job_id} has ended already ({ended[0]})")
+
+    def why_kept(self) -> dict[int, str]:
+        """Say of each job that does not reach the core yet why that is."""
+        counts = self._admitted()
+        return {job_id: self._why_kept(self._ledger.jobs[job_id], counts) for job_id in self._ledger.kept}
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about, at the time of the last decision.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        core = self._ledger.core
+        if job_id not in self._ledger.kept:
+            return core.explanation(job_id)
+        job = self._ledger.jobs[job_id]
+        why = self._why_kept(job, self._admitted())
+        moments = core.moments(job_id)
+        return Explanation(job_id, job.spec.name, JobState.QUEUED, self._ledger.at_s, why, (), None, (), moments)
+
+    def _why_kept(self, job: JobFacts, counts: Mapping[str, int]) -> str:
+        return blocked(job, self._ledger.ended) or crowded(job.request, counts, self._user_jobs)
+
+    def _admitted(self) -> Mapping[str, int]:
+        """How many jobs each user has in the queue and running, if that counts: counting takes a look at every job."""
+        return {} if self._user_jobs is None else admitted(self._ledger.jobs.values())
+
+    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            UnknownPolicyError: There is none of this name.
+            ValueError: A parameter is wrong.
+        """
+        policies.get(policy, **parameters)
+        text = f"{policy} decides from {self._now_s():.0f} s on"
+        self._handle(ev.WakeUp(), facts=[log_entries.Policy(policy, dict(parameters)), log_entries.Noted(text)])

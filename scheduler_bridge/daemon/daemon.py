@@ -1,0 +1,398 @@
+"""The daemon: everything of one live scheduler, from its lock to its last breath."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, assert_never
+
+import msgspec
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import Explanation
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
+from scheduler_bridge.daemon.control.access import Door, Standing
+from scheduler_bridge.daemon.control.server import ControlServer
+from scheduler_bridge.daemon.driver import Driver, ExecutorMaker
+from scheduler_bridge.daemon.jobs.executor import Executor
+from scheduler_bridge.daemon.jobs.health import Health
+from scheduler_bridge.daemon.requests import (
+    ChangeNode,
+    Hold,
+    JobRequest,
+    LimitUsers,
+    Manage,
+    Prioritise,
+    ReservationStatus,
+    Reserve,
+    Snapshot,
+    SubmitError,
+    Unreserve,
+    Use,
+)
+from scheduler_bridge.daemon.storage import log_entries
+from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
+from scheduler_bridge.daemon.storage.restore import Restored, restore
+from scheduler_bridge.daemon.storage.state import StateFolder
+from scheduler_bridge.daemon.storage.store import Store, StoreError
+from scheduler_bridge.record import RunRecord
+
+if TYPE_CHECKING:
+    from scheduler_bridge.daemon.thread import Beside, DaemonThread
+
+_logger = logging.getLogger(__name__)
+_LAST_WORD_S: Final = 0.2
+"""Whoever asked for the end hears of it meanwhile."""
+
+
+class Daemon:
+    """One live scheduler; see the package's documentation for examples.
+
+    Args:
+        config: Settings.
+        executor: Makes what runs the jobs' processes; a stand-in, where only the daemon is to be measured.
+        timed: Told how long steps took.
+
+    Raises:
+        DaemonError: On entering: the folder is served by another daemon, or the MPI launcher is missing.
+        UnknownPolicyError: On entering: there is no such policy.
+    """
+
+    def __init__(self, config: DaemonConfig, *, executor: ExecutorMaker = Executor, timed: Timed = untimed) -> None:
+        self.config = config
+        self._make_executor = executor
+        self._timed = timed
+        self._stop_requested = asyncio.Event()
+        self._leave: Callable[[], None] | None = None
+        self._leaving = False
+        self._error: Exception | None = None
+        self._folder: StateFolder | None = None
+        self._driver: Driver | None = None
+        self._store: Store | None = None
+        self._restored: Restored | None = None
+        self._control = ControlServer(self, config.limits, [Door.parse(text) for text in config.doors])
+
+    @staticmethod
+    def start_in_thread(
+        config: DaemonConfig, *, executor: ExecutorMaker = Executor, beside: Beside = nullcontext
+    ) -> DaemonThread:
+        """Run a daemon in a thread of its own; returns when it serves. For the arguments see ``DaemonThread``.
+
+        Raises:
+            DaemonError: It cannot start.
+            UnknownPolicyError: There is no such policy.
+        """
+        from scheduler_bridge.daemon.thread import DaemonThread
+
+        return DaemonThread(config, executor=executor, beside=beside)
+
+    async def __aenter__(self) -> Self:
+        policies.get(self.config.policy, **self.config.parameters)
+        self._folder = StateFolder(self.config.state_dir)
+        try:
+            self._store = Store(self._folder.path)
+            await self._start(self._folder, self._store)
+        except BaseException:
+            await self._stop_servers()
+            if self._driver is not None:
+                await self._driver.abandon()
+            if self._store is not None:
+                self._store.close()
+            self._folder.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+        if self._error is not None and error is None:
+            raise self._error
+
+    async def _start(self, folder: StateFolder, store: Store) -> None:
+        self._restored = restored = restore(store, self.config, folder.next_job_id())
+        journal = Journal(store, restored.number, restored.next_seq, self._broke, self._timed)
+        self._driver = Driver(
+            self.config, restored.ledger, journal, folder, restored.origin_s,
+            self._broke, self._make_executor, self._timed,
+        )  # fmt: skip
+        await self._driver.job_orders.server.start(self.config.host, folder.last_port())
+        await self._control.start(folder.path)  # if a door cannot be had, no job has been started yet
+        if restored.rows is None:
+            self._driver.begin(self.config)
+        else:
+            self._driver.resume(self.config, restored.rows)
+        await self._control.serve()
+        folder.publish(
+            jobs=self.endpoint, control=str(folder.control_socket), pid=os.getpid(), policy=self.config.policy,
+            nodes=self.config.nodes, started_at=restored.ledger.recorder.record().started_at,
+        )  # fmt: skip
+
+    async def stop(self) -> None:
+        """End every job, write the history, and leave nothing behind. Idempotent."""
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        self._stop_requested.set()
+        try:
+            if self._driver is not None:
+                await self._driver.close()
+            await self._stop_servers()
+            if self._driver is not None and self._store is not None and self._restored is not None:
+                self._end_era(self._store, self._driver, self._restored)
+            folder.write_history(self.record())
+        finally:
+            if self._store is not None:
+                self._store.close()
+            folder.close()
+
+    def _end_era(self, store: Store, driver: Driver, restored: Restored) -> None:
+        """Note that nothing is left, unless the log lacks something: then the next daemon looks for itself."""
+        if driver.is_idle() and driver.is_written():
+            try:
+                if (last := store.last_era()) is not None and (use := restored.ledger.core.past_use):
+                    store.rewrite_era(restored.number, msgspec.structs.replace(last.era, use_at_end=use))
+                store.end_era(restored.number, restored.ledger.next_job_id)
+            except StoreError as error:
+                _logger.error("%s: %s", store.path, error.strerror)
+
+    async def _stop_servers(self) -> None:
+        await self._control.stop()
+        if self._driver is not None:
+            await self._driver.job_orders.server.stop()
+
+    def _broke(self, error: Exception) -> None:
+        """The core is inconsistent: end, rather than decide wrongly."""
+        if self._error is None:
+            self._error = error
+        self._stop_requested.set()
+
+    # what users ask for ---------------------------------------------------------------------------------------------
+
+    @property
+    def endpoint(self) -> str:
+        """Where jobs connect: ``host:port``."""
+        return self._serving().job_orders.server.endpoint
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; return its id.
+
+        Raises:
+            SubmitError: It cannot run here.
+        """
+        return self.submit_array(request, ())[0]
+
+    def submit_array(self, request: JobRequest, array: Sequence[int]) -> list[int]:
+        """Queue a job for each number of ``array``, or one if there is none; return their ids.
+
+        Raises:
+            SubmitError: It cannot run here, or not so many; then none of them is queued.
+        """
+        if self._stop_requested.is_set():
+            raise SubmitError("the scheduler is ending")
+        return self._serving().submissions.submit(request, array)
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has ended.
+        """
+        self._serving().submissions.cancel(job_id)
+
+    def standing(self, job_id: int) -> Standing | None:
+        """Return whose a job is that waits or runs, and who holds it back; None if there is no such job."""
+        return self._serving().standing(job_id)
+
+    @property
+    def doors(self) -> Sequence[Door]:
+        """Where users can come in, beside the control socket."""
+        return self._control.doors
+
+    def resize(self, job_id: int, delta: int) -> int:
+        """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It cannot be resized so now.
+        """
+        return self._serving().resize(job_id, delta)
+
+    def reserve(self, request: Reserve) -> ReservationStatus:
+        """Keep nodes for a time to come.
+
+        Raises:
+            ValueError: That cannot be.
+        """
+        driver = self._serving()
+        name = driver.submissions.reserve(request)
+        return next(kept for kept in driver.reservations() if kept.name == name)
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        return self._serving().explain(job_id)
+
+    def snapshot(self) -> Snapshot:
+        """Return nodes and jobs at this moment."""
+        return self._serving().snapshot()
+
+    def record(self) -> RunRecord:
+        """Return the record of the run so far; also after the end."""
+        if self._restored is None:
+            raise DaemonError("the daemon was never started")
+        return self._restored.ledger.recorder.record()
+
+    def use(self, policy: str, parameters: Mapping[str, Any]) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            UnknownPolicyError: There is none of this name.
+            ValueError: A parameter is wrong.
+        """
+        self._serving().submissions.use(policy, parameters)
+
+    def manage(self, request: Manage) -> str:
+        """Carry out what an operator wants; say what was done.
+
+        Raises:
+            ValueError: It cannot be done.
+        """
+        driver = self._serving()
+        match request:
+            case Use():
+                self.use(request.policy, request.parameters)
+                return f"{request.policy} decides from now on"
+            case Hold():
+                driver.submissions.hold(request.job, request.held, "user" if request.as_user else "operator")
+                return f"job {request.job} is {'held' if request.held else 'released'}"
+            case Prioritise():
+                driver.submissions.prioritise(request.job, request.priority)
+                return f"job {request.job} has priority {request.priority}"
+            case LimitUsers():
+                driver.submissions.limit_users(request.nodes)
+                return f"the jobs of one user hold {request.nodes or 'any number of'} nodes"
+            case Unreserve():
+                driver.submissions.unreserve(request.name)
+                return f"reservation {request.name} is cancelled"
+            case ChangeNode():
+                driver.submissions.change_node(request.node, request.to)
+                left = request.to == "remove" and request.node in driver.nodes
+                return f"node {request.node}: {request.to}{', when its jobs have left it' if left else ''}"
+            case _:
+                assert_never(request)
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """All nodes, those out of service included."""
+        return self._serving().nodes
+
+    @property
+    def health(self) -> Health:
+        """Takes nodes out of service that do not answer."""
+        return self._serving().health
+
+    def add_nodes(self, names: tuple[str, ...]) -> None:
+        """Put nodes into service: new ones, or such as were out of it.
+
+        Raises:
+            DaemonError: A name cannot be one.
+        """
+        driver = self._serving()
+        replace(self.config, nodes=tuple(dict.fromkeys((*self.config.nodes, *names))))  # Checks the names.
+        driver.handle(*(ev.NodeUp(name) for name in dict.fromkeys(names)))
+
+    async def durable(self) -> None:
+        """Wait until everything so far outlasts the daemon (or the disk is known to take nothing)."""
+        await self._serving().durable()
+
+    def recent(self, since_s: float) -> RunRecord:
+        """Return what is open in the record, and what has reached beyond ``since_s``; to be used at once."""
+        if self._restored is None:
+            raise DaemonError("the daemon was never started")
+        return self._restored.ledger.recorder.recent(since_s)
+
+    def note(self, text: str) -> None:
+        """Add a remark that belongs on every picture of this run."""
+        self._serving().note(log_entries.Noted(text))
+
+    def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
+        """Add the JSON document that a job wrote to the record."""
+        self._serving().note(log_entries.Result(job_id, dict(result)))
+
+    def output(self, job_id: int) -> Path:
+        """Return the file with a job's standard output."""
+        return self.config.state_dir.absolute() / f"job-{job_id}.out"
+
+    def errors(self, job_id: int) -> Path:
+        """Return the file with a job's standard error."""
+        return self.config.state_dir.absolute() / f"job-{job_id}.err"
+
+    def allow_leaving(self, leave: Callable[[], None]) -> None:
+        """Let this daemon be ended without its jobs: ``leave`` ends this process at once, which is nothing else's."""
+        self._leave = leave
+
+    def leave_jobs(self) -> None:
+        """Ask whoever awaits ``stopping`` to call ``leave``.
+
+        Raises:
+            ValueError: This process is not the daemon's alone.
+        """
+        if self._leave is None:
+            raise ValueError("this scheduler is part of another program, or of a Slurm job, and ends with its jobs")
+        self._leaving = True
+        self._stop_requested.set()
+
+    async def leave(self) -> None:
+        """End this process, if that was asked for, as a crash does: the folder's next daemon takes the jobs up."""
+        if not self._leaving or self._folder is None or self._leave is None:
+            return
+        await asyncio.sleep(_LAST_WORD_S)
+        await self.durable()
+        self._folder.leave()
+        self._leave()
+
+    def request_stop(self) -> None:
+        """Ask whoever awaits ``stopping`` to leave the daemon's context."""
+        self._stop_requested.set()
+
+    async def stopping(self) -> None:
+        """Wait until somebody wants the daemon to end."""
+        await self._stop_requested.wait()
+
+    async def changed(self) -> None:
+        """Wait for the next event of the scheduler."""
+        await self._serving().changed()
+
+    async def idle(self) -> None:
+        """Wait until no job waits or runs (or the daemon is told to end)."""
+        driver = self._serving()
+        while not driver.is_idle() and not self._stop_requested.is_set():
+            await driver.changed()
+
+    async def ended(self, job_id: int) -> Snapshot:
+        """Wait until a job has ended; return the cluster at that moment.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        driver = self._serving()
+        while driver.is_open(job_id):
+            await driver.changed()
+        return driver.snapshot()
+
+    def _serving(self) -> Driver:
+        if self._driver is None:
+            raise DaemonError("the daemon is not serving", "use it inside `async with Daemon(config) as daemon:`")
+        return self._driver

@@ -1,0 +1,396 @@
+"""Interprets the scheduler core: reports what happens as events, and carries its effects out.
+
+Everything runs on the event loop, so events are handled one at a time and in order. What is decided is carried out when
+the log has it. Whatever an effect sets off (processes that start, orders that are answered) reports back later, as an
+event of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+
+from scheduler_bridge.core import Explanation, JobState
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.config import DaemonConfig
+from scheduler_bridge.daemon.control.access import Standing
+from scheduler_bridge.daemon.control.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
+from scheduler_bridge.daemon.control.submission import Submissions
+from scheduler_bridge.daemon.jobs.executor import Attempt, Executor, Setup, attempt_key
+from scheduler_bridge.daemon.jobs.health import Health
+from scheduler_bridge.daemon.jobs.orders import JobOrders
+from scheduler_bridge.daemon.jobs.template import find_mpiexec, result_of
+from scheduler_bridge.daemon.requests import ReservationStatus, Snapshot
+from scheduler_bridge.daemon.storage import log_entries, reconfiguring
+from scheduler_bridge.daemon.storage.journal import Journal, Timed, untimed
+from scheduler_bridge.daemon.storage.ledger import VERSION, Held, Ledger
+from scheduler_bridge.daemon.storage.log_entries import Entry
+from scheduler_bridge.daemon.storage.state import StateFolder
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.model import wording
+
+_logger = logging.getLogger(__name__)
+
+ExecutorMaker: TypeAlias = Callable[[Setup], Executor]
+
+_FAREWELL_S: Final = 3.5
+"""When the scheduler ends, jobs have this long at most, whatever grace they asked for: it is gone within 5 s."""
+_FREEZE_EVERY_ROWS: Final = 5000
+"""How many rows a restarted daemon reads at most, while states are small."""
+_ROWS_PER_S: Final = 50_000
+"""More rows for each second that it takes to freeze a large state, lest that be all that is done."""
+
+
+class Driver:
+    """One cluster's scheduler at work.
+
+    Args:
+        config: Settings.
+        ledger: What decides and remembers.
+        journal: Where that is written.
+        folder: Where notes and output go.
+        origin_s: Where the scheduler's clock began, on the event loop's.
+        broke: Called with the error when the core finds itself inconsistent; nothing more can be decided then.
+        executor: Makes what runs the jobs' processes.
+        timed: Called with how long steps took.
+    """
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        ledger: Ledger,
+        journal: Journal,
+        folder: StateFolder,
+        origin_s: float,
+        broke: Callable[[Exception], None],
+        executor: ExecutorMaker = Executor,
+        timed: Timed = untimed,
+    ) -> None:
+        self._timed = timed
+        self._ledger = ledger
+        self._journal = journal
+        self._folder = folder
+        self._broke = broke
+        self._loop = asyncio.get_running_loop()
+        self._origin_s = origin_s
+        self._thaw_rows = 0
+        self._freeze_rows = _FREEZE_EVERY_ROWS
+        self._doomed: dict[int, str] = {}
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._closing = False
+        self._broken = False
+        self._change = asyncio.Event()
+        self._far = FarJobs()
+        self.health = Health(ledger, self.handle)
+        self.job_orders = JobOrders(config, ledger.jobs, self.handle, self._up, self._doom, timed)
+        mpiexec = find_mpiexec(config.mpiexec)
+        cores = ledger.core.cores_per_node
+        config.check_binding(cores)  # an earlier run may go on, with as many as its nodes had
+        self.executor = executor(Setup(folder, mpiexec, config, self._started, self._ended, cores))
+        limits = (config.limits.open_jobs, config.user_jobs)
+        self.submissions = Submissions(ledger, self.handle, self.now_s, *limits, self.executor.lacks)
+
+    # what users ask for ---------------------------------------------------------------------------------------------
+
+    def now_s(self) -> float:
+        """Seconds since this driver began; never goes back."""
+        return max(self._ledger.at_s, self._loop.time() - self._origin_s)
+
+    def resize(self, job_id: int, delta: int) -> int:
+        """Have a malleable job grow or shrink as if it had asked for it; return the change that is ordered.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It cannot be resized so now.
+        """
+        self.submissions.require_open(job_id)
+        if not self._ledger.jobs[job_id].admitted:
+            raise ValueError(f"job {job_id} is not resized: it waits")
+        ordered, reason = self.job_orders.request(job_id, delta)
+        if not ordered:
+            raise ValueError(f"job {job_id} is not resized: {reason}")
+        return ordered
+
+    def standing(self, job_id: int) -> Standing | None:
+        """Say whose a job is that waits or runs, and who holds it back; None if there is no such job."""
+        facts = self._ledger.jobs.get(job_id)
+        return None if facts is None else Standing(facts.request.user, facts.held_by)
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        return msgspec.structs.replace(self.submissions.explain(job_id), now_s=self.now_s())
+
+    def note(self, *facts: log_entries.AnyFact) -> None:
+        """Add what is no event to the log and the record."""
+        self.handle(facts=facts)
+
+    def snapshot(self) -> Snapshot:
+        """Say what runs and waits."""
+        began_s = perf_counter()
+        now_s = self.now_s()
+        ledger = self._ledger
+        picture = ledger.core.snapshot(NEAR_JOBS)
+        far = self._far.of(ledger.core.waiting, ledger.jobs)
+        since_s = now_s - ledger.at_s
+        held_node_s = ledger.busy_node_s + ledger.core.held_nodes * since_s
+        node_s = ledger.node_s + len(picture.nodes) * since_s
+        kept = self.submissions.why_kept()
+        told = snapshot(
+            picture,
+            now_s,
+            (held_node_s, node_s),
+            self.job_orders.progress,
+            ledger.jobs,
+            kept,
+            ledger.core.waiting,
+            ledger.ailing,
+            far,
+        )
+        self._timed("picture", perf_counter() - began_s)
+        return told
+
+    def reservations(self) -> tuple[ReservationStatus, ...]:
+        """The advance reservations that are not over, the next one first."""
+        return kept_nodes(self._ledger.core.advance())
+
+    async def durable(self) -> None:
+        """Wait until the log has everything so far on disk (or the disk is known to take nothing)."""
+        await self._journal.settled()
+
+    async def changed(self) -> None:
+        """Wait for the next event."""
+        await self._change.wait()
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """All nodes, those out of service included."""
+        return self._ledger.core.nodes
+
+    def is_idle(self) -> bool:
+        """Whether no job waits or runs."""
+        return not self._ledger.jobs
+
+    def is_written(self) -> bool:
+        """Whether the log has everything on disk."""
+        return self._journal.complete
+
+    def is_open(self, job_id: int) -> bool:
+        """Whether a job waits or runs.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        return job_id in self._ledger.jobs or self._ledger.core.ended(job_id) is None
+
+    async def close(self) -> None:
+        """Cancel every job and wait for the ends of the running ones."""
+        self._closing = True
+        self.submissions.close()
+        # In one batch, so that no waiting job is started on nodes that a running one gives up.
+        events = [event for job_id in sorted(self._ledger.jobs) for event in self.submissions.cancelled(job_id)]
+        if events and not self._broken:
+            self.handle(*events)
+        await self._journal.settled()
+        for job_id in sorted(self._ledger.jobs):  # The core asked for it already, unless it is broken.
+            self.executor.end(job_id)
+        await self.executor.finish(_FAREWELL_S)
+        for timer in self._timers:
+            timer.cancel()
+        self.job_orders.close()
+        await self._journal.close()
+        if self._journal.complete:
+            self.executor.close()
+
+    async def abandon(self) -> None:
+        """Stop before it has served; what is decided is written first."""
+        self._closing = True
+        for timer in self._timers:
+            timer.cancel()
+        self.job_orders.close()
+        await self._journal.close()
+
+    def begin(self, config: DaemonConfig) -> None:
+        """Begin with no jobs."""
+        self.end_strangers(())
+        ailing, why = self.health.first(config.ailing)
+        before = self._ledger.configured
+        events: list[ev.Event] = [*reconfiguring.limits(before, config), *ailing]
+        facts = [*reconfiguring.facts(before, config), *why]
+        if events or facts:
+            self.handle(*events, ev.WakeUp(), facts=facts)  # facts are written with an event, and there may be no other
+
+    # the life before --------------------------------------------------------------------------------------------------
+
+    def resume(self, config: DaemonConfig, thaw_rows: int) -> None:
+        """Take up what an earlier daemon left: find its runners, await its jobs, decide what is due by now.
+
+        Args:
+            config: Settings, which may be others than before.
+            thaw_rows: How many rows of the log were read.
+        """
+        self._thaw_rows = thaw_rows
+        held = self._ledger.held()
+        self.end_strangers([_key(job) for job in held])
+        for job in held:
+            self._take_up(job)
+        before, nodes = self._ledger.configured, self._ledger.core.nodes
+        changes = reconfiguring.nodes(before, config, nodes)
+        known = {*nodes, *(event.node for event in changes if isinstance(event, ev.NodeUp))}
+        ailing, why = self.health.first({node: why for node, why in config.ailing.items() if node in known})
+        events: list[ev.Event] = [*changes, *reconfiguring.limits(before, config), *ailing, ev.WakeUp()]
+        self.handle(*events, facts=[*reconfiguring.facts(before, config), *why])
+
+    def end_strangers(self, known: Iterable[str]) -> None:
+        """End what runs of attempts that the log does not have."""
+        for key in self._folder.end_strangers(known):
+            self.executor.retire(key)
+
+    def _take_up(self, job: Held) -> None:
+        spec = job.row.spec
+        key = _key(job)
+        _logger.info("job %d, %s, is taken up again", spec.job_id, job.row.state)
+        self.job_orders.resume(job, self._folder.token(key))
+        self.executor.start(self._attempt(spec.job_id, job.nodes, self._ledger.core.core_ids(spec.job_id)))
+        if job.row.state is JobState.ENDING:
+            self.executor.end(spec.job_id)
+
+    # events and effects ---------------------------------------------------------------------------------------------
+
+    def handle(
+        self,
+        *events: ev.Event,
+        facts: Sequence[log_entries.AnyFact] = (),
+        then: Callable[[], None] | None = None,
+        after: Callable[[], None] | None = None,
+        not_before_s: float = 0.0,
+    ) -> list[fx.Effect]:
+        """Let the core take ``events`` of this instant; what it wants is done, and ``then``, once that is written.
+
+        ``after`` is called only if it could be written.
+        """
+        if self._broken:
+            return []
+        entry = Entry(max(self.now_s(), not_before_s), events, tuple(facts))
+        began_s = perf_counter()
+        try:
+            effects = self._ledger.take(entry)
+        except Exception as error:
+            self._broken = True
+            self._broke(error)
+            raise
+        self._timed("decision", perf_counter() - began_s)
+        actions = [partial(self._carry_out, effect) for effect in effects]
+        self._journal.add(entry, effects, actions if then is None else [*actions, then], after)
+        self._freeze()
+        self._change.set()
+        self._change = asyncio.Event()
+        if not self._closing:
+            self.submissions.judge()
+        return effects
+
+    def _freeze(self) -> None:
+        """Now and then write the whole state, so that a restart need not begin at the first row."""
+        self._thaw_rows += 1
+        if self._thaw_rows < self._freeze_rows:
+            return
+        self._thaw_rows = 0
+        began_s = self._loop.time()
+        self._journal.freeze(VERSION, self._ledger.freeze())
+        self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
+
+    def _carry_out(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
+                _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
+                self._start(job_id, nodes, core_ids)
+            case fx.SendOrder():
+                what = f"{effect.kind} by {wording.nodes(effect.count)}"
+                if effect.kind == "workers":
+                    what = f"use {effect.count} {'core' if effect.count == 1 else 'cores'} of each node"
+                _logger.info("job %d is told to %s", effect.job_id, what)
+                self.job_orders.order(effect)
+            case fx.KillJob(job_id=job_id, reason=reason):
+                _logger.info("job %d is told to end: %s", job_id, reason)
+                self.executor.end(job_id)
+            case fx.NodeLeft(node=node):
+                _logger.info("node %s has left the cluster", node)
+            case fx.KeepNodes(name=name, nodes=kept):
+                _logger.info("reservation %s keeps %s", name, ", ".join(kept))
+            case fx.RefuseReservation(name=name, reason=reason):
+                _logger.info("reservation %s is refused: %s", name, reason)
+            case fx.WakeAt(time_s=time_s):
+                self._wake_at(time_s)
+            case fx.Refuse(job_id=job_id, reason=reason):
+                _logger.info("job %d is refused: %s", job_id, reason)
+            case _:
+                assert_never(effect)
+
+    def _start(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> None:
+        attempt = self._attempt(job_id, nodes, core_ids)
+        token = self._folder.token(attempt.key)
+        self.job_orders.expect(job_id, nodes, token, malleable=attempt.request.job_class == "malleable")
+        self.executor.start(attempt)
+
+    def _attempt(self, job_id: int, nodes: tuple[str, ...], core_ids: tuple[int, ...]) -> Attempt:
+        facts = self._ledger.jobs[job_id]
+        return Attempt(job_id, facts.attempt, facts.request, nodes, self.job_orders.server.endpoint, core_ids)
+
+    def _wake_at(self, time_s: float) -> None:
+        def wake() -> None:
+            self._timers.discard(timer)
+            # The loop's clock may be a tick behind the time that it was asked for.
+            self.handle(ev.WakeUp(), not_before_s=time_s)
+
+        timer = self._loop.call_at(self._origin_s + time_s, wake)
+        self._timers.add(timer)
+
+    # what the processes do ------------------------------------------------------------------------------------------
+
+    def _started(self, job_id: int) -> None:
+        if self._ledger.core.state(job_id) is JobState.STARTING:  # An earlier daemon may have said so.
+            self.handle(ev.JobStarted(job_id))
+
+    def _ended(self, job_id: int, ending: Ending) -> None:
+        self.job_orders.dismiss(job_id)
+        doom = self._doomed.pop(job_id, None)
+        if doom is not None:
+            event = ev.JobEnded(job_id, "failed", doom)
+        elif ending.status == 0:
+            event = ev.JobEnded(job_id, "completed")
+        elif ending.lost:
+            event = ev.JobEnded(job_id, "lost", ending.reason)
+        else:
+            event = ev.JobEnded(job_id, "failed", ending.reason)
+        key = attempt_key(job_id, self._ledger.jobs[job_id].attempt)
+        found = result_of(key, self._folder)
+        facts = () if found is None else (log_entries.Result(job_id, found),)
+
+        def logged() -> None:
+            self.executor.retire(key)
+            self._folder.drop_result(key)
+
+        self.handle(event, facts=facts, after=logged)
+        _logger.info("%s", self._ledger.core.explain(job_id))
+
+    def _up(self, job_id: int) -> None:
+        self.executor.note_segments(job_id)
+
+    def _doom(self, job_id: int, reason: str) -> None:
+        """End a job that runs where it must not."""
+        self._doomed[job_id] = f"ended by the scheduler: {reason}"
+        self.executor.end(job_id)
+
+
+def _key(job: Held) -> str:
+    return attempt_key(job.row.spec.job_id, job.facts.attempt)

@@ -1,0 +1,404 @@
+"""Starts and ends the jobs' processes by runners of their own, and finds the runners of an earlier daemon again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from apgas.malleability import communicator
+from apgas.malleability import orders as wire
+from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
+from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
+from scheduler_bridge.daemon.jobs.core_lists import lists
+from scheduler_bridge.daemon.jobs.template import (
+    ENV_RESILIENT,
+    ENV_RESULT,
+    launch_command,
+    lookup_environment,
+    output_files,
+    starts_launcher,
+)
+from scheduler_bridge.daemon.requests import JobRequest
+from scheduler_bridge.daemon.storage import journal
+from scheduler_bridge.daemon.storage.state import StateFolder, scratch_folder
+from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner.notes import Ending
+from scheduler_bridge.jobrunner.run import Launch
+
+_logger = logging.getLogger(__name__)
+
+_RECONNECT: Final = "reconnect:60"
+"""What jobs do when the scheduler is lost, unless they say otherwise: it may be back soon."""
+_LIMIT_MARGIN_S: Final = 60.0
+ENV_CORES: Final = "MALLEABLE_CORES"
+"""Says to a job how many cores of each of its nodes it may use when it starts."""
+_CLAIM_S: Final = 60.0
+"""Time for a runner to take its attempt; the attempt's claim outlives it by as long."""
+_INSIST_S: Final = 30.0
+"""Time for a runner to end its job, beyond the job's own; then it is killed, and its job is ended from here."""
+_LOOK_AGAIN_S: Final = 0.05
+_TAIL_BYTES: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an executor is made with.
+
+    Attributes:
+        folder: Where output and notes go.
+        mpiexec: The MPI launcher.
+        config: How jobs are ended, nodes reached, and cores bound.
+        started: Called with the job's id when its processes run.
+        ended: Called with the job's id when nothing of it is left.
+        cores_per_node: Cores of each node, which an earlier run that goes on has chosen.
+    """
+
+    folder: StateFolder
+    mpiexec: Path
+    config: DaemonConfig
+    started: Callable[[int], None]
+    ended: Callable[[int, Ending], None]
+    cores_per_node: int
+
+
+class Executor:
+    """The running jobs' processes.
+
+    Args:
+        setup: Whose, where, and what is called when they start and end.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._config = setup.config
+        self._folder = setup.folder
+        self._runs: dict[int, _Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._retired: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, attempt: Attempt) -> None:
+        """See to it that an attempt runs on the cores of its nodes that it may use; events follow.
+
+        If a runner has the attempt already, or has run it, that one is found; so it never runs twice.
+        """
+        job_id, request, nodes, key = attempt.job_id, attempt.request, attempt.nodes, attempt.key
+        mark = self._folder.mark(key)
+        output, errors = output_files(request, job_id, self._folder)
+        core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
+        cores, listed = min(ids.bit_count() for ids in core_ids), str(lists(nodes, core_ids))
+        launch = Launch(
+            notes=str(self._folder.runs),
+            key=key,
+            command=launch_command(request, nodes, self._setup.mpiexec, self._config.reach, cores, listed),
+            cwd=request.cwd or str(Path.cwd()),
+            environment=lookup_environment(self._config.reach)
+            | _environment(request, job_id, attempt.endpoint, self._folder.token(key), mark)
+            | {ENV_CORES: str(cores), ENV_CORE_IDS: listed, ENV_BIND_CORES: "1" if self._config.bind_cores else ""}
+            | {ENV_RESULT: str(self._folder.result(key).absolute())},
+            mark=mark,
+            output=str(output),
+            errors=str(errors),
+            scratch=str(scratch_folder(mark)),
+            launcher=starts_launcher(request),
+            grace_s=self._config.grace_s if request.grace_s is None else request.grace_s,
+            # A job that shares nodes all the time, with one core left to it, is ended so late by the scheduler.
+            limit_s=request.walltime_s * self._setup.cores_per_node + self._config.walltime_grace_s + _LIMIT_MARGIN_S,
+            until_s=0.0,  # Counted from when it is launched.
+        )
+        run = _Run(self._folder, launch, lambda: self._setup.started(job_id))
+        self._runs[job_id] = run
+        task = asyncio.get_running_loop().create_task(self._execute(job_id, run))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def end(self, job_id: int) -> None:
+        """Have a job's processes ended; ``ended`` follows."""
+        run = self._runs.get(job_id)
+        if run is not None:
+            run.end()
+
+    def note_segments(self, job_id: int) -> None:
+        """The job is up or has new processes: see which shared memory it uses, to remove it if it is leaked."""
+        run = self._runs.get(job_id)
+        if run is not None:
+            run.send(signal.SIGUSR1)
+
+    def retire(self, key: str) -> None:
+        """The end of an attempt is in the log: its notes are not needed any more, soon not even its claim."""
+        self._folder.notes(key).retire()
+        if key not in self._retired:
+            self._retired[key] = asyncio.get_running_loop().create_task(self._forget_later(key))
+
+    async def _forget_later(self, key: str) -> None:
+        await asyncio.sleep(_CLAIM_S)
+        self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        del self._retired[key]
+        self._folder.notes(key).forget()
+
+    async def finish(self, within_s: float) -> None:
+        """Wait until everything that was ordered to end has ended; what takes longer than ``within_s`` is killed."""
+        killing = asyncio.get_running_loop().call_later(within_s, self._kill)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        killing.cancel()
+
+    def _kill(self) -> None:
+        for job_id, run in self._runs.items():
+            _logger.warning("job %d takes too long to end and is killed", job_id)
+            run.send(signal.SIGUSR2)
+
+    def close(self) -> None:
+        """Forget what is left of attempts that are over."""
+        for key, forgetting in tuple(self._retired.items()):
+            forgetting.cancel()
+            self._forget(key)
+
+    async def _execute(self, job_id: int, run: _Run) -> None:
+        try:
+            # The log of a killed daemon may lack an attempt that ran, and was ended: then this one has the same name.
+            ending = await self.judged(job_id, await run.run(after=self._retired.get(run.key)))
+        except Exception as error:  # A job whose end is not reported would keep its nodes for ever.
+            _logger.exception("job %d could not be run", job_id)
+            ending = Ending(None, f"{type(error).__name__}: {error}")
+        finally:
+            del self._runs[job_id]
+        self._setup.ended(job_id, ending)
+
+    def lacks(self, node: str) -> str:  # noqa: ARG002 - back-ends look at it
+        """Return why there can be no node of this name, for back-ends that know; empty if there can."""
+        if self._config.bind_cores and self._config.reach == EMULATED:
+            return "jobs are bound to cores, and emulated nodes have the same ones"
+        return ""
+
+    async def judged(self, job_id: int, ending: Ending) -> Ending:  # noqa: ARG002 - back-ends look at it
+        """Return what is to be reported of an ending, for back-ends that know more about it."""
+        return ending
+
+
+class _Run:
+    """One attempt to run a job, as the daemon follows it.
+
+    Args:
+        folder: Where the notes are.
+        launch: What to run.
+        started: Called once when the job's processes run.
+    """
+
+    def __init__(self, folder: StateFolder, launch: Launch, started: Callable[[], None]) -> None:
+        self._folder = folder
+        self._launch = launch
+        self._notes = folder.notes(launch.key)
+        self._started = started
+        self._has_started = False
+        self._to_end = asyncio.Event()
+        self._insisting: asyncio.TimerHandle | None = None
+
+    @property
+    def key(self) -> str:
+        """``JOB.ATTEMPT``."""
+        return self._launch.key
+
+    def end(self) -> None:
+        """Have the processes ended; ``run`` returns when nothing of them is left."""
+        self._to_end.set()
+        self.send(signal.SIGTERM)
+        if self._insisting is None:
+            loop = asyncio.get_running_loop()
+            self._insisting = loop.call_later(self._launch.grace_s + _INSIST_S, self.send, signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the runner a signal, if there is one."""
+        if who := self._notes.claimed:
+            processes.send(who, number)
+
+    async def run(self, after: asyncio.Task[None] | None = None) -> Ending:
+        """Start a runner unless there is one, call ``started``, and wait for the end; all ``after`` that is done."""
+        try:
+            if after is not None and await self._ended_before(after):
+                return Ending(None, "ended before it was started")
+            return await self._run()
+        finally:
+            if self._insisting is not None:
+                self._insisting.cancel()
+
+    async def _ended_before(self, done: asyncio.Task[None]) -> bool:
+        ended = asyncio.get_running_loop().create_task(self._to_end.wait())
+        await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        return not done.done()
+
+    async def _run(self) -> Ending:
+        failure = ""
+        if not self._notes.claimed:
+            failure = await self._launch_runner()
+        if who := self._notes.claimed:
+            if self._to_end.is_set():
+                self.send(signal.SIGTERM)
+            await self._follow(who)
+        ending = self._notes.ended
+        if ending is None:
+            return await self._without_end(failure)
+        if ending.status is not None:
+            self._note_started()
+        return self._explained(ending)
+
+    async def _launch_runner(self) -> str:
+        """Run a runner; return, when it has ended, why it did not get the attempt (empty if it did)."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "scheduler_bridge.jobrunner",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        journal.crash_point()
+        failure = ""
+        overdue = asyncio.get_running_loop().call_later(_CLAIM_S, self._end_idle, process)
+        try:
+            with contextlib.suppress(OSError):  # It has ended; its status tells.
+                process.stdin.write(replace(self._launch, until_s=time.monotonic() + _CLAIM_S).encode())
+                await process.stdin.drain()
+                process.stdin.close()
+            while line := await process.stdout.readline():
+                word, _, rest = line.decode(errors="replace").strip().partition(" ")
+                journal.crash_point()
+                if word == "claimed":
+                    overdue.cancel()
+                    if self._to_end.is_set():
+                        self.send(signal.SIGTERM)
+                elif word == "started":
+                    self._note_started()
+                elif word == "failed":
+                    failure = rest
+            status = await process.wait()
+        finally:
+            overdue.cancel()
+        return failure or f"its runner ended with status {status}"
+
+    def _end_idle(self, process: asyncio.subprocess.Process) -> None:
+        """End a runner that has not taken the attempt; its word may be unread if the daemon itself was stopped."""
+        if self._notes.claimed.partition(".")[0] != str(process.pid):
+            process.kill()
+
+    async def _follow(self, who: str) -> None:
+        """Wait until the runner ``who`` has ended, watching for the job's start."""
+        handle = processes.open_process(who)
+        if handle is None:
+            return
+        gone = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(handle, gone.set)
+        try:
+            while not gone.is_set():
+                if not self._has_started and self._notes.started:
+                    self._note_started()
+                with contextlib.suppress(TimeoutError):  # looks again
+                    await asyncio.wait_for(gone.wait(), None if self._has_started else _LOOK_AGAIN_S)
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+
+    async def _without_end(self, failure: str) -> Ending:
+        """The runner left no word of the end: no other process sees to what it may have left."""
+        left = await asyncio.to_thread(self._folder.end_remains, self._launch.key)
+        if left:
+            _logger.error("attempt %s: processes %s cannot be ended", self._launch.key, left)
+        if self._notes.claimed:
+            return Ending(None, "its runner was killed, or the machine went down", lost=True)
+        return Ending(None, f"could not be started: {failure}")
+
+    def _note_started(self) -> None:
+        if not self._has_started:
+            self._has_started = True
+            self._started()
+
+    def _explained(self, ending: Ending) -> Ending:
+        if ending.status is None or ending.status == 0:
+            return ending
+        how = f"exit status {ending.status}" if ending.status > 0 else f"ended by {_signal_name(-ending.status)}"
+        parts = [how, ending.reason, _tail(Path(self._launch.errors))]
+        return Ending(ending.status, ": ".join(part for part in parts if part))
+
+
+def _environment(request: JobRequest, job_id: int, endpoint: str, token: str, mark: str) -> dict[str, str]:
+    """The daemon's variables without those of an MPI job that it may itself be in, the job's own, and the bridge's."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PMI_", "HYDI_", "HYDRA_")) and name != journal.ENV_CRASH_AT
+    }
+    path = request.environment.get("PATH") or inherited.get("PATH", os.defpath)
+    return {
+        communicator.ENV_ON_LOSS: _RECONNECT,
+        **inherited,
+        **request.environment,
+        **({ENV_RESILIENT: "1"} if request.resilient else {}),
+        # The launcher beside this Python is the one that its mpi4py works with; places that grow look it up in PATH.
+        "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), path]),
+        "TMPDIR": str(scratch_folder(mark)),
+        wire.ENV_SCHEDULER: endpoint,
+        wire.ENV_JOB: str(job_id),
+        wire.ENV_TOKEN: token,
+        marks.ENV_MARK: mark,
+    }
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+# Attempts to run a job -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to run a job: what its executor has to know.
+
+    Attributes:
+        job_id: Which job.
+        number: How often it has been started, this time included.
+        request: What was submitted.
+        nodes: Where it runs.
+        endpoint: Where its processes find the scheduler.
+        core_ids: Which cores of each node it may use (bitsets of ids); none: all.
+    """
+
+    job_id: int
+    number: int
+    request: JobRequest
+    nodes: tuple[str, ...]
+    endpoint: str
+    core_ids: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name, by which its notes, its secret and its processes are found."""
+        return attempt_key(self.job_id, self.number)
+
+
+def attempt_key(job_id: int, number: int) -> str:
+    """The name of an attempt."""
+    return f"{job_id}.{number}"

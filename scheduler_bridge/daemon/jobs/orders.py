@@ -1,0 +1,223 @@
+"""Orders to the running jobs, the events that their answers become, and the deadlines for these."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Protocol, assert_never
+
+from apgas.malleability import orders as wire
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.admission import JobFacts
+from scheduler_bridge.daemon.config import DaemonConfig
+from scheduler_bridge.daemon.jobs.core_lists import lists
+from scheduler_bridge.daemon.jobs.server import JobServer
+from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Trespassed
+from scheduler_bridge.daemon.storage import log_entries
+from scheduler_bridge.daemon.storage.journal import Timed, untimed
+from scheduler_bridge.daemon.storage.ledger import Held
+
+_logger = logging.getLogger(__name__)
+
+
+class Handle(Protocol):
+    """Reports events to the core, and facts about them to the log."""
+
+    def __call__(
+        self, *events: ev.Event, facts: Sequence[log_entries.AnyFact] = (), then: Callable[[], None] | None = None
+    ) -> list[fx.Effect]:
+        """Return what the core wants done; it is done, and ``then``, once the log has it."""
+
+
+class JobOrders:
+    """Sends the core's orders to the jobs, and reports what the jobs say as events.
+
+    Args:
+        config: Deadlines and limits.
+        jobs: What is known of the jobs that have not ended.
+        handle: Reports events.
+        up: Called when a job says that it is ready or has grown: its processes are up.
+        doom: Called with a job that runs on nodes that it does not have, and the story.
+        timed: Called with how long steps took.
+    """
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        jobs: Mapping[int, JobFacts],
+        handle: Handle,
+        up: Callable[[int], None],
+        doom: Callable[[int, str], None],
+        timed: Timed = untimed,
+    ) -> None:
+        self._timed = timed
+        self._config = config
+        self._jobs = jobs
+        self._handle = handle
+        self._up = up
+        self._doom = doom
+        self._deadlines: dict[int, asyncio.TimerHandle] = {}
+        self._malleable: set[int] = set()
+        self.server = JobServer(self._hear, config.limits)
+        self.progress: dict[int, wire.Progress] = {}
+
+    def expect(self, job_id: int, nodes: tuple[str, ...], token: str, *, malleable: bool) -> None:
+        """Let a job that is about to start on ``nodes`` connect with ``token``."""
+        if malleable:
+            self._malleable.add(job_id)
+        self.server.admit(JobLink(job_id, token, frozenset(nodes)))
+
+    def resume(self, held: Held, token: str) -> None:
+        """Let a job of an earlier daemon reconnect; an order that it has not answered is said again then."""
+        row, facts = held.row, held.facts
+        job_id = row.spec.job_id
+        link = JobLink(job_id, token, frozenset(held.nodes), set(facts.abandoned), facts.losses)
+        link.phase = facts.phase
+        if row.spec.is_malleable:
+            self._malleable.add(job_id)
+        self.server.admit(link)
+        if row.order is not None:
+            order = row.order
+            self.order(fx.SendOrder(job_id, order.order, order.kind, order.nodes, order.count, core_ids=order.core_ids))
+
+    def dismiss(self, job_id: int) -> None:
+        """The job has ended."""
+        self._malleable.discard(job_id)
+        self._settle(job_id)
+        self.server.dismiss(job_id)
+
+    def order(self, effect: fx.SendOrder) -> None:
+        """Give an order, and see to it that it is answered in time."""
+        if self.server.link(effect.job_id) is None:  # The job ended while the order was being logged.
+            return
+        core_ids = lists(effect.nodes, effect.core_ids)
+        order = OpenOrder(effect.order, effect.kind, effect.count, effect.nodes, core_ids)
+        self.server.order(effect.job_id, order)
+        self._after(self._config.resize_deadline_s, effect, self._overdue)
+
+    def close(self) -> None:
+        """Forget all deadlines."""
+        for job_id in tuple(self._deadlines):
+            self._settle(job_id)
+
+    # deadlines ------------------------------------------------------------------------------------------------------
+
+    def _after(self, delay_s: float, effect: fx.SendOrder, act: Callable[[fx.SendOrder], None]) -> None:
+        self._settle(effect.job_id)
+        self._deadlines[effect.job_id] = asyncio.get_running_loop().call_later(delay_s, act, effect)
+
+    def _settle(self, job_id: int) -> None:
+        timer = self._deadlines.pop(job_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _overdue(self, effect: fx.SendOrder) -> None:
+        """Too late: take the order back, and give the job a little time to say that it has not carried it out."""
+        self.server.withdraw(effect.job_id)
+        self._after(self._config.withdraw_s, effect, self._unanswered)
+
+    def _unanswered(self, effect: fx.SendOrder) -> None:
+        """Neither the order nor its withdrawal was answered: this job takes no orders."""
+        self._settle(effect.job_id)
+        claimed = self.server.abandon(effect.job_id)
+        reason = f"no outcome within {self._config.resize_deadline_s:g} s"
+        _logger.warning("job %d does not answer order %d: it gets no further ones", effect.job_id, effect.order)
+        if claimed:  # Ended first, so that its nodes are free only when nothing of it is left.
+            self._doom(effect.job_id, f"it grew on other nodes than {', '.join(effect.nodes)}")
+            return
+        facts = [log_entries.Abandoned(effect.job_id, effect.order)] if effect.kind == "grow" else []
+        self._handle(
+            ev.ResizeFailed(effect.job_id, effect.order, reason), ev.MalleableEnded(effect.job_id), facts=facts
+        )
+
+    # messages -------------------------------------------------------------------------------------------------------
+
+    def _hear(self, heard: Heard | Trespassed) -> None:
+        began_s = perf_counter()
+        self._heard(heard)
+        self._timed("message", perf_counter() - began_s)
+
+    def _heard(self, heard: Heard | Trespassed) -> None:
+        job_id = heard.job_id
+        if isinstance(heard, Trespassed):
+            self._doom(job_id, heard.reason)
+            return
+        message = heard.message
+        match message:
+            case wire.Ready():
+                self._up(job_id)
+                if job_id in self._malleable:
+                    self._handle(ev.MalleableReady(job_id))
+            case wire.Disable():
+                if job_id in self._malleable:
+                    self._handle(ev.MalleableEnded(job_id))
+            case wire.Progress():
+                self.progress[job_id] = message
+            case wire.Deferred():
+                self._handle(ev.ResizeDeferred(job_id, message.order, message.reason))
+            case wire.Outcome():
+                self._outcome(job_id, message)
+            case wire.Lost():
+                self._lost(job_id, message)
+            case wire.Evolving():
+                self._evolving(job_id, message)
+            case _:
+                assert_never(message)
+
+    def _outcome(self, job_id: int, message: wire.Outcome) -> None:
+        self._settle(job_id)
+        link = self.server.link(job_id)
+        seconds = message.seconds if message.outcome == "done" else None
+        facts = [
+            log_entries.Reported(job_id, message.order, message.outcome, message.reason, seconds, dict(message.phases))
+        ]
+        if message.outcome != "done":
+            reason = f"{message.outcome}: {message.reason}" if message.reason else message.outcome
+            self._handle(ev.ResizeFailed(job_id, message.order, reason), facts=facts)
+        elif message.kind == "workers":
+            self._handle(ev.WorkersChanged(job_id, message.order), facts=facts)
+        elif message.kind == "grow":
+            if link is not None:
+                link.held |= set(message.nodes)
+            self._up(job_id)
+            self._handle(ev.GrowCompleted(job_id, message.order, message.nodes), facts=facts)
+        else:
+            if link is not None:
+                link.held -= set(message.nodes)
+            self._handle(ev.ShrinkCompleted(job_id, message.order, message.nodes), facts=facts)
+
+    def _lost(self, job_id: int, message: wire.Lost) -> None:
+        link = self.server.link(job_id)
+        if link is not None:
+            link.held -= set(message.nodes)
+        self._handle(
+            ev.NodesLost(job_id, message.nodes, message.reason), facts=[log_entries.Loss(job_id, message.loss)]
+        )
+
+    def _evolving(self, job_id: int, message: wire.Evolving) -> None:
+        job = self._jobs.get(job_id)
+        if job is not None and message.request in job.answers:  # It lost the answer with a connection.
+            granted, reason = job.answers[message.request]
+            self.server.tell(job_id, wire.Answer(request=message.request, granted=granted, reason=reason))
+            return
+        granted, reason = self.request(job_id, message.delta)
+        answer = wire.Answer(request=message.request, granted=granted, reason=reason)
+        self._handle(
+            facts=[log_entries.Answered(job_id, message.request, granted, reason)],
+            then=lambda: self.server.tell(job_id, answer),
+        )
+
+    def request(self, job_id: int, delta: int) -> tuple[int, str]:
+        """Ask the core to resize a job by ``delta``; return the change that was ordered, or 0 and why not."""
+        for effect in self._handle(ev.EvolvingRequest(job_id, delta)):
+            match effect:
+                case fx.Refuse() if effect.job_id == job_id:
+                    return 0, effect.reason
+                case fx.SendOrder() if effect.job_id == job_id:
+                    return (effect.count if effect.kind == "grow" else -effect.count), ""
+                case _:
+                    pass
+        return 0, "no nodes are free for it"

@@ -1,0 +1,237 @@
+"""The server that jobs connect to: carries lines between sockets and ``Session``s, and knows who is connected."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+
+from apgas.malleability import orders as wire
+from scheduler_bridge.daemon.config import Limits
+from scheduler_bridge.daemon.jobs.session import (
+    Action,
+    Attach,
+    Close,
+    Heard,
+    JobLink,
+    OpenOrder,
+    Send,
+    Session,
+    Trespassed,
+)
+from scheduler_bridge.daemon.listener import Listener
+
+_logger = logging.getLogger(__name__)
+
+_SEND_BUFFER_BYTES = 256 * 1024
+_LINGER_S = 1.0
+
+
+class JobServer:
+    """Speaks wire protocol v2 with the running jobs.
+
+    Args:
+        heard: Called with every message that fits its job's state, in order, on the event loop.
+        limits: What one connection may cost.
+    """
+
+    def __init__(self, heard: Callable[[Heard | Trespassed], None], limits: Limits) -> None:
+        self._heard = heard
+        self._limits = limits
+        self._links: dict[int, JobLink] = {}
+        self._attached: dict[int, _Connection] = {}
+        self._strangers = 0
+        self._listener = Listener(self._serve, limits.connections)
+        self.endpoint = ""
+
+    async def start(self, host: str, port: int = 0) -> None:
+        """Listen on ``port`` of ``host`` (0: a free one); ``endpoint`` says where."""
+        try:
+            port = await self._listener.start(host, port, wire.MAX_LINE_BYTES)
+        except OSError as error:
+            if port == 0:
+                raise
+            _logger.error("port %d is taken, jobs that knew it do not come back: %s", port, error.strerror)
+            port = await self._listener.start(host, 0, wire.MAX_LINE_BYTES)
+        self.endpoint = f"{host}:{port}"
+
+    async def stop(self) -> None:
+        """Close every connection and the listening socket."""
+        await self._listener.stop()
+
+    def admit(self, link: JobLink) -> None:
+        """Let a job connect."""
+        self._links[link.job_id] = link
+
+    def dismiss(self, job_id: int) -> None:
+        """Forget a job that ended and close its connection."""
+        self._links.pop(job_id, None)
+        connection = self._attached.pop(job_id, None)
+        if connection is not None:
+            connection.close()
+
+    def link(self, job_id: int) -> JobLink | None:
+        """Return what is known of a running job."""
+        return self._links.get(job_id)
+
+    def is_connected(self, job_id: int) -> bool:
+        """Whether the job has a connection now."""
+        return job_id in self._attached
+
+    def order(self, job_id: int, order: OpenOrder) -> None:
+        """Give a job an order; it is said again if the job reconnects before the outcome."""
+        link = self._links.get(job_id)
+        if link is not None:
+            link.open = order
+            self.tell(job_id, order.message(core_ids=link.core_ids))
+
+    def withdraw(self, job_id: int) -> None:
+        """Take the job's open order back; its outcome is still awaited."""
+        link = self._links.get(job_id)
+        if link is not None and link.open is not None and not link.open.withdrawn:
+            link.open.withdrawn = True
+            self.tell(job_id, wire.Withdraw(order=link.open.order))
+
+    def abandon(self, job_id: int) -> bool:
+        """Wait no longer for the outcome of the job's open order, and give it no further ones.
+
+        Returns:
+            Whether the job claimed to have grown, on nodes that it was not given.
+        """
+        link = self._links.get(job_id)
+        if link is None or link.open is None:
+            return False
+        order, link.open = link.open, None
+        link.phase = "disabled"
+        if order.kind == "grow":
+            link.abandoned.add(order.order)
+        return order.kind == "grow" and order.claimed
+
+    def tell(self, job_id: int, message: wire.Message) -> None:
+        """Send ``message`` if the job is connected."""
+        connection = self._attached.get(job_id)
+        if connection is not None:
+            connection.send(message)
+
+    # connections ----------------------------------------------------------------------------------------------------
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(writer, self._limits.drain_s)
+        session = Session(self._links, self._limits, _now())
+        try:
+            if self._strangers >= self._limits.strangers:
+                _logger.warning("a connection is not taken: there are too many strangers")  # without a word, as ever
+                return
+            _keep_alive(writer)
+            if await self._greet(session, reader, connection):
+                await self._converse(session, reader, connection)
+        except (OSError, TimeoutError) as error:
+            _logger.info("connection of job %s lost: %s", session.job_id, error)
+        finally:
+            if session.job_id is not None and self._attached.get(session.job_id) is connection:
+                del self._attached[session.job_id]
+            connection.close()
+
+    async def _greet(self, session: Session, reader: asyncio.StreamReader, connection: _Connection) -> bool:
+        self._strangers += 1
+        try:
+            async with asyncio.timeout(self._limits.hello_s):
+                await self._step(session, reader, connection)
+        except TimeoutError:
+            # Without a word, too: it may be this process that was stopped, while a job's hello was under way.
+            _logger.warning("a connection is closed: no hello within %g s", self._limits.hello_s)
+            return False
+        finally:
+            self._strangers -= 1
+        return not session.closed
+
+    async def _converse(self, session: Session, reader: asyncio.StreamReader, connection: _Connection) -> None:
+        while not session.closed:
+            await self._step(session, reader, connection)
+            # Lines that are buffered already would otherwise be handled without letting others have a turn.
+            await asyncio.sleep(0)
+
+    async def _step(self, session: Session, reader: asyncio.StreamReader, connection: _Connection) -> None:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError:
+            actions = session.end(f"a line may have at most {wire.MAX_LINE_BYTES} bytes")
+        except asyncio.IncompleteReadError:
+            session.closed = True
+            return
+        else:
+            actions = session.receive(line, _now())
+        await self._perform(session, actions, reader, connection)
+
+    async def _perform(
+        self, session: Session, actions: list[Action], reader: asyncio.StreamReader, connection: _Connection
+    ) -> None:
+        for action in actions:
+            match action:
+                case Send(message=message):
+                    if isinstance(message, wire.Refused):
+                        who = "a stranger" if session.job_id is None else f"job {session.job_id}"
+                        _logger.warning("%s is refused a message: %s", who, message.reason)
+                    connection.send(message)
+                case Attach(job_id=job_id):
+                    previous = self._attached.get(job_id)
+                    self._attached[job_id] = connection
+                    if previous is not None:
+                        previous.close()
+                case Heard() | Trespassed():
+                    self._heard(action)
+                case Close():
+                    await connection.finish(reader)
+        await connection.drain()
+
+
+class _Connection:
+    """The writing half of one connection."""
+
+    def __init__(self, writer: asyncio.StreamWriter, drain_s: float) -> None:
+        self._writer = writer
+        self._drain_s = drain_s
+
+    def send(self, message: wire.Message) -> None:
+        if self._writer.is_closing():
+            return
+        self._writer.write(wire.encode(message))
+        if self._writer.transport.get_write_buffer_size() > _SEND_BUFFER_BYTES:
+            self._writer.transport.abort()
+
+    async def drain(self) -> None:
+        # A deadline costs as much as a message that is only remembered; mostly there is nothing to wait for.
+        if not self._writer.is_closing() and self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(self._drain_s):
+                await self._writer.drain()
+
+    async def finish(self, reader: asyncio.StreamReader) -> None:
+        """Close such that the peer can read the last message: closing with unread input would destroy it."""
+        with contextlib.suppress(OSError, TimeoutError):  # it has gone, or had its time
+            await self.drain()
+            self._writer.write_eof()
+            async with asyncio.timeout(_LINGER_S):
+                while await reader.read(wire.MAX_LINE_BYTES):
+                    pass
+        self.close()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # the job was quicker
+            self._writer.close()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Notice within about a minute that a job's machine is gone without a word."""
+    connection = writer.get_extra_info("socket")
+    if connection is None:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -1,0 +1,273 @@
+"""Makes of a request what is executed: the command, the jobs of an array, the files of output and result."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_bridge.daemon.config import EMULATED, DaemonError
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
+from scheduler_bridge.daemon.storage.state import StateFolder
+
+ENV_RESILIENT: Final = "APGAS_RESILIENT"
+_PLACES_PER_NODE = "APGAS_PLACES_PER_NODE"
+_LAUNCHERS = frozenset({"mpiexec", "mpirun", "mpiexec.hydra", "srun", "prun"})
+
+
+def lookup_environment(reach: Sequence[str]) -> dict[str, str]:
+    """Variables by which a launcher that reaches nodes so looks their names up.
+
+    MPICH's looks every node up, also one that this machine only emulates and that no name server knows. One that drops
+    a question, as some do where many come at once, would cost the glibc's 5 s and a second question for each.
+    """
+    return {"RES_OPTIONS": "timeout:1 attempts:1"} if tuple(reach) == EMULATED else {}
+
+
+def find_mpiexec(configured: Path | None = None) -> Path:
+    """Return the launcher: the configured one, or the one installed beside this Python.
+
+    Another MPI's launcher, first in PATH, would start separate worlds of one place each; so PATH is not asked.
+
+    Raises:
+        DaemonError: There is none.
+    """
+    path = configured if configured is not None else Path(sys.prefix) / "bin" / "mpiexec"
+    if not os.access(path, os.X_OK):
+        raise DaemonError(
+            f"there is no MPI launcher at {path}", "install one beside this Python: pip install 'mpich==5.0.*'"
+        )
+    return path
+
+
+def wants_launcher(request: JobRequest) -> bool:
+    """Whether the command is to be prepended with the MPI launcher."""
+    if request.protocol == "v1":
+        return False
+    if request.launch != "auto":
+        return request.launch == "mpiexec"
+    if _names_launcher(request):
+        return False
+    return not any("{hosts}" in word or "{count}" in word for word in request.command)
+
+
+def starts_launcher(request: JobRequest) -> bool:
+    """Whether the process that will be started is an MPI launcher."""
+    return wants_launcher(request) or (request.protocol != "v1" and _names_launcher(request))
+
+
+def is_resilient(request: JobRequest) -> bool:
+    """Whether the job's program goes on when a node is lost."""
+    return request.resilient or request.environment.get(ENV_RESILIENT) == "1"
+
+
+def _names_launcher(request: JobRequest) -> bool:
+    return Path(request.command[0]).name in _LAUNCHERS
+
+
+def launch_command(
+    request: JobRequest,
+    nodes: tuple[str, ...],
+    mpiexec: Path,
+    reach: tuple[str, ...] = EMULATED,
+    cores: int = 1,
+    core_ids: str = "",
+) -> tuple[str, ...]:
+    """Return the words to execute for ``request`` on ``nodes``; place 0 is on the first node.
+
+    ``reach`` has the launcher's options by which it reaches them; the job may use ``cores`` of each, ``core_ids``.
+
+    If the job's environment says how many places share a node, each node gets as many.
+    """
+    per_node = int(request.environment.get(_PLACES_PER_NODE) or "1")
+    hosts = ",".join(nodes if per_node == 1 else (f"{node}:{per_node}" for node in nodes))
+    count = str(len(nodes) * per_node)
+    stands_for = {"{hosts}": hosts, "{count}": count, "{cores}": str(max(1, cores // per_node)), "{core_ids}": core_ids}
+    words = tuple(_filled(word, stands_for) for word in request.command)
+    if request.protocol == "v1":
+        return (sys.executable, "-P", "-m", "apgas.malleability.v1.gate", "--nodes", ",".join(nodes), "--", *words)
+    if not wants_launcher(request):
+        return words
+    launcher: tuple[str, ...] = (str(mpiexec),)
+    if is_resilient(request):
+        launcher = (sys.executable, "-m", "apgas.survive", "--mpiexec", str(mpiexec))
+    return (*launcher, *reach, "-hosts", hosts, "-n", count, *words)
+
+
+def _filled(word: str, stands_for: Mapping[str, str]) -> str:
+    for placeholder, text in stands_for.items():
+        word = word.replace(placeholder, text)
+    return word
+
+
+def check_command(request: JobRequest) -> None:
+    """See that the command could be executed.
+
+    Raises:
+        SubmitError: The folder or the program does not exist, or may not be executed, or a text is one that no program
+            can be given.
+    """
+    _check_texts(request)
+    _check_places(request)
+    if request.cwd and not Path(request.cwd).is_dir():
+        raise SubmitError(f"{request.cwd} is not a folder", field="cwd", hint="submit from a folder that exists")
+    resolve_program(request.command[0], request.cwd or str(Path.cwd()))
+    check_outputs(request)
+
+
+def _check_places(request: JobRequest) -> None:
+    text = request.environment.get(_PLACES_PER_NODE) or "1"
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise SubmitError(f"{_PLACES_PER_NODE} is {text!r}", field="environment", hint="give a number of at least 1")
+
+
+def _check_texts(request: JobRequest) -> None:
+    """See that the system can take the request's texts, and that its name fits into one line."""
+    if not request.name.isprintable():
+        raise SubmitError(f"the name {request.name!r} cannot be printed", field="name", hint="give a name of one line")
+    variables = (*request.environment, *request.environment.values())
+    for field, texts in (
+        ("command", request.command),
+        ("cwd", (request.cwd,)),
+        ("output", (request.output,)),
+        ("errors", (request.errors,)),
+        ("environment", variables),
+    ):
+        for text in texts:
+            if "\0" in text:
+                raise SubmitError(f"{text!r} holds a NUL character", field=field, why="the system takes none there")
+    for name in request.environment:
+        if not name or "=" in name:
+            raise SubmitError(f"{name!r} is not the name of a variable", field="environment", hint="leave out the '='")
+
+
+def resolve_program(program: str, cwd: str) -> str:
+    """Return the absolute path of ``program`` as seen from ``cwd`` and PATH; links are kept (a venv's Python is one).
+
+    Raises:
+        SubmitError: It does not exist or may not be executed.
+    """
+    if os.sep not in program:
+        found = shutil.which(program)
+        if found is not None:
+            return str(Path(found).absolute())
+        beside = Path(sys.executable).parent / program
+        if beside.is_file() and os.access(beside, os.X_OK):
+            return str(beside)
+        raise SubmitError(
+            f"{program or repr(program)} is not a program in PATH",
+            field="command",
+            why="the command is executed as it is, without a shell",
+            hint=f"give its path, for example ./{program or 'hello.py'}",
+        )
+    path = Path(cwd) / program
+    if not path.is_file():
+        raise SubmitError(f"{path} does not exist" if not path.exists() else f"{path} is not a file", field="command")
+    if not os.access(path, os.X_OK):
+        raise SubmitError(
+            f"{path} is not executable",
+            field="command",
+            why="the command is executed as it is, without a shell",
+            hint=f"chmod +x {path}, or name its interpreter first",
+        )
+    return str(path)
+
+
+# Arrays: many jobs from one request ----------------------------------------------------------------------------------
+
+ENV_INDEX: Final = "MALLEABLE_ARRAY_INDEX"
+"""The variable in which a job of an array finds its number."""
+
+
+def array_jobs(request: JobRequest, numbers: Sequence[int]) -> list[JobRequest]:
+    """Return the jobs of an array: ``request`` once for each of ``numbers``."""
+    return [
+        msgspec.structs.replace(
+            request,
+            name=f"{request.name}[{number}]",
+            environment={**request.environment, ENV_INDEX: str(number)},
+        )
+        for number in numbers
+    ]
+
+
+def array_number(request: JobRequest) -> str:
+    """Return the number of a job of an array as text, of any other job an empty one."""
+    return request.environment.get(ENV_INDEX, "")
+
+
+# Output, to the state folder or to files that the user names, and results --------------------------------------------
+#
+# A job may write a JSON object into the file that ``MALLEABLE_RESULT`` names: ``result`` (a number, a text, or an
+# object of such), ``verified`` (whether the job has found it right), ``error``. The record takes these.
+
+_JOB, _INDEX = "{job}", "{index}"
+ENV_RESULT: Final = "MALLEABLE_RESULT"
+_TAKEN: Final = ("result", "verified", "error", "benchmark", "parameters", "seconds")
+_MOST_BYTES: Final = 1 << 20
+_MOST_KEPT_BYTES: Final = 4096
+"""Of a document; the log keeps one for each job, for ever."""
+
+
+def output_files(request: JobRequest, job_id: int, folder: StateFolder) -> tuple[Path, Path]:
+    """Return the files for a job's standard output and standard error; they may be the same."""
+    output = _path_of(request, request.output, job_id) if request.output else folder.output(job_id)
+    if request.errors:
+        return output, _path_of(request, request.errors, job_id)
+    return output, output if request.output else folder.errors(job_id)
+
+
+def result_of(key: str, folder: StateFolder) -> dict[str, Any] | None:
+    """Read what an attempt has found out, as far as the record takes it; None: it wrote nothing that can be read.
+
+    What a job has put there may be anything: a pipe must not hold the scheduler up, a link must not lead elsewhere.
+    """
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        descriptor = os.open(folder.result(key), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            document = msgspec.json.decode(file.read(_MOST_BYTES))
+        if isinstance(document, dict):
+            found = {name: document[name] for name in _TAKEN if name in document}
+            if len(msgspec.json.encode(found)) <= _MOST_KEPT_BYTES:
+                return found
+            return {name: found[name] for name in ("verified",) if isinstance(found.get(name), bool)}
+    return None
+
+
+def check_outputs(request: JobRequest) -> None:
+    """See that a job's output could be written where its user wants it.
+
+    Raises:
+        SubmitError: There is no such folder, nothing may be written there, or there is a folder of that name.
+    """
+    for field, text in (("output", request.output), ("errors", request.errors)):
+        if not text:
+            continue
+        if array_number(request) and _JOB not in text and _INDEX not in text:
+            raise SubmitError(
+                f"{text} would be written by every job of the array",
+                field=field,
+                hint=f"put {_INDEX} (its number) or {_JOB} (its id) into the name",
+            )
+        path = _path_of(request, text, 0)
+        if not path.parent.is_dir():
+            raise SubmitError(f"{path.parent} is not a folder", field=field, hint=f"mkdir -p {path.parent}")
+        if path.is_dir():
+            raise SubmitError(f"{path} is a folder", field=field, hint=f"name a file in it, such as {path / _JOB}.out")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise SubmitError(f"{path} may not be written", field=field, hint="name a file that may be")
+
+
+def _path_of(request: JobRequest, text: str, job_id: int) -> Path:
+    """Return a file as seen from the job's folder."""
+    name = text.replace(_JOB, str(job_id)).replace(_INDEX, array_number(request))
+    return Path(request.cwd or Path.cwd()) / name

@@ -1,0 +1,208 @@
+"""Write first, act later: what was decided is carried out when the log has it on disk.
+
+Entries that come while a write is under way go into the next one together (group commit), so a slow disk costs delay,
+not throughput. A disk that takes nothing stops no job: effects are then carried out although the log lacks them, which
+is said once, and what is missing is written, in its order, as soon as there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final, Literal, TypeAlias
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.daemon.storage import log_entries
+from scheduler_bridge.daemon.storage.log_entries import Entry, Row
+from scheduler_bridge.daemon.storage.store import Frozen, Store, StoreError
+
+# Steps of a daemon that may be timed ---------------------------------------------------------------------------------
+
+Step: TypeAlias = Literal["message", "decision", "commit", "picture"]
+"""A message of a job taken in, what it led to included; events decided about (state and record brought up to date); a
+write to the log, from its begin to its being on disk; a picture of all nodes and jobs. All but ``commit`` keep the
+event loop from doing anything else."""
+Timed: TypeAlias = Callable[[Step, float], None]
+"""Called with a step and the seconds it took."""
+
+
+def untimed(_step: Step, _seconds: float) -> None:
+    """Take no notice."""
+
+
+_logger = logging.getLogger(__name__)
+
+_RETRY_S: Final = 2.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An entry that is not on disk yet; ``actions`` are due once it was tried, ``after`` once it is there."""
+
+    row: Row
+    actions: Sequence[Callable[[], None]]
+    after: Callable[[], None] | None
+    acted: bool = False
+
+
+class Journal:
+    """The writing end of one era's log.
+
+    Args:
+        store: Where to.
+        era: The era's number.
+        next_seq: Number of the next row.
+        broke: Called with the error if an action fails.
+        timed: Called with how long writes took.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        era: int,
+        next_seq: int,
+        broke: Callable[[Exception], None],
+        timed: Timed = untimed,
+    ) -> None:
+        self._timed = timed
+        self._store = store
+        self._era = era
+        self._next_seq = next_seq
+        self._broke = broke
+        self._waiting: list[_Waiting] = []
+        self._frozen: Frozen | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="malleable-log")
+        self._writing: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._lagging = False
+
+    @property
+    def next_seq(self) -> int:
+        """Number of the row that the next entry will have."""
+        return self._next_seq + len(self._waiting)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the log has everything."""
+        return not self._waiting
+
+    def add(
+        self,
+        entry: Entry,
+        effects: list[fx.Effect],
+        actions: Sequence[Callable[[], None]] = (),
+        after: Callable[[], None] | None = None,
+    ) -> None:
+        """Write ``entry`` and what it led to, then do ``actions``; ``after`` is left out if it cannot be written."""
+        self._waiting.append(_Waiting(log_entries.encode(entry, effects), actions, after))
+        self._begin()
+
+    def freeze(self, version: str, state: bytes) -> None:
+        """Have the state after the last entry written with it."""
+        self._frozen = Frozen(self.next_seq - 1, version, state)
+
+    async def settled(self) -> None:
+        """Wait until all entries so far are on disk, or known to find no room, and their effects are carried out.
+
+        Not for those that come meanwhile: under load there are always some.
+        """
+        last = self._waiting[-1] if self._waiting else None
+        while last is not None and not last.acted and self._writing is not None:
+            await self._end_of(self._writing)
+
+    async def _quiet(self) -> None:
+        """Wait until nothing is being written."""
+        while self._writing is not None:
+            await self._end_of(self._writing)
+
+    @staticmethod
+    async def _end_of(writing: asyncio.Task[None]) -> None:
+        await asyncio.wait({writing})  # `_written` reports what went wrong, not those who wait.
+        await asyncio.sleep(0)  # The task may be done while its callback, which begins the next one, is not.
+
+    async def close(self) -> None:
+        """Write what is left to write."""
+        await self._quiet()
+        if self._waiting:
+            self._begin()
+            await self._quiet()
+        if self._retry is not None:
+            self._retry.cancel()
+        self._thread.shutdown()
+
+    def _begin(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+            self._writing.add_done_callback(self._written)
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writing = None
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            self._broke(error if isinstance(error, Exception) else RuntimeError(str(error)))
+        elif any(not waiting.acted for waiting in self._waiting):
+            self._begin()
+
+    async def _write(self) -> None:
+        batch = list(self._waiting)
+        frozen, self._frozen = self._frozen, None
+        crash_point()
+        rows = [waiting.row for waiting in batch]
+        loop = asyncio.get_running_loop()
+        began_s = perf_counter()
+        try:
+            await loop.run_in_executor(self._thread, self._store.append, self._era, self._next_seq, rows, frozen)
+        except StoreError as error:
+            self._lag(error)
+        else:
+            self._timed("commit", perf_counter() - began_s)
+            self._caught_up()
+            del self._waiting[: len(batch)]
+            self._next_seq += len(batch)
+            for waiting in batch:
+                if waiting.after is not None:
+                    waiting.after()
+        for waiting in batch:
+            if not waiting.acted:
+                waiting.acted = True
+                for action in waiting.actions:
+                    crash_point()
+                    action()
+        crash_point()
+
+    def _lag(self, error: StoreError) -> None:
+        if not self._lagging:
+            _logger.error("%s is incomplete from now on: %s", self._store.path, error.strerror)
+        self._lagging = True
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._begin)
+
+    def _caught_up(self) -> None:
+        if self._lagging:
+            _logger.warning("%s is complete again", self._store.path)
+        self._lagging = False
+
+
+# Points where the scheduler can be made to die, for tests of what survives that --------------------------------------
+#
+# ``MALLEABLE_CRASH_AT=17`` has the process killed, as by ``kill -9``, when it passes the 17th such point.
+
+ENV_CRASH_AT: Final = "MALLEABLE_CRASH_AT"
+
+_passed = itertools.count(1)
+_crash_at = int(os.environ.get(ENV_CRASH_AT) or 0)
+
+
+def crash_point() -> None:
+    """A point at which the scheduler may die."""
+    if _crash_at and next(_passed) == _crash_at:
+        os.kill(os.getpid(), signal.SIGKILL)

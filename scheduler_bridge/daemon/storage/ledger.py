@@ -1,0 +1,371 @@
+"""The sum of the log: the core, the record and what else is known. Pure: the same entries, the same state.
+
+The live driver takes every entry in here before it is written, a restarted one takes in what was written; so both have
+the same state, and every effect follows from the log.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import gc
+import io
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from importlib import metadata
+from itertools import count
+from operator import attrgetter, methodcaller
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from scheduler_bridge import policies
+from scheduler_bridge.core import JobRow, JobState, SchedulerCore, settings_for
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.admission import JobFacts, Verdict, verdicts
+from scheduler_bridge.daemon.requests import HeldBy, JobRequest
+from scheduler_bridge.daemon.storage import log_entries, reconfiguring
+from scheduler_bridge.daemon.storage.log_entries import Entry
+from scheduler_bridge.daemon.storage.store import Era
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.record import Recorder
+
+VERSION: Final = f"{metadata.version('malleable-apgas')}/9"
+"""Snapshots are read by the version that wrote them; the log itself by every one that comes to the same effects."""
+_ATTEMPTS: Final = 5
+"""How often a job is run at most that is lost each time."""
+
+
+class DivergedError(Exception):
+    """The log's effects are not those that this software comes to; the text says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A job that holds nodes: what a restarted scheduler has to take up again.
+
+    ``nodes`` are those of its start or, later, those it runs on; not those that are still to arrive.
+    """
+
+    row: JobRow
+    facts: JobFacts
+    nodes: tuple[str, ...]
+
+
+class Ledger:
+    """The state of one era.
+
+    Args:
+        era: Its beginning.
+        core: What decides; None: a new one for the era.
+    """
+
+    def __init__(self, era: Era, core: SchedulerCore | None = None) -> None:
+        policy = policies.get(era.policy, **era.parameters)
+        settings = replace(settings_for(era.policy), cores_per_node=era.cores_per_node)
+        self.core = core if core is not None else SchedulerCore(era.nodes, policy, settings, remember="all")
+        if core is None:
+            self.core.learn(era.past_use)
+        self.recorder = Recorder(era.nodes, era.policy, started_at=era.started_at, cores_per_node=era.cores_per_node)
+        self.jobs: dict[int, JobFacts] = {}
+        self.next_job_id = era.first_job
+        self.kept: set[int] = set()
+        self._reservations = 0
+        self.prioritised = False
+        self.ailing: dict[str, str] = {}
+        """Nodes that are out of service for not answering, and what they failed with."""
+        self._admission_due = True
+        self.at_s = 0.0
+        self.busy_node_s = self.node_s = 0.0
+        self.policy = log_entries.Policy(era.policy, era.parameters)
+        self.configured = log_entries.Configured(era.nodes, era.policy, era.parameters)
+
+    def take(self, entry: Entry) -> list[fx.Effect]:
+        """Take in what happened; return what the core wants done.
+
+        Raises:
+            Exception: The core or a policy contradicts itself; the entry must not be kept.
+        """
+        for fact in entry.facts:
+            self._before(fact, entry.at_s)
+        effects = self._handle(entry) if entry.events else []
+        for fact in entry.facts:
+            self._after(fact)
+        return effects
+
+    def replay(self, entry: Entry, logged: list[fx.Effect]) -> None:
+        """Take in an entry of the log.
+
+        Raises:
+            DivergedError: The core comes to other effects than it did then.
+        """
+        effects = self.take(entry)
+        if effects != logged and _unnamed(effects) != logged:
+            raise DivergedError(f"at {entry.at_s} s, {entry.events} led to {logged}, now it leads to {effects}")
+
+    def held(self) -> list[Held]:
+        """Return the jobs that hold nodes."""
+        found = []
+        for row in self.core.snapshot().jobs:
+            if row.state not in (JobState.QUEUED, JobState.CLAIMING, JobState.ENDED):
+                arriving = row.order.nodes if row.order is not None and row.order.kind == "grow" else ()
+                nodes = tuple(node for node in row.nodes if node not in arriving)
+                found.append(Held(row, self.jobs[row.spec.job_id], nodes))
+        return found
+
+    def ended(self, job_id: int) -> ev.Outcome | None:
+        """How a job ended; None if it has not, or is not known."""
+        if job_id in self.jobs:
+            return None
+        judged = self._judged(job_id)
+        return judged.outcome if judged is not None else None
+
+    def verdicts(self, user_jobs: int | None) -> list[Verdict]:
+        """Return what is to become now of jobs that were kept back."""
+        if not self._admission_due:
+            return []
+        self._admission_due = False
+        return verdicts(self.kept, self.jobs, self.ended, user_jobs)
+
+    def new_reservation(self) -> str:
+        """Return a name that no reservation of this era has had, unless an operator chose it."""
+        taken = {row.spec.name for row in self.core.advance()}
+        return next(name for number in count(self._reservations + 1) if (name := f"r{number}") not in taken)
+
+    # snapshots ------------------------------------------------------------------------------------------------------
+
+    def freeze(self) -> bytes:
+        """Return the state as bytes for ``thaw``."""
+        parts = {name: value for name, value in vars(self).items() if name != "core"}
+        return pickled((self.core.save(), parts))
+
+    @classmethod
+    def thaw(cls, era: Era, state: bytes) -> Ledger:
+        """Return the ledger that was frozen. The bytes come out of the user's own state folder, closed to others.
+
+        Raises:
+            Exception: They are no such state; the log has all of it.
+        """
+        saved, parts = pickle.loads(state)
+        ledger = cls(era)
+        vars(ledger).update(parts)
+        ledger.core = SchedulerCore.resume(saved, policies.get(ledger.policy.policy, **ledger.policy.parameters))
+        return ledger
+
+    # entries --------------------------------------------------------------------------------------------------------
+
+    def _handle(self, entry: Entry) -> list[fx.Effect]:
+        held, size = self.core.held_nodes, self.core.size
+        effects = self.core.handle_batch(entry.events, entry.at_s)
+        self.busy_node_s += held * (entry.at_s - self.at_s)
+        self.node_s += size * (entry.at_s - self.at_s)
+        self.at_s = entry.at_s
+        ordered = sorted(entry.events, key=ev.batch_rank)
+        for number, event in enumerate(ordered, start=1):
+            # The effects belong to the last one, for decisions are made once per instant.
+            self._observe(entry.at_s, event, effects if number == len(ordered) else [])
+        submitted = {event.job.job_id for event in entry.events if isinstance(event, ev.JobSubmitted)}
+        for effect in effects:
+            if isinstance(effect, fx.StartJob):
+                self.jobs[effect.job_id].attempt += 1
+            elif isinstance(effect, fx.Refuse) and effect.job_id in submitted:  # wishes to grow are refused, too
+                self.jobs.pop(effect.job_id, None)
+        return effects
+
+    def _observe(self, at_s: float, event: ev.Event, effects: Iterable[fx.Effect]) -> None:
+        if isinstance(event, ev.JobEnded):
+            # As the core judges: what a job was killed for counts more than its exit status.
+            ended = self._judged(event.job_id) or event
+            self.recorder.observe(at_s, ended, effects)
+            self._over(event.job_id, ended.outcome)
+            return
+        self._follow(event)
+        self.recorder.observe(at_s, event, effects)
+        if isinstance(event, ev.JobSubmitted) and (job := self.jobs.get(event.job.job_id)) is not None:
+            request = job.request
+            if request.after_ok or request.after_any:
+                self.recorder.note_after(event.job.job_id, request.after_ok, request.after_any, event.job.submit_s)
+        if isinstance(event, ev.CancelJob) and event.job_id in self.jobs:
+            judged = self._judged(event.job_id)
+            if judged is not None:  # A waiting job ends at once; no other event says so.
+                self.recorder.observe(at_s, judged)
+                self._over(event.job_id, judged.outcome)
+
+    def _follow(self, event: ev.Event) -> None:
+        """Keep up with what a job that has not ended says, and with whether the core knows of it."""
+        if isinstance(event, ev.NodeUp | ev.NodeDown | ev.NodeDrained | ev.NodeRemoved):
+            self.ailing.pop(event.node, None)
+            return
+        if isinstance(event, ev.ReservationMade):
+            self._reservations += 1
+        elif isinstance(event, ev.JobSubmitted):
+            self.next_job_id = max(self.next_job_id, event.job.job_id + 1)
+            self.kept.discard(event.job.job_id)
+            if event.job.job_id in self.jobs:
+                self.jobs[event.job.job_id].admitted = True
+        elif isinstance(event, ev.JobWithdrawn | ev.MalleableReady | ev.MalleableEnded) and event.job_id in self.jobs:
+            job = self.jobs[event.job_id]
+            if isinstance(event, ev.JobWithdrawn):
+                job.admitted, self._admission_due = False, True
+                self.kept.add(event.job_id)
+            else:
+                job.phase = "ready" if isinstance(event, ev.MalleableReady) else "disabled"
+
+    def _over(self, job_id: int, outcome: ev.Outcome) -> None:
+        """A job has ended; one that is to be run again waits."""
+        job = self.jobs.get(job_id)
+        self._admission_due = True
+        if job is not None and outcome == "lost" and job.request.requeue and job.attempt < _ATTEMPTS:
+            job.wait_again()
+            self.kept.add(job_id)
+        else:
+            self.jobs.pop(job_id, None)
+
+    def _judged(self, job_id: int) -> ev.JobEnded | None:
+        try:
+            ended = self.core.ended(job_id)
+        except KeyError:
+            return None
+        return ev.JobEnded(job_id, *ended) if ended is not None else None
+
+    def _change(self, fact: log_entries.Held | log_entries.Prioritised) -> None:
+        job = self.jobs.get(fact.job_id)
+        if job is None:
+            return
+        if isinstance(fact, log_entries.Held):
+            job.held_by = fact.by if fact.held else None
+        else:
+            job.priority = fact.priority
+            self.prioritised = True
+        self._admission_due = True
+
+    def _before(self, fact: log_entries.AnyFact, at_s: float) -> None:
+        """Take in what the core's decision depends on."""
+        match fact:
+            case log_entries.Requested():
+                spec = spec_of(fact.job_id, fact.request, at_s)
+                held_by: HeldBy | None = "user" if fact.request.hold else None
+                self.jobs[fact.job_id] = JobFacts(fact.request, spec, held_by=held_by, priority=fact.request.priority)
+                self.next_job_id = max(self.next_job_id, fact.job_id + 1)
+                self.kept.add(fact.job_id)
+                self.prioritised = self.prioritised or fact.request.priority != 0
+                self._admission_due = True
+            case log_entries.Held() | log_entries.Prioritised():
+                self._change(fact)
+            case log_entries.Policy():
+                self.policy = fact
+                self._use_policy()
+            case log_entries.Configured():
+                before, self.configured = self.configured, fact
+                name = self.policy.policy
+                if reconfiguring.settings(name, fact) != reconfiguring.settings(name, before):
+                    self._use_policy()
+            case _:
+                pass
+
+    def _use_policy(self) -> None:
+        name = self.policy.policy
+        self.core.use(policies.get(name, **self.policy.parameters), reconfiguring.settings(name, self.configured))
+
+    def _after(self, fact: log_entries.AnyFact) -> None:
+        """Take in what is said about what the entry's events led to."""
+        match fact:
+            case (
+                log_entries.Requested()
+                | log_entries.Policy()
+                | log_entries.Held()
+                | log_entries.Prioritised()
+                | log_entries.Configured()
+            ):
+                pass
+            case log_entries.Abandoned() | log_entries.Loss() | log_entries.Answered():
+                if (job := self.jobs.get(fact.job_id)) is not None:
+                    _learn(job, fact)
+            case log_entries.Ailing():
+                self.ailing[fact.node] = fact.reason
+            case log_entries.Noted():
+                self.recorder.note(fact.text)
+            case log_entries.Result():
+                self.recorder.note_result(fact.job_id, fact.result)
+            case log_entries.Reported():
+                self.recorder.note_outcome(fact.job_id, fact.order, fact.outcome, fact.reason)
+                if fact.seconds is not None:
+                    self.recorder.note_measured(fact.job_id, fact.order, fact.seconds, fact.phases)
+            case _:
+                assert_never(fact)
+
+
+def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
+    """Return a request as the core reads it.
+
+    Raises:
+        SubmitError: The bounds contradict each other.
+        InvalidJobError: No cluster could run it.
+    """
+    low, wanted, high = request.bounds()
+    return JobSpec(
+        job_id=job_id, name=request.name, user=request.user, job_class=request.job_class, nodes=wanted,
+        min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=submit_s, command=request.command,
+        rho=request.rho, reservation=request.reservation,
+    )  # fmt: skip
+
+
+def _unnamed(effects: list[fx.Effect]) -> list[fx.Effect]:
+    """The effects as logs have them from before cores had ids."""
+    shared = (fx.StartJob, fx.SendOrder)
+    return [msgspec.structs.replace(one, core_ids=()) if isinstance(one, shared) else one for one in effects]
+
+
+def _learn(job: JobFacts, fact: log_entries.Abandoned | log_entries.Loss | log_entries.Answered) -> None:
+    match fact:
+        case log_entries.Abandoned():
+            job.abandoned.add(fact.order)
+        case log_entries.Loss():
+            job.losses = fact.loss
+        case log_entries.Answered():
+            job.answers[fact.request] = (fact.granted, fact.reason)
+        case _:
+            assert_never(fact)
+
+
+# Pickling of large states --------------------------------------------------------------------------------------------
+#
+# A state has many small frozen dataclasses with slots, whose own ``__getstate__`` looks their fields up anew for every
+# object. Reducers made once per class take a fraction of that time; ``pickle.loads`` reads the bytes.
+
+
+def pickled(state: object) -> bytes:
+    """Return ``state`` as bytes for ``pickle.loads``."""
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file, protocol=pickle.HIGHEST_PROTOCOL)
+    pickler.dispatch_table = _Reducers(copyreg.dispatch_table)
+    collects = gc.isenabled()
+    gc.disable()  # All objects made meanwhile are in use: searching them for cycles takes as long again.
+    try:
+        pickler.dump(state)
+    finally:
+        if collects:
+            gc.enable()
+    return file.getvalue()
+
+
+class _Reducers(dict[type, Callable[[Any], Any]]):
+    """How to take objects of each class apart."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Any]:
+        if issubclass(kind, type):
+            raise KeyError(kind)  # A class is kept by its name.
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        slow = getattr(getattr(kind, "__getstate__", None), "__module__", "") == "dataclasses"
+        if not slow or len(fields) < 2:  # Of one field, attrgetter gives no tuple.
+            self[kind] = methodcaller("__reduce_ex__", pickle.HIGHEST_PROTOCOL)
+            return self[kind]
+        values = attrgetter(*(field.name for field in fields))
+
+        def reduce(thing: object) -> tuple[object, ...]:
+            return copyreg.__newobj__, (kind,), values(thing)  # type: ignore[attr-defined]  # not in the stubs
+
+        self[kind] = reduce
+        return reduce

@@ -1,0 +1,181 @@
+"""The log's words: what happened at one instant, and what the core made of it, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events as ev
+from scheduler_bridge.daemon.requests import HeldBy, JobRequest
+from scheduler_bridge.record.model import ResizeOutcome
+
+
+class Fact(msgspec.Struct, frozen=True, tag_field="type"):
+    """Base of what the core does not need to know, but a restarted scheduler does."""
+
+
+class Requested(Fact, frozen=True, tag="requested"):
+    """What the user asked for, beyond the core's ``JobSpec``."""
+
+    job_id: int
+    request: JobRequest
+
+
+class Held(Fact, frozen=True, tag="held"):
+    """A job is held back by somebody (or not any more); before logs said by whom, users could release every job."""
+
+    job_id: int
+    held: bool
+    by: HeldBy = "user"
+
+
+class Prioritised(Fact, frozen=True, tag="prioritised"):
+    """A job has another priority from now on."""
+
+    job_id: int
+    priority: int
+
+
+class Answered(Fact, frozen=True, tag="answered"):
+    """A job's own request for nodes was answered so; a job that lost the answer asks again."""
+
+    job_id: int
+    request: int
+    granted: int
+    reason: str
+
+
+class Reported(Fact, frozen=True, tag="reported"):
+    """What a job said of an order, beyond the core's needs; ``seconds`` None: it measured nothing."""
+
+    job_id: int
+    order: int
+    outcome: ResizeOutcome
+    reason: str
+    seconds: float | None = None
+    phases: dict[str, float] = {}
+
+
+class Abandoned(Fact, frozen=True, tag="abandoned"):
+    """A grow order's outcome is not awaited any more: its nodes may be someone else's soon."""
+
+    job_id: int
+    order: int
+
+
+class Loss(Fact, frozen=True, tag="loss"):
+    """The number of a loss of nodes that the job reported."""
+
+    job_id: int
+    loss: int
+
+
+class Ailing(Fact, frozen=True, tag="ailing"):
+    """The node is out of service because it does not answer; it comes back when it does."""
+
+    node: str
+    reason: str
+
+
+class Noted(Fact, frozen=True, tag="noted"):
+    """A remark for the record."""
+
+    text: str
+
+
+class Result(Fact, frozen=True, tag="result"):
+    """The JSON document that a job wrote."""
+
+    job_id: int
+    result: dict[str, Any]
+
+
+class Policy(Fact, frozen=True, tag="policy"):
+    """From now on this policy decides."""
+
+    policy: str
+    parameters: dict[str, Any]
+
+
+class Configured(Fact, frozen=True, tag="configured"):
+    """A restarted scheduler was given other settings than the one before; a new one, if not those of its era.
+
+    Pauses that are None are as the policy is meant.
+    """
+
+    nodes: tuple[str, ...]
+    policy: str
+    parameters: dict[str, Any]
+    user_nodes: int | None = None
+    pass_interval_s: float | None = None
+    cooldown_s: float | None = None
+    walltime_grace_s: float = 0.0
+
+
+AnyFact: TypeAlias = (
+    Requested
+    | Held
+    | Prioritised
+    | Answered
+    | Reported
+    | Abandoned
+    | Loss
+    | Ailing
+    | Noted
+    | Result
+    | Policy
+    | Configured
+)
+
+_EVENTS: Final = msgspec.json.Decoder(list[ev.Event])
+_EFFECTS: Final = msgspec.json.Decoder(list[fx.Effect])
+_FACTS: Final = msgspec.json.Decoder(list[AnyFact])
+
+
+class BadEntryError(ValueError):
+    """A row of the log is not what this version writes; the text says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Everything that was taken in at ``at_s`` of the scheduler's clock; events in the order of their handling."""
+
+    at_s: float
+    events: tuple[ev.Event, ...] = ()
+    facts: tuple[AnyFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An entry as it is stored: JSON texts, the effects beside what they are effects of."""
+
+    at_s: float
+    events: str
+    facts: str
+    effects: str
+
+
+def encode(entry: Entry, effects: list[fx.Effect]) -> Row:
+    """Return the entry as the log keeps it."""
+    return Row(entry.at_s, _encoded(entry.events), _encoded(entry.facts), _encoded(effects))
+
+
+def decode(row: Row) -> tuple[Entry, list[fx.Effect]]:
+    """Read what ``encode`` wrote.
+
+    Raises:
+        BadEntryError: It is not that.
+    """
+    try:
+        entry = Entry(row.at_s, tuple(_EVENTS.decode(row.events)), tuple(_FACTS.decode(row.facts)))
+        return entry, _EFFECTS.decode(row.effects)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadEntryError(str(error)) from None
+
+
+def _encoded(things: Sequence[object]) -> str:
+    return msgspec.json.encode(things).decode() if things else "[]"

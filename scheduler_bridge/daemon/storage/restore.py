@@ -1,0 +1,220 @@
+"""Restores a ledger from the log: of a new era, of one that a killed daemon left, or of a run that is over."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from scheduler_bridge import policies
+from scheduler_bridge.daemon.config import DaemonConfig, DaemonError
+from scheduler_bridge.daemon.storage.ledger import VERSION, DivergedError, Ledger
+from scheduler_bridge.daemon.storage.log_entries import BadEntryError, decode
+from scheduler_bridge.daemon.storage.store import DATABASE, Era, Store, StoredEra, StoreError
+from scheduler_bridge.jobrunner import processes
+from scheduler_bridge.record import RunRecord
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a daemon begins with.
+
+    Attributes:
+        number: The era's number.
+        ledger: Its state.
+        next_seq: Number of the next row.
+        origin_s: Where the scheduler's clock began, on the machine's monotonic clock.
+        rows: How many rows were read; None for a new era.
+    """
+
+    number: int
+    ledger: Ledger
+    next_seq: int
+    origin_s: float
+    rows: int | None
+
+
+def restore(store: Store, config: DaemonConfig, first_job: int) -> Restored:
+    """Take up the last era, or begin one if that ended in good order.
+
+    Args:
+        store: The log.
+        config: Settings of a new era.
+        first_job: Least id of a new era's first job.
+
+    Raises:
+        DaemonError: The log is damaged or cannot be written, or this software does not come to the same effects.
+        UnknownPolicyError: There is no such policy.
+    """
+    last = store.last_era()
+    try:
+        if last is None or last.ended:
+            return _begin(store, config, max(first_job, last.next_job if last is not None else 1), last)
+        policies.get(config.policy, **config.parameters)
+        store.check()
+        return _go_on(store, last.number, last.era)
+    except StoreError as error:
+        raise DaemonError(f"cannot write {store.path}: {error.strerror}", "make room, or choose --state") from None
+
+
+def _begin(store: Store, config: DaemonConfig, first_job: int, last: StoredEra | None = None) -> Restored:
+    origin_s = time.monotonic()
+    era = Era(
+        nodes=config.nodes,
+        policy=config.policy,
+        parameters=dict(config.parameters),
+        cores_per_node=config.cores_per_node,
+        first_job=first_job,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        wall_s=time.time(),
+        boot=processes.boot(),
+        monotonic_s=origin_s,
+        past_use=last.era.use_at_end if last is not None else {},
+    )
+    ledger = Ledger(era)
+    return Restored(store.begin_era(era), ledger, store.last_seq() + 1, origin_s, None)
+
+
+def _go_on(store: Store, number: int, era: Era) -> Restored:
+    ledger, after = _thawed(store, number, era)
+    rows = 0
+    seq = after
+    for seq, row in store.rows(number, after):
+        try:
+            ledger.replay(*decode(row))
+        except BadEntryError as error:
+            raise DaemonError(
+                f"row {seq} of {store.path} cannot be read: {error}", "it was changed, or the disk is damaged"
+            ) from None
+        except DivergedError as error:
+            raise DaemonError(
+                f"row {seq} of {store.path} is decided otherwise by this version: {error}",
+                "end the scheduler with the version that started it (malleable serve, then malleable shutdown)",
+            ) from None
+        rows += 1
+    if rows or ledger.jobs:
+        _logger.info("%s: %d rows read, %d jobs wait or run", store.path, rows, len(ledger.jobs))
+    era = _on_this_clock(era, ledger.at_s)
+    store.rewrite_era(number, era)
+    return Restored(number, ledger, store.last_seq() + 1, era.monotonic_s, rows)
+
+
+def _thawed(store: Store, number: int, era: Era) -> tuple[Ledger, int]:
+    frozen = store.snapshot(number)
+    if frozen is not None and frozen.version == VERSION:
+        try:
+            return Ledger.thaw(era, frozen.state), frozen.seq
+        except (
+            pickle.UnpicklingError,
+            AttributeError,
+            TypeError,
+            ValueError,
+            KeyError,
+            EOFError,
+            ImportError,
+        ) as error:
+            _logger.warning("a snapshot of the state cannot be used, the whole log is read: %s", error)
+    return Ledger(era), 0
+
+
+def _on_this_clock(era: Era, at_s: float) -> Era:
+    """Let the scheduler's clock go on: by the monotonic clock, or over a boot by the date, never backwards."""
+    if era.boot == processes.boot():
+        return era
+    now_s = max(at_s, time.time() - era.wall_s)
+    return msgspec.structs.replace(era, boot=processes.boot(), monotonic_s=time.monotonic() - now_s)
+
+
+def read_record(store: Store, number: int, era: Era) -> RunRecord:
+    """Build the record of an era out of its log.
+
+    Raises:
+        DaemonError: The log is damaged.
+    """
+    ledger = Ledger(era)
+    for seq, row in store.rows(number):
+        try:
+            entry, _ = decode(row)
+        except BadEntryError as error:
+            raise DaemonError(f"row {seq} of {store.path} cannot be read: {error}") from None
+        ledger.take(entry)
+    return ledger.recorder.record()
+
+
+# Runs in the log of a state folder, whether or not a scheduler serves it ---------------------------------------------
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run: from a scheduler that began with no jobs to its end in good order, over all crashes in between."""
+
+    run: int
+    began: str
+    ended: bool
+    nodes: int
+    policy: str
+    jobs: int
+    seconds: float
+
+
+def runs(folder: Path) -> list[Run]:
+    """Return the runs in the log of ``folder``, the first first.
+
+    Raises:
+        DaemonError: There is no log, or it cannot be read.
+    """
+    store = _open_log(folder)
+    try:
+        return [_described(store, stored) for stored in store.eras()]
+    finally:
+        store.close()
+
+
+def read_run(folder: Path, number: int | None = None) -> RunRecord:
+    """Return the record of a run, by default of the last one.
+
+    Raises:
+        DaemonError: There is no such run, no log, or it cannot be read.
+    """
+    store = _open_log(folder)
+    try:
+        eras = {stored.number: stored.era for stored in store.eras()}
+        if not eras or (number is not None and number not in eras):
+            raise DaemonError(f"{store.path} has no run {number or 1}", "malleable history lists the runs")
+        chosen = number if number is not None else max(eras)
+        return read_record(store, chosen, eras[chosen])
+    finally:
+        store.close()
+
+
+def read_runs(folder: Path) -> list[RunRecord]:
+    """Return the records of all runs, the first first.
+
+    Raises:
+        DaemonError: There is no log, or it cannot be read.
+    """
+    store = _open_log(folder)
+    try:
+        return [read_record(store, stored.number, stored.era) for stored in store.eras()]
+    finally:
+        store.close()
+
+
+def _open_log(folder: Path) -> Store:
+    if not (folder / DATABASE).exists():
+        raise DaemonError(
+            f"no scheduler has served {folder}", f"start one with: malleable serve --nodes 4 --state {folder}"
+        )
+    return Store(folder, read_only=True)
+
+
+def _described(store: Store, stored: StoredEra) -> Run:
+    jobs, seconds = store.extent(stored.number)
+    era = stored.era
+    return Run(stored.number, era.started_at, stored.ended, len(era.nodes), era.policy, jobs, seconds)

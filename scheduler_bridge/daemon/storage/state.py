@@ -1,0 +1,212 @@
+"""The state folder of a daemon: lock, endpoint, notes about running jobs, history. The log is ``store``'s."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hmac
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.jobrunner import marks, processes
+from scheduler_bridge.jobrunner.notes import Notes, keys
+from scheduler_bridge.record import RunRecord, encode_record
+
+CONTROL_SOCKET: Final = "control.sock"
+ENDPOINT: Final = "endpoint.json"
+HISTORY: Final = "history.json"
+LOCK: Final = "lock"
+RUNS: Final = "runs"
+SECRET: Final = "secret"
+
+_SECRET_BYTES = 32
+_OUTPUT_NAME = re.compile(r"job-(\d+)\.(?:out|err)")
+
+
+class StateFolder:
+    """One daemon's folder, locked as long as it is open.
+
+    Args:
+        path: The folder; made with mode 0700 if it is not there.
+
+    Raises:
+        DaemonError: Another daemon serves it, or it cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.runs = self.path / RUNS
+        self._published = False
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _require_safe(self.path)
+            self._lock = _lock(self.path / LOCK)
+            self.runs.mkdir(mode=0o700, exist_ok=True)
+            self._secret = self._load_secret()
+        except OSError as error:
+            raise DaemonError(
+                f"cannot use the state folder {self.path}: {error.strerror}", "choose it with --state"
+            ) from None
+
+    @property
+    def control_socket(self) -> Path:
+        """Where users reach the daemon."""
+        return self.path / CONTROL_SOCKET
+
+    def output(self, job_id: int) -> Path:
+        """Standard output of a job."""
+        return self.path / f"job-{job_id}.out"
+
+    def errors(self, job_id: int) -> Path:
+        """Standard error of a job."""
+        return self.path / f"job-{job_id}.err"
+
+    def next_job_id(self) -> int:
+        """Return an id above all that left output here, so that a new run overwrites nothing."""
+        ids = [int(match[1]) for entry in self.path.iterdir() if (match := _OUTPUT_NAME.fullmatch(entry.name))]
+        return max(ids, default=0) + 1
+
+    def last_port(self) -> int:
+        """Return the port at which jobs reached a daemon that was killed, and still try to; 0 if there was none."""
+        try:
+            return int(str(json.loads((self.path / ENDPOINT).read_bytes())["jobs"]).rpartition(":")[2])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+
+    def publish(self, **endpoint: Any) -> None:
+        """Write where the daemon is reached."""
+        self._published = True
+        _replace(self.path / ENDPOINT, json.dumps(endpoint, indent=1).encode())
+
+    def result(self, key: str) -> Path:
+        """The file into which an attempt may write what it found out."""
+        return self.path / f"result-{key}.json"
+
+    def drop_result(self, key: str) -> None:
+        """Remove that file: it is in the log, or of an attempt that is not; what is no file stays."""
+        with contextlib.suppress(OSError):
+            self.result(key).unlink(missing_ok=True)
+
+    def write_history(self, record: RunRecord) -> None:
+        """Write the record of the run."""
+        _replace(self.path / HISTORY, encode_record(record))
+
+    def close(self) -> None:
+        """Remove what only a running daemon needs and release the lock."""
+        (self.path / CONTROL_SOCKET).unlink(missing_ok=True)
+        if self._published:  # Else it is a killed daemon's, whose jobs still look for the next one there.
+            (self.path / ENDPOINT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # Not empty: a job's end could not be logged; the next daemon does it.
+            self.runs.rmdir()
+            (self.path / SECRET).unlink(missing_ok=True)
+        (self.path / LOCK).unlink(missing_ok=True)
+        self._lock.close()
+
+    def leave(self) -> None:
+        """Let the next daemon take over what runs; this one is about to end without a further word."""
+        (self.path / CONTROL_SOCKET).unlink(missing_ok=True)
+        (self.path / LOCK).unlink(missing_ok=True)
+
+    # attempts to run jobs -------------------------------------------------------------------------------------------
+
+    def notes(self, key: str) -> Notes:
+        """The notes of the runner of an attempt."""
+        return Notes(self.runs, key)
+
+    def token(self, key: str) -> str:
+        """The secret that an attempt's processes prove themselves with."""
+        return self._derive("token", key)
+
+    def mark(self, key: str) -> str:
+        """What the processes of an attempt carry in their environment."""
+        return self._derive("mark", key)[:32]
+
+    def end_strangers(self, known: Iterable[str]) -> set[str]:
+        """End what runs of attempts other than the ``known`` ones, which the log does not have; return their keys."""
+        strangers = keys(self.runs) - set(known)
+        for key in strangers:
+            if who := self.notes(key).claimed:
+                processes.send(who, signal.SIGKILL)
+            self.end_remains(key)
+            self.drop_result(key)  # the next attempt may have the same name
+        return strangers
+
+    def end_remains(self, key: str) -> list[int]:
+        """End the processes of an attempt that has no runner; return those that could not be ended."""
+        mark = self.mark(key)
+        segments = marks.shared_segments(mark)
+        left = marks.end_marked(mark, patience_s=0.0)
+        marks.remove_segments(segments)
+        shutil.rmtree(scratch_folder(mark), ignore_errors=True)
+        return left
+
+    def _derive(self, purpose: str, key: str) -> str:
+        return hmac.digest(self._secret, f"{purpose} {key}".encode(), "sha256").hex()
+
+    def _load_secret(self) -> bytes:
+        path = self.path / SECRET
+        with contextlib.suppress(FileNotFoundError):  # the first start here
+            if len(secret := path.read_bytes()) == _SECRET_BYTES:
+                return secret
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        _replace(path, secret)
+        return secret
+
+
+def scratch_folder(mark: str) -> Path:
+    """Temporary folder of the job with ``mark``; not in the state folder, so that paths of sockets in it are short."""
+    return Path(tempfile.gettempdir()) / f"malleable-job-{mark}"
+
+
+def _require_safe(folder: Path) -> None:
+    """See that nobody else can put files into ``folder``. A folder that was there keeps its mode: it may be /tmp."""
+    status = folder.stat()
+    if status.st_uid != os.getuid():
+        raise DaemonError(f"{folder} belongs to someone else", "give another folder with --state")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise DaemonError(f"others may write into {folder}", f"give a folder of your own: --state {folder}/malleable")
+
+
+def _lock(path: Path) -> TextIO:
+    while True:
+        file = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise DaemonError(
+                f"a scheduler (process {holder}) serves {path.parent} already",
+                f"end it with: kill {holder}; or choose another folder with --state",
+            ) from None
+        with contextlib.suppress(FileNotFoundError):  # removed by the one who held it: tried again below
+            if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                file.truncate(0)
+                file.write(f"{os.getpid()}\n")
+                file.flush()
+                return file
+        file.close()  # The previous holder removed the file between our open and our lock.
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write ``path`` such that a reader sees the old or the new content, never a part."""
+    partial = path.with_name(f".{path.name}.part")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None  # Writing names no file.

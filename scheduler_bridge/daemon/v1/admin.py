@@ -1,0 +1,132 @@
+"""The port for v1's administrators: a line each, no answers, and nothing that proves who speaks.
+
+``FILE.sh`` submits that job script, ``Add Node a,b`` adds nodes, ``shutdown`` ends the scheduler. Scripts are taken
+from one folder only, which the operator names: whoever reaches this port may run what is in there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from scheduler_bridge.daemon.config import DaemonError
+from scheduler_bridge.daemon.listener import Listener
+from scheduler_bridge.daemon.requests import JobRequest, SubmitError
+from scheduler_bridge.daemon.v1.scripts import ScriptError, read_script
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AdminConfig:
+    """Settings of the port.
+
+    Attributes:
+        port: Where to listen; 0: a free port.
+        scripts: The folder of the job scripts that may be submitted.
+        host: Address to listen on.
+        line_s: Time for a line to be said.
+        connections: How many at a time.
+        line_bytes: Length of a line.
+    """
+
+    port: int
+    scripts: Path
+    host: str = "127.0.0.1"
+    line_s: float = 5.0
+    connections: int = 16
+    line_bytes: int = 4096
+
+
+class Administered(Protocol):
+    """What administrators may ask of a daemon."""
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; raises ``SubmitError``."""
+
+    def add_nodes(self, names: tuple[str, ...]) -> None:
+        """Add nodes; raises ``DaemonError``."""
+
+    def request_stop(self) -> None:
+        """Begin to end."""
+
+
+class AdminServer:
+    """Takes the lines; an async context manager, to be entered where the daemon serves.
+
+    Args:
+        daemon: Whom they concern.
+        config: Where to listen, and limits.
+
+    Raises:
+        DaemonError: On entering: the port is not to be had, or there is no such folder.
+    """
+
+    def __init__(self, daemon: Administered, config: AdminConfig) -> None:
+        self._daemon = daemon
+        self._config = config
+        self._listener = Listener(self._serve, config.connections)
+        self.port = config.port
+
+    async def __aenter__(self) -> Self:
+        config = self._config
+        if not config.scripts.is_dir():
+            raise DaemonError(f"{config.scripts} is not a folder", "name the folder of the job scripts: --v1-scripts")
+        try:
+            self.port = await self._listener.start(config.host, config.port, config.line_bytes)
+        except OSError as error:
+            raise DaemonError(
+                f"cannot take v1's lines on port {config.port} of {config.host}: {error.strerror or error}",
+                "choose another port with --v1-admin",
+            ) from None
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._listener.stop()
+
+    async def _serve(self, reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(self._config.line_s):
+                line = await reader.readuntil(b"\n")
+            self._carry_out(line)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            _logger.warning("a v1 administrator said no line: %r", error)
+
+    def _carry_out(self, line: bytes) -> None:
+        try:
+            done = self._understood(line.decode("ascii").strip())
+        except UnicodeDecodeError:
+            _logger.warning("a v1 administrator's line is not ASCII: %r", line[:60])
+        except (ScriptError, SubmitError, DaemonError) as error:
+            _logger.warning("a v1 administrator's line is refused: %s", error)
+        else:
+            _logger.info("for a v1 administrator: %s", done)
+
+    def _understood(self, line: str) -> str:
+        if line == "shutdown":
+            self._daemon.request_stop()
+            return "the scheduler ends"
+        if line.startswith("Add Node "):
+            names = tuple(name.strip() for name in line.removeprefix("Add Node ").split(","))
+            self._daemon.add_nodes(names)
+            return f"nodes {', '.join(names)} were added"
+        if line.endswith(".sh"):
+            return f"job {self._daemon.submit(read_script(self._script(line)))} was submitted"
+        raise ScriptError(f"{line[:60]!r} is none of FILE.sh, Add Node a,b and shutdown")
+
+    def _script(self, name: str) -> Path:
+        """Return the script's path, links followed."""
+        folder = self._config.scripts.resolve()
+        try:
+            path = (folder / name).resolve()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ScriptError(f"{name[:60]!r} is not the path of a file: {error}") from None
+        if not path.is_relative_to(folder):
+            raise ScriptError(f"{name} is not in {folder}, from where scripts are taken")
+        return path

@@ -64,7 +64,7 @@ def test_a_scheduler_may_die_at_any_step(
             if dice.random() < 0.08 and world.may_die():
                 raise Died
 
-        monkeypatch.setattr(journal, "point", point)
+        monkeypatch.setattr(journal, "crash_point", point)
         asyncio.run(live_through(world))
         crashes += world.crashes
         rows = world.ledger.core.snapshot().jobs

@@ -1,27 +1,22 @@
 """The scheduling policies: pure functions of the cluster and the time, by name.
 
-A new policy is one small file with a registered function, imported here.
+Each file holds the policies of one source: registered functions, and the parts that nobody else uses. They share
+``base`` (the protocol and the decisions), ``registry``, ``compose`` (a policy is made of four parts), ``plan`` (what a
+pass has decided so far), and the parts themselves: ``backfill``, ``redistribution``, ``profile``, ``timetable`` and
+``sharing_candidates``. A new policy is one small file with a registered function, imported here.
 """
 
 from __future__ import annotations
 
-from scheduler_bridge.policies import average as _average
-from scheduler_bridge.policies import backfilling as _backfilling
 from scheduler_bridge.policies import best_use as _best_use
+from scheduler_bridge.policies import compat as _compat
 from scheduler_bridge.policies import conservative as _conservative
-from scheduler_bridge.policies import easy as _easy
-from scheduler_bridge.policies import easy_compat as _easy_compat
-from scheduler_bridge.policies import fcfs as _fcfs
-from scheduler_bridge.policies import keep_preferred as _keep_preferred
-from scheduler_bridge.policies import malleable as _malleable
-from scheduler_bridge.policies import malleable_compat as _malleable_compat
+from scheduler_bridge.policies import elastic_scheduler as _elastic_scheduler
+from scheduler_bridge.policies import malleable_strategies as _malleable_strategies
 from scheduler_bridge.policies import mebf as _mebf
-from scheduler_bridge.policies import minimum as _minimum
 from scheduler_bridge.policies import penalty as _penalty
-from scheduler_bridge.policies import preferred as _preferred
 from scheduler_bridge.policies import sd_policy as _sd_policy
-from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Stand, Start, in_full
+from scheduler_bridge.policies.base import Decision, Grow, Policy, Reserve, Share, Shrink, Stand, Start, in_full
 from scheduler_bridge.policies.registry import (
     InvalidParameterError,
     PolicyInfo,
@@ -54,19 +49,12 @@ __all__ = [
 ]
 
 _REGISTERED = (
-    _fcfs,
-    _backfilling,
-    _easy,
+    _elastic_scheduler,
     _conservative,
-    _malleable,
-    _minimum,
-    _preferred,
-    _average,
-    _keep_preferred,
+    _malleable_strategies,
     _mebf,
     _penalty,
     _sd_policy,
     _best_use,
-    _easy_compat,
-    _malleable_compat,
+    _compat,
 )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from typing import Final
 
-from scheduler_bridge.model import ClusterView, JobSpec
+from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies.backfill import Easy
 from scheduler_bridge.policies.base import Policy
 from scheduler_bridge.policies.compose import (
     AtMinimum,
     ComposedPolicy,
     QueueOrder,
+    StartSize,
     at_minimum,
     by_submission,
 )
-from scheduler_bridge.policies.levelling import Levelling
-from scheduler_bridge.policies.redistribution import ByPriority, Priority
+from scheduler_bridge.policies.plan import Plan
+from scheduler_bridge.policies.redistribution import ByPriority, Frontier, Priority, Taker
 from scheduler_bridge.policies.registry import InvalidParameterError, register
 
 _LEAST_SCALABLE: Final = 0.01
@@ -89,5 +91,193 @@ def best_use(patience: float = 100.0, haste: float = 0.5, ratio: float = 3.0, wo
         raise InvalidParameterError(f"best-use: ratio is {ratio!r}, must be 0 (nodes do not move) or at least 1")
     order = small_work_first(patience) if patience else by_submission
     base = ByPriority(use(haste), in_turn=True)
-    redistribution = Levelling(base, ratio, worth_s) if ratio else base
+    redistribution = Rebalancing(base, ratio, worth_s) if ratio else base
     return ComposedPolicy("best-use", order, Easy(at_minimum), AtMinimum(), redistribution)
+
+
+# Rebalancing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Giver:
+    """A job as the pass leaves it so far, and the size down to which it can give more."""
+
+    spec: JobSpec
+    nodes: int
+    least: int
+    job: RunningJob | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalancing:
+    """As ``ByPriority``; and where nobody waits and no node is idle, nodes move from the worst use to the best one.
+
+    One job gets nodes at a time, and only so many that it still makes more of them than those that give them, so
+    that they do not go back.
+
+    A pass looks ahead to these moves. Idle nodes that the next one would move on go to where they end up at once, and
+    where a job would get back what it gives, others give in its place. So nodes do not go to and fro, which is what
+    resizes that take no time would do within one instant.
+
+    Attributes:
+        base: Makes room for waiting jobs, and hands idle nodes out. Its priority is proportional to a job's nodes.
+        ratio: How much more the one must make of a node than the other, at least 1.
+        worth_s: A move must end the job that gets nodes so much earlier, in seconds; jobs that end within it give none.
+    """
+
+    base: ByPriority
+    ratio: float
+    worth_s: float
+
+    def resize(self, plan: Plan, waiting: Sequence[JobSpec], size: StartSize) -> None:
+        """Do as the base does, then move nodes."""
+        self.base.take(plan, waiting, size)
+        self.base.give(plan, None if waiting else partial(self._pass_on, plan))
+        if not waiting and plan.usable == 0 and plan.view.releasing_nodes == 0:
+            self._move(plan)
+        if plan.shrunk and all(plan.is_promised(spec) for spec in waiting):
+            self._relieve(plan)
+
+    def _pass_on(self, plan: Plan, gained: dict[int, Taker], others: Frontier[Taker]) -> None:
+        """Let those that get idle nodes leave some to who makes more of them, as moves would."""
+        of = self.base.priority.of
+
+        def queue(taker: Taker) -> None:
+            if taker.nodes < taker.limit:
+                others.push((of(taker.spec, taker.nodes), taker.spec.job_id), taker)
+
+        for taker in gained.values():
+            queue(taker)
+        while others:
+            (before, _), taker = others.pop()
+            if before != of(taker.spec, taker.nodes):
+                continue  # it has given since, and is there once more
+            gifts = [_Giver(some.spec, some.nodes, some.before, some.job) for some in gained.values()]
+            moved = self._given(sorted(gifts, key=self._gives), taker.spec, taker.nodes, taker.limit - taker.nodes)
+            got = sum([nodes for _, nodes in moved])
+            if not got or self._saved_s(plan, taker.spec, taker.job, taker.nodes, got) < self.worth_s:
+                if taker.job is None:  # it only starts, and nobody knows whether it will take part in moves
+                    continue
+                return
+            for giver, nodes in moved:
+                gained[giver.spec.job_id].nodes -= nodes
+                queue(gained[giver.spec.job_id])
+            taker.nodes += got
+            gained[taker.spec.job_id] = taker
+            queue(taker)
+
+    def _move(self, plan: Plan) -> None:
+        """Shrink jobs for the one that makes the most of a node; it gets them when they are released."""
+        for taker in plan.view.running_by(_takes(self.base.priority.of)):
+            if plan.is_resized(taker) or taker.resizable_from_s > plan.now:
+                continue
+            most = taker.max_nodes - taker.nodes
+            if self._saved_s(plan, taker.spec, taker, taker.nodes, most) < self.worth_s:
+                return
+            moved = self._given(self._givers(plan), taker.spec, taker.nodes, most)
+            got = sum([nodes for _, nodes in moved])
+            if got and self._saved_s(plan, taker.spec, taker, taker.nodes, got) >= self.worth_s:
+                for giver, nodes in moved:
+                    assert giver.job is not None
+                    plan.shrink(giver.job, nodes, f"job {taker.spec.job_id} makes more of them")
+            return
+
+    def _relieve(self, plan: Plan) -> None:
+        """Let others give in the place of jobs that would get some back of what they give."""
+        shrunk = {job.spec.job_id: self._giver(job, job.nodes - nodes) for job, nodes in plan.shrunk}
+        while True:  # it ends: nodes go to who makes more of them even then, so none goes back
+            needy = [some for some in shrunk.values() if some.job is not None and some.nodes < some.job.nodes]
+            taker = max(needy, key=self._gives)
+            assert taker.job is not None
+            givers = Frontier(self._givers(plan), self._gives)
+            for some in shrunk.values():
+                givers.push(self._gives(some), some)
+            most = taker.job.nodes - taker.nodes
+            moved = self._given(_each(givers), taker.spec, taker.nodes, most)
+            got = sum([nodes for _, nodes in moved])
+            if not got or self._saved_s(plan, taker.spec, taker.job, taker.nodes, got) < self.worth_s:
+                return
+            for giver, nodes in moved:
+                assert giver.job is not None
+                plan.shrink_instead(giver.job, taker.job, nodes)
+                giver.nodes -= nodes
+                shrunk[giver.spec.job_id] = giver
+            taker.nodes += got
+
+    def _givers(self, plan: Plan) -> Iterator[_Giver]:
+        """The running jobs that this pass does not resize and that can give nodes, who makes the least of one first."""
+        for job in plan.view.running_by(_gives(self.base.priority.of)):
+            able = job.resizable_from_s <= plan.now and job.expected_end_s - plan.now >= self.worth_s
+            if able and not plan.is_resized(job):
+                yield self._giver(job, job.nodes)
+
+    def _giver(self, job: RunningJob, nodes: int) -> _Giver:
+        return _Giver(job.spec, nodes, job.nodes - job.reclaimable_nodes(self.base.floor(job.spec)), job)
+
+    def _gives(self, giver: _Giver) -> tuple[float, int]:
+        return -self.base.priority.of(giver.spec, giver.nodes), giver.spec.job_id
+
+    def _given(self, givers: Iterable[_Giver], spec: JobSpec, nodes: int, most: int) -> list[tuple[_Giver, int]]:
+        """Who gives how many to a job that has ``nodes``: each until it makes as much of them, but for the ratio."""
+        moved: list[tuple[_Giver, int]] = []
+        for giver in givers:
+            if giver.nodes <= giver.least:
+                continue
+            level = self._level(giver.spec, giver.nodes, spec, nodes)
+            given = min(most, giver.nodes - giver.least, level)
+            if given <= 0:
+                break
+            moved.append((giver, given))
+            nodes += given
+            most -= given
+        for index, (giver, given) in enumerate(moved[:-1]):  # what the later ones gave may be too much with that
+            back = min(given, max(0, self._level(spec, nodes, giver.spec, giver.nodes - given)))
+            moved[index] = giver, given - back
+            nodes -= back
+        return [(giver, given) for giver, given in moved if given]
+
+    def _level(self, giver: JobSpec, gives: int, taker: JobSpec, gets: int) -> int:
+        """How many nodes a job on ``gives`` can give to one on ``gets``, which makes more of them even then."""
+        each, gain = self.base.priority.of(giver, 1), self.ratio * self.base.priority.of(taker, 1)
+        return int((gives * each - gets * gain) / (each + gain))
+
+    @staticmethod
+    def _saved_s(plan: Plan, spec: JobSpec, job: RunningJob | None, nodes: int, got: int) -> float:
+        """By how much earlier it would end with ``got`` more than ``nodes``, by its ``rho``.
+
+        That is so where walltimes are not scaled, too. ``job`` is None while it only starts.
+        """
+        if job is None:
+            left_s = plan.view.walltime_s(spec, nodes)
+        else:
+            end_s = job.end_at_s(nodes, plan.now) if plan.view.scaled else job.expected_end_s
+            left_s = max(0.0, end_s - plan.now)
+        return left_s * (1.0 - math.pow(nodes / (nodes + got), 1.0 - spec.rho))
+
+
+def _each(givers: Frontier[_Giver]) -> Iterator[_Giver]:
+    """Take them out one by one."""
+    while givers:
+        yield givers.pop()[1]
+
+
+@cache
+def _takes(of: Callable[[JobSpec, int], float]) -> Callable[[RunningJob], float | None]:
+    """The jobs that can get nodes, who makes the most of one first."""
+
+    def key(job: RunningJob) -> float | None:
+        able = job.ready and job.order is None and job.nodes < job.max_nodes and not job.shares
+        return of(job.spec, job.nodes) if able else None
+
+    return key
+
+
+@cache
+def _gives(of: Callable[[JobSpec, int], float]) -> Callable[[RunningJob], float | None]:
+    """The jobs that can give nodes, who makes the least of one first."""
+
+    def key(job: RunningJob) -> float | None:
+        able = job.order is None and job.reclaimable_nodes(at_minimum(job.spec)) > 0
+        return -of(job.spec, job.nodes) if able else None
+
+    return key

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scheduler_bridge.model import EVERY_NODE, ClusterView, JobSpec, NodeFilter, Reservation
-from scheduler_bridge.policies.base import stands_until
-from scheduler_bridge.policies.decision import Decision
+from scheduler_bridge.policies.base import Decision, stands_until
 from scheduler_bridge.policies.plan import Plan
 
 

@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import TypeAlias, overload
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Key, Line, Need, Reason, Reservation, RunningJob
-from scheduler_bridge.policies.decision import Decision, Grow, Reserve, Share, Shrink, Stand, Start
+from scheduler_bridge.policies.base import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 from scheduler_bridge.policies.profile import MANY_JOBS, Endings, Profile
 
 Floor: TypeAlias = Callable[[JobSpec], int]

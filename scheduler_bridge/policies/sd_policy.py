@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from scheduler_bridge.model import NodeFilter
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
+from typing import Final
+
+from scheduler_bridge.model import Because, ClusterView, JobSpec, NodeFilter, Reservation, wording
+from scheduler_bridge.policies.backfill import IN_ORDER, too_few
 from scheduler_bridge.policies.base import Policy
-from scheduler_bridge.policies.compose import ComposedPolicy, OnlyPreferred, by_submission
+from scheduler_bridge.policies.compose import ComposedPolicy, OnlyPreferred, StartSize, by_submission
+from scheduler_bridge.policies.plan import Plan
+from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.registry import InvalidParameterError, register
-from scheduler_bridge.policies.sharing import DYNAMIC, Sharing
+from scheduler_bridge.policies.sharing_candidates import Hosts, Mate, Slowdowns, Terms, choose
 
 
 @register
@@ -77,3 +87,145 @@ def sd_policy(
     return ComposedPolicy(
         "sd-policy", by_submission, sharing, OnlyPreferred(), jobs_per_node=jobs_per_node, shared_nodes=shared
     )
+
+
+# Backfilling onto the nodes of running jobs ---------------------------------------------------------------------------
+
+DYNAMIC: Final = "dynamic"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Starts every job that can start beside the reservations of those before it; if not, on nodes of running jobs.
+
+    A job that cannot start by itself starts on nodes of mates if by the estimates it ends earlier than if it waited.
+    The estimates are those of the worst model: a job is as fast as on the node where it has the fewest cores. Each mate
+    gives the same number of cores of all its nodes, and gets them back when the new job ends.
+
+    [D] The reservations of a pass are made anew from walltimes, and mates' delays push those behind them back.
+
+    Attributes:
+        limit: A mate's penalty stays below it (MAX_SLOWDOWN); None: below the mean slowdown of the running jobs
+            (DynAVGSD).
+        factor: The part of a mate's cores that it gives (SharingFactor).
+        cores_per_rank: A mate keeps at least so many cores of each node.
+        mates: How many mates a job has at most (m).
+        considered: Only so many candidates are looked at, those with the smallest penalties (nm); 0: all.
+        free_nodes: Free nodes may make up for missing ones.
+        jobs_per_node: How many jobs may share a node.
+        tested: So many waiting jobs are looked at in a pass, as in Slurm.
+    """
+
+    limit: float | None
+    factor: float
+    cores_per_rank: int
+    mates: int
+    considered: int
+    free_nodes: bool
+    jobs_per_node: int
+    tested: int
+
+    def start(self, plan: Plan, queue: Sequence[JobSpec], size: StartSize) -> None:
+        """Try each job by itself, then with mates; what still waits gets a reservation [listing 1]."""
+        profile: Profile | None = None
+        hosts: Hosts | None = None
+        reason = IN_ORDER
+        for spec in islice(queue, self.tested):
+            need = size.need(spec, plan.view.total_nodes)
+            if profile is None and need <= plan.usable:
+                plan.start(spec, need, reason)  # nobody is in its way
+                continue
+            profile = profile or plan.profile()
+            start_s = profile.earliest(need, spec.walltime_s)
+            if start_s <= plan.now and need <= plan.usable:
+                plan.start(spec, need, reason)
+                profile.take(plan.now, plan.now + spec.walltime_s, need)
+                continue
+            if spec.is_malleable and plan.view.cores_per_node > 1:
+                hosts = self._hosts(plan) if hosts is None else hosts
+                if mates := self._share(plan, profile, spec, need, start_s, hosts):
+                    hosts = hosts.without([mate.job_id for mate in mates])
+                    continue
+            reason = "backfilled: it delays nobody's reservation"
+            if math.isfinite(start_s):
+                spare = profile.take(start_s, start_s + spec.walltime_s, need)
+                plan.reservations.append(Reservation(spec.job_id, start_s, need, max(0, spare)))
+
+    def _hosts(self, plan: Plan) -> Hosts:
+        """The running jobs that could be mates now."""
+        view = plan.view
+        limit = view.index(Slowdowns).mean if self.limit is None else self.limit
+        if not view.paused(plan.now):
+            hosts = view.index(_index(self, math.inf if self.limit is None else limit, view.cores_per_node))
+            hosts.lower(limit)
+            return hosts
+        hosts = Hosts(self.terms(limit, view.cores_per_node))
+        for job in view.running:
+            if job.takes_orders(plan.now):
+                hosts.put(job.spec.job_id, job)
+        return hosts
+
+    def terms(self, limit: float, all_cores: int) -> Terms:
+        """Who may be a mate if penalties stay below ``limit`` and nodes have so many cores."""
+        return Terms(limit, self.factor, self.cores_per_rank, self.jobs_per_node, all_cores)
+
+    def _share(
+        self, plan: Plan, profile: Profile, spec: JobSpec, need: int, static_start_s: float, hosts: Hosts
+    ) -> tuple[Mate, ...]:
+        """Start ``spec`` with mates if it ends earlier so than if it waited; return them."""
+        all_cores, static_end_s = plan.view.cores_per_node, static_start_s + spec.walltime_s
+        free_nodes = plan.usable if self.free_nodes else 0
+        least, cores, mates = math.inf, 0, tuple[Mate, ...]()
+        for offer in hosts.offers:
+            duration_s = spec.walltime_s * all_cores / offer
+            if plan.now + duration_s >= static_end_s:
+                break  # with fewer cores it takes longer still
+            found = self._search(hosts, need, offer, duration_s, plan.now, free_nodes)
+            if found and (total := sum([mate.penalty for mate in found])) < least:
+                least, cores, mates = total, offer, found
+        if mates:
+            end_s = plan.now + spec.walltime_s * all_cores / cores
+            names = " and ".join(f"job {mate.job_id}" for mate in mates)
+            story = "{} of {} cores of each node of {}: it ends at {:.10g} s, not at {:.10g} s"
+            reason = Because(story, (cores, all_cores, names, round(end_s, 1), round(static_end_s, 1)))
+            free = need - sum([mate.nodes for mate in mates])
+            plan.share(spec, tuple(mate.job_id for mate in mates), need, free, cores, reason)
+            profile.take(plan.now, end_s, free)
+            for mate in mates:  # their nodes come free later
+                mate_end_s = hosts[mate.job_id].job.expected_end_s
+                added_s = hosts[mate.job_id].added_s(cores / all_cores, end_s - plan.now)
+                profile.take(mate_end_s, mate_end_s + added_s, mate.nodes)
+        return mates
+
+    def _search(
+        self, hosts: Hosts, need: int, cores: int, duration_s: float, now: float, free_nodes: int
+    ) -> tuple[Mate, ...]:
+        """The best mates that give so many cores for so long, if there are any."""
+        pairs = self.mates == 2 and free_nodes == 0
+        if pairs and not hosts.partners(need):
+            return ()
+        remembers = pairs and not self.considered
+        if remembers and hosts.fails(need, cores, duration_s):
+            return ()
+        sizes = hosts.partners(need) if remembers else None
+        candidates = hosts.candidates(cores, duration_s, now, sizes, need)
+        if self.considered:
+            candidates = sorted(candidates, key=lambda mate: (mate.penalty, mate.job_id))[: self.considered]
+        found = choose(candidates, need, at_most=self.mates, free_nodes=free_nodes)
+        if remembers and not found:
+            hosts.note_failure(need, cores, duration_s)
+        return found
+
+    def why(self, need: int, view: ClusterView, reservation: Reservation | None, job: JobSpec) -> str:
+        """Too few nodes, and nobody to share some with."""
+        text = too_few(need, view, reservation)
+        if need <= view.free_nodes and reservation is not None and reservation.job_id != job.job_id:
+            text = f"it would delay others: {reservation}, {wording.are(reservation.spare_nodes)} spare"
+        if not job.is_malleable or view.cores_per_node == 1:
+            return text
+        return f"{text}; no running jobs that could share nodes with it would let it end earlier, at a bearable cost"
+
+
+@cache
+def _index(sharing: Sharing, limit: float, all_cores: int) -> Callable[[], Hosts]:
+    return partial(Hosts, sharing.terms(limit, all_cores))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol, TypeAlias
 
-from scheduler_bridge.policies.scalability import MIDDLE, ResizeModel
+from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel
 from scheduler_bridge.sim.speedup import UnknownModelError
 
 Overhead: TypeAlias = tuple[float, float]

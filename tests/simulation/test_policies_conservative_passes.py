@@ -32,9 +32,8 @@ from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Policy, Reserve, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around
-from scheduler_bridge.policies.candidates import Candidates, Slot
 from scheduler_bridge.policies.profile import Profile
-from scheduler_bridge.policies.timetable import Timetable
+from scheduler_bridge.policies.timetable import Candidates, Slot, Timetable
 from scheduler_bridge.sim import Engine, SimJob, replay
 from scheduler_bridge.sim.result import node_names
 from scheduler_bridge.workloads.generate.lublin import lublin

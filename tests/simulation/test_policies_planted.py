@@ -22,9 +22,9 @@ from scheduler_bridge.policies.compose import (
     at_preferred,
     by_submission,
 )
+from scheduler_bridge.policies.conservative import EveryReservation
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.redistribution import ABOVE_PREFERRED, BY_SIZE, ByPriority
-from scheduler_bridge.policies.reservations import EveryReservation
 from scheduler_bridge.sim import AuditError, Protects, check_policy, random_scenario
 
 SCENARIOS = 400

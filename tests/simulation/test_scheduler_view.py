@@ -38,10 +38,9 @@ from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobClass, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
-from scheduler_bridge.policies.hosts import Hosts, Slowdowns, Terms
-from scheduler_bridge.policies.mates import Mate
 from scheduler_bridge.policies.plan import endings, reclaimable, shrinkable
 from scheduler_bridge.policies.profile import Endings
+from scheduler_bridge.policies.sharing_candidates import Hosts, Mate, Slowdowns, Terms
 
 NODES = tuple(f"n{index}" for index in range(8))
 SEEDS = 6

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_bridge.policies.mates import Mate, choose, penalty
+from scheduler_bridge.policies.sharing_candidates import Mate, choose, penalty
 
 
 def ids(mates: list[Mate], nodes: int, at_most: int = 2, free_nodes: int = 0) -> list[int]:

@@ -18,7 +18,7 @@ from scheduler_bridge.core.events import (
 )
 from scheduler_bridge.model import ClusterView, InvalidJobError, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
-from scheduler_bridge.policies.scalability import MIDDLE, ResizeModel, runtime_s
+from scheduler_bridge.policies.mebf import MIDDLE, ResizeModel, runtime_s
 from scheduler_bridge.sim import SimJob, simulate
 
 NOW = 100.0

@@ -13,7 +13,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.core import Settings
 from scheduler_bridge.model import ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Reserve, Share, Start
-from scheduler_bridge.policies.hosts import Hosts, Terms
+from scheduler_bridge.policies.sharing_candidates import Hosts, Terms
 from scheduler_bridge.sim import Engine, SimJob, SimResult
 
 NOW = 100.0

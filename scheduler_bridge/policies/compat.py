@@ -1,6 +1,6 @@
-"""The parts of the scheduler that the 2024 paper published, as it runs, not as the paper describes it.
+"""The scheduler that the 2024 paper published, as it runs, not as the paper describes it; to replay its real runs.
 
-They serve to replay the paper's real runs. Where they differ from the correct parts, their docstrings say so.
+Where the parts differ from the correct ones, their docstrings say so.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 from scheduler_bridge.model import Because, ClusterView, JobSpec, Line, Reservation, RunningJob, wording
 from scheduler_bridge.policies.backfill import IN_ORDER, first_end_s, too_few
-from scheduler_bridge.policies.compose import StartSize, at_minimum
+from scheduler_bridge.policies.base import Policy
+from scheduler_bridge.policies.compose import ComposedPolicy, Moldable, StartSize, at_minimum, by_submission
 from scheduler_bridge.policies.plan import Plan
 from scheduler_bridge.policies.redistribution import givable_nodes
+from scheduler_bridge.policies.registry import register
 
 PASS_INTERVAL_S = 5.0
 """The published scheduler decides this often, and at submissions and ends."""
@@ -122,3 +124,43 @@ def _most_room(job: RunningJob) -> tuple[int, int] | None:
     room = job.max_nodes - job.nodes
     able = room > 0 and job.ready and job.order is None and not job.shares
     return (-room, -job.turn) if able else None
+
+
+# The policies ---------------------------------------------------------------------------------------------------------
+
+
+@register(pass_interval_s=PASS_INTERVAL_S)
+def easy_compat() -> Policy:
+    """EASY as published in 2024: it hardly backfills; for comparison with the paper's runs, not for use.
+
+    A later job starts only if it ends before the first blocked job can start, by walltimes; it may not use the nodes
+    that the first job would leave spare. The pass that finds a job blocked ends there. Where all walltimes are equal,
+    as in the paper's 240 runs, nobody ever overtakes: it is fcfs. Malleable jobs are moldable: they start on as many
+    nodes as are free, up to their maximum. The scheduler decides every 5 s and at events.
+
+    Source: Finnerty et al., "On the Performance of Malleable APGAS Programs and Batch Job Schedulers", SN Computer
+    Science 5, 2024, section "Job Scheduler", Easy-Backfilling, as in the ElasticJobScheduler published with it.
+    [D] The published scheduler keeps an old estimate of the first job's start until another job starts; here it is
+    computed in each pass. [D] A walltime counts from the start of the job's processes, not from the decision.
+    """
+    return ComposedPolicy("easy-compat", by_submission, PublishedEasy(), Moldable())
+
+
+@register(pass_interval_s=PASS_INTERVAL_S, cooldown_s=COOLDOWN_S)
+def malleable_compat() -> Policy:
+    """Malleable algorithm as published in 2024: it over-shrinks; for comparison with the paper's runs, not for use.
+
+    (1) As easy-compat; malleable jobs start on all that is free, up to their maximum, not at their minimum as the paper
+    says: 430 of the 760 malleable jobs of the real runs did. (2) For the first waiting job only: if the running
+    malleable jobs can give the missing nodes, each of them gives as many as are missing, or all above its minimum.
+    Nothing else happens until they are released. (3) Otherwise idle nodes go to the malleable jobs with most room to
+    grow, also while jobs wait. A job is left alone for 60 s after a resize. The scheduler decides every 5 s and at
+    events.
+
+    Source: Finnerty et al., "On the Performance of Malleable APGAS Programs and Batch Job Schedulers", SN Computer
+    Science 5, 2024, section "Job Scheduler", Malleable-Algorithm, as in the ElasticJobScheduler published with it.
+    [D] The published scheduler shrinks one job after the other; here all shrink at once. [D] Its pause after a grow
+    begins with the order, here when the job has grown. [D] After a shrink it starts only the first job and gives the
+    rest to running jobs; here the other waiting jobs come first.
+    """
+    return ComposedPolicy("malleable-compat", by_submission, PublishedEasy(), Moldable(), TakeFromAll())

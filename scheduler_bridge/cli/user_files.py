@@ -14,7 +14,7 @@ from msgspec import Meta
 from scheduler_bridge.cli.common import CliError, culprit, numbers
 from scheduler_bridge.daemon import JobRequest, SubmitError
 from scheduler_bridge.daemon.jobs.template import resolve_program
-from scheduler_bridge.model.job_file import KEYS
+from scheduler_bridge.model.job import JOB_FILE_KEYS
 
 # TOML files of users, with errors that name the line -----------------------------------------------------------------
 
@@ -180,9 +180,9 @@ class JobFile:
         text, values = read_toml(path, "a job file", "give a job file, or a command after --")
         file = cls(path, text, values)
         for key in values:
-            if key not in KEYS:
+            if key not in JOB_FILE_KEYS:
                 raise file.error(
-                    key, f"unknown key {key!r}", f"a job file has {', '.join(KEYS)}", "remove or rename it"
+                    key, f"unknown key {key!r}", f"a job file has {', '.join(JOB_FILE_KEYS)}", "remove or rename it"
                 )
         for key in _REQUIRED:
             if key not in values:

@@ -15,8 +15,8 @@ from mypy_extensions import mypyc_attr
 
 from scheduler_bridge.core.effects import Effect, KeepNodes, RefuseReservation
 from scheduler_bridge.core.lifecycle import LIVE, JobState
-from scheduler_bridge.model import AdvanceReservation, Allotment, JobSpec, wording
-from scheduler_bridge.model.allotment import lowest, members
+from scheduler_bridge.model import AdvanceReservation, Allocation, JobSpec, wording
+from scheduler_bridge.model.allocation import lowest, members
 
 if TYPE_CHECKING:
     from scheduler_bridge.core.state import SchedulerState
@@ -86,7 +86,7 @@ def make(state: SchedulerState, spec: AdvanceReservation, now: float) -> list[Ef
         return [RefuseReservation(spec.name, ranks)]
     state.bookings[spec.name] = Booking(spec, ranks, started=spec.start_s <= now)
     state.changed = True
-    return [KeepNodes(spec.name, state.pool.name(Allotment((ranks,))))]
+    return [KeepNodes(spec.name, state.pool.name(Allocation((ranks,))))]
 
 
 def cancel(state: SchedulerState, name: str) -> None:
@@ -112,7 +112,7 @@ def ring(state: SchedulerState, now: float) -> list[Effect]:
         if not booking.started and booking.spec.start_s <= now:
             booking.started = state.changed = True
             for job in list(state.active.values()):
-                if job.allotment.ranks & booking.ranks and not job.bound and job.state in LIVE:
+                if job.allocation.ranks & booking.ranks and not job.bound and job.state in LIVE:
                     effects += state.kill(job, "timeout", f"its nodes are reserved for {name} from now on")
         if booking.spec.end_s <= now:
             del state.bookings[name]
@@ -131,7 +131,7 @@ def replace_lost(state: SchedulerState, now: float) -> list[Effect]:
         if found:
             lost = booking.ranks & state.pool.down_ranks
             booking.ranks = (booking.ranks | found) & ~_lowest(lost, found.bit_count())
-            effects.append(KeepNodes(booking.spec.name, state.pool.name(Allotment((booking.ranks,)))))
+            effects.append(KeepNodes(booking.spec.name, state.pool.name(Allocation((booking.ranks,)))))
     return effects
 
 
@@ -176,7 +176,7 @@ def _vacant(state: SchedulerState, spec: AdvanceReservation, now: float) -> int:
     ranks = state.pool.ranks & ~state.pool.leaving
     for job in state.active.values():
         if not _is_gone(state, job, max(now, spec.start_s)):
-            ranks &= ~job.allotment.ranks
+            ranks &= ~job.allocation.ranks
     for booking in state.bookings.values():
         if booking.spec.name != spec.name and booking.spec.meets(spec):
             ranks &= ~booking.ranks
@@ -200,7 +200,7 @@ def _pick(state: SchedulerState, ranks: int, count: int) -> int:
 def _why_taken(state: SchedulerState, spec: AdvanceReservation, ranks: int, now: float) -> str:
     """Who has those nodes then."""
     by_s = max(now, spec.start_s)
-    jobs = [job for job in state.active.values() if job.allotment.ranks & ranks and not _is_gone(state, job, by_s)]
+    jobs = [job for job in state.active.values() if job.allocation.ranks & ranks and not _is_gone(state, job, by_s)]
     told = [f"job {job.spec.job_id} may run until {wording.seconds(job.expected_end_s)}" for job in jobs]
     others = [other.spec.name for other in state.bookings.values() if other.ranks & ranks and other.spec.meets(spec)]
     told += [f"reservation {name} has some" for name in others]
@@ -215,4 +215,4 @@ def _some(texts: Iterable[str]) -> str:
 
 
 def _list(state: SchedulerState, ranks: int) -> str:
-    return _some(state.pool.name(Allotment((ranks,))))
+    return _some(state.pool.name(Allocation((ranks,))))

@@ -103,7 +103,7 @@ class Histories:
             job = state.jobs[job_id]
             if self._notes.get(job_id) != job.note:
                 self._notes[job_id] = job.note
-                self._add(job_id, Moment(now, len(job.allotment), str(job.note)))
+                self._add(job_id, Moment(now, len(job.allocation), str(job.note)))
 
     def note_waits(self, state: SchedulerState, policy: Policy, now: float) -> None:
         """Take down why jobs wait after a pass, where that is not what it was.
@@ -172,5 +172,5 @@ def explain(state: SchedulerState, policy: Policy, histories: Histories, job_id:
         claims = counts_on(state, reservation) if reservation is not None else ()
     own = reservation is not None and reservation.job_id == job_id
     start_s = reservation.start_s if reservation is not None and own else None
-    nodes = state.pool.name(job.allotment)
+    nodes = state.pool.name(job.allocation)
     return Explanation(job_id, job.spec.label, job.state, now, text, nodes, start_s, claims, histories.of(job_id))

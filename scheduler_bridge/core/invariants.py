@@ -23,7 +23,7 @@ def check_touched(state: SchedulerState) -> None:
     for job in state.touched.values():
         if (found := _contradiction(state, job)) or job.order is not None or job.state in _ORDER_OF:
             _check_order(job, found)
-        if (size := job.allotment.size) != job.counted:
+        if (size := job.allocation.size) != job.counted:
             state.counted += size - job.counted
             job.counted = size
         if shared and (found := _share_contradiction(state, job)):
@@ -44,7 +44,7 @@ def check_all(state: SchedulerState) -> None:
         _check_order(job, _contradiction(state, job))
     if found := state.pool.check():
         raise InvariantError(found)
-    held = sum([len(job.allotment) for job in state.active.values()])
+    held = sum([len(job.allocation) for job in state.active.values()])
     if held != state.pool.held + state.pool.extra:
         raise InvariantError(f"jobs hold {held} nodes, the pool says {state.pool.held} and {state.pool.extra} again")
     _check_bookings(state)
@@ -65,14 +65,14 @@ def _check_bookings(state: SchedulerState) -> None:
             if booking.ranks & other.ranks and booking.spec.meets(other.spec):
                 raise InvariantError(f"{booking.spec.name} and {other.spec.name} keep the same node")
         for job_id in booking.inside & state.active.keys():
-            if state.active[job_id].allotment.ranks & ~booking.ranks & ~state.pool.down_ranks:
+            if state.active[job_id].allocation.ranks & ~booking.ranks & ~state.pool.down_ranks:
                 raise InvariantError(f"job {job_id} is on other nodes than those of {booking.spec.name}")
 
 
 def _check_order(job: TrackedJob, found: str) -> None:
     """Check the job's order, unless something else was ``found`` wrong with it already."""
     if found := found or _order_contradiction(job):
-        size = len(job.allotment)
+        size = len(job.allocation)
         raise InvariantError(
             f"job {job.spec.job_id} ({job.state}, {size} nodes, order {job.order}, last: {job.note}): {found}"
         )
@@ -80,9 +80,9 @@ def _check_order(job: TrackedJob, found: str) -> None:
 
 def _contradiction(state: SchedulerState, job: TrackedJob) -> str:
     """What is wrong with the job's nodes and lists; empty if nothing is."""
-    spec, allotment, where = job.spec, job.allotment, job.state
-    size, job_id, holding = allotment.size, spec.job_id, where in HOLDING
-    if state.pool.holdings.get(job_id, 0) != allotment.ranks:
+    spec, allocation, where = job.spec, job.allocation, job.state
+    size, job_id, holding = allocation.size, spec.job_id, where in HOLDING
+    if state.pool.holdings.get(job_id, 0) != allocation.ranks:
         return "the pool knows of other nodes"
     if holding != (job_id in state.active) or (where is JobState.QUEUED) != (job_id in state.queue):
         return "in the wrong list"
@@ -110,9 +110,9 @@ def _order_contradiction(job: TrackedJob) -> str:
         return "a rigid job has an order"
     if order.count < 1:
         return f"the order is about {order.count} nodes"
-    if order.ranks & ~job.allotment.ranks:
+    if order.ranks & ~job.allocation.ranks:
         return "the order's nodes are not the job's"
-    if order.kind == "shrink" and len(job.allotment) - order.count < job.spec.min_nodes and not job.losses:
+    if order.kind == "shrink" and len(job.allocation) - order.count < job.spec.min_nodes and not job.losses:
         return f"the order leads below {job.spec.min_nodes} nodes"
     return ""
 
@@ -121,7 +121,7 @@ def _share_contradiction(state: SchedulerState, job: TrackedJob) -> str:
     """What is wrong with the job's part of shared nodes; empty if nothing is."""
     sharing = state.sharing
     for stack in sharing.stacks.of(job.spec.job_id):
-        if stack.ranks & ~job.allotment.ranks:
+        if stack.ranks & ~job.allocation.ranks:
             return f"shares nodes that it does not hold: {stack}"
         if found := _core_contradiction(stack, sharing.stacks.every_core):
             return f"{found}: {stack}"
@@ -137,6 +137,6 @@ def _core_contradiction(stack: Stack, every_core: int) -> str:
     used = 0
     for cores in stack.cores.values():
         if used & cores:
-            return "a core is in two allotments"
+            return "a core is in two allocations"
         used |= cores
     return "the nodes have no such core" if used & ~every_core else ""

@@ -47,7 +47,7 @@ def used(state: SchedulerState) -> Counter[str]:
     """The nodes that each user's jobs hold; a node counts for each job that holds it."""
     nodes: Counter[str] = Counter()
     for job in state.active.values():
-        nodes[job.spec.user] += len(job.allotment)
+        nodes[job.spec.user] += len(job.allocation)
     return nodes
 
 
@@ -56,7 +56,7 @@ def left(state: SchedulerState, job: TrackedJob) -> int:
     limit, user = state.settings.user_nodes, job.spec.user
     if limit is None:
         return sys.maxsize
-    return max(0, limit - sum([len(other.allotment) for other in state.active.values() if other.spec.user == user]))
+    return max(0, limit - sum([len(other.allocation) for other in state.active.values() if other.spec.user == user]))
 
 
 @dataclass(frozen=True, slots=True)

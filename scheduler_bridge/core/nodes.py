@@ -8,8 +8,8 @@ from typing import overload
 
 from mypy_extensions import mypyc_attr
 
-from scheduler_bridge.model import Allotment
-from scheduler_bridge.model.allotment import lowest, members, runs
+from scheduler_bridge.model import Allocation
+from scheduler_bridge.model.allocation import lowest, members, runs
 
 
 class NodeState(StrEnum):
@@ -158,15 +158,15 @@ class NodePool:
             raise KeyError(node)
         return 1 << rank
 
-    def name(self, allotment: Allotment) -> tuple[str, ...]:
-        """The names of the nodes, in the order of the allotment."""
-        names, ranks = self._names, allotment.ranks
-        if len(allotment.chunks) == 1:
+    def name(self, allocation: Allocation) -> tuple[str, ...]:
+        """The names of the nodes, in the order of the allocation."""
+        names, ranks = self._names, allocation.ranks
+        if len(allocation.chunks) == 1:
             first, behind = (ranks & -ranks).bit_length() - 1, ranks.bit_length()
-            if behind - first == allotment.size:  # side by side
+            if behind - first == allocation.size:  # side by side
                 return tuple(names[first:behind])
         found: list[str] = []
-        for chunk in allotment.chunks:
+        for chunk in allocation.chunks:
             for first, behind in runs(chunk):
                 found += names[first:behind]
         return tuple(found)
@@ -319,7 +319,7 @@ class NodePool:
             return ()
         self.leaving ^= left
         self._regard_as_gone(self._gone | left)
-        return self.name(Allotment((left,)))
+        return self.name(Allocation((left,)))
 
     def _regard_as_gone(self, ranks: int) -> None:
         self._gone = ranks

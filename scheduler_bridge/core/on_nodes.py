@@ -9,7 +9,7 @@ from scheduler_bridge.core.effects import Effect, NodeLeft
 from scheduler_bridge.core.events import NodeDown, NodeDrained, NodeRemoved, NodeUp
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.model.allotment import lowest
+from scheduler_bridge.model.allocation import lowest
 
 NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained | NodeRemoved
 
@@ -64,11 +64,11 @@ def vacate(state: SchedulerState, now: float) -> list[Effect]:
     """
     effects: list[Effect] = []
     for job in list(state.active.values()):
-        if not (asked := job.allotment.ranks & state.pool.leaving & ~job.keeps) or not job.view().resizable(now):
+        if not (asked := job.allocation.ranks & state.pool.leaving & ~job.keeps) or not job.view().resizable(now):
             continue
-        first = job.allotment.chunks[0]
+        first = job.allocation.chunks[0]
         asked &= ~(first & -first)
-        count = min(asked.bit_count(), len(job.allotment) - job.spec.min_nodes)
+        count = min(asked.bit_count(), len(job.allocation) - job.spec.min_nodes)
         if count > 0:  # a job that has lost nodes may be below its minimum
             effects += orders.send_shrink(state, job, count, "nodes are to leave the cluster", lowest(asked, count))
     effects += [NodeLeft(node) for node in state.pool.vacated()]

@@ -77,12 +77,12 @@ def _grown(
     if order.kind != "grow" or gained is None or gained & ~order.ranks:
         return _broken(state, job, f"it reports to have grown by {event.nodes}, ordered was {order}")
     if unused := order.ranks & ~gained:
-        job.allotment = job.allotment.minus(unused)
+        job.allocation = job.allocation.minus(unused)
         state.pool.release(job.spec.job_id, unused)
-    state.expect_again(job, len(job.allotment) - gained.bit_count(), now)
+    state.expect_again(job, len(job.allocation) - gained.bit_count(), now)
     job.grows += 1
     job.last_resize = "grow"
-    job.note = Because("grew by {} to {}", (gained.bit_count(), wording.nodes(len(job.allotment))))
+    job.note = Because("grew by {} to {}", (gained.bit_count(), wording.nodes(len(job.allocation))))
     _close(state, job, now, state.settings.cooldown_s)
     return []
 
@@ -91,16 +91,16 @@ def _shrunk(
     state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ShrinkCompleted, now: float
 ) -> list[Effect]:
     released = _ranks(state, order, event.nodes)
-    held = job.allotment.ranks
+    held = job.allocation.ranks
     if order.kind != "shrink" or released is None or released.bit_count() != order.count or released & ~held:
         return _broken(state, job, f"it reports to have released {event.nodes}, ordered was {order}")
-    job.allotment = job.allotment.minus(released)
+    job.allocation = job.allocation.minus(released)
     state.pool.release(job.spec.job_id, released)
-    state.expect_again(job, len(job.allotment) + order.count, now)
+    state.expect_again(job, len(job.allocation) + order.count, now)
     job.keeps |= order.ranks & ~released & state.pool.leaving
     job.shrinks += 1
     job.last_resize = "shrink"
-    job.note = Because("shrank by {} to {}", (order.count, wording.nodes(len(job.allotment))))
+    job.note = Because("shrank by {} to {}", (order.count, wording.nodes(len(job.allocation))))
     _close(state, job, now, state.settings.cooldown_s)
     return []
 
@@ -131,7 +131,7 @@ def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
 def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ResizeFailed, now: float) -> None:
     """The job goes on at its old size; nodes that were to arrive come back."""
     if order.kind == "grow":
-        job.allotment = job.allotment.minus(order.ranks)
+        job.allocation = job.allocation.minus(order.ranks)
         state.pool.release(job.spec.job_id, order.ranks)
     what = f"{order.kind} by {wording.nodes(order.count)}" if order.kind != "workers" else f"use {order.count} cores"
     job.note = f"did not {what}: {event.reason or 'no reason given'}"
@@ -153,18 +153,18 @@ def lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effect]:
         return []
     gone = state.pool.rank(event.nodes)
     arriving = job.order.ranks if job.order is not None and job.order.kind == "grow" else 0
-    if not gone or gone & ~(job.allotment.ranks & ~arriving) or gone == job.allotment.ranks:
-        return _broken(state, job, f"it reports to have lost {event.nodes} of {state.pool.name(job.allotment)}")
+    if not gone or gone & ~(job.allocation.ranks & ~arriving) or gone == job.allocation.ranks:
+        return _broken(state, job, f"it reports to have lost {event.nodes} of {state.pool.name(job.allocation)}")
     if state.sharing.stacks.by_job:
         on_sharing.left(state, job, gone)
-    job.allotment = job.allotment.minus(gone)
+    job.allocation = job.allocation.minus(gone)
     state.pool.release(job.spec.job_id, gone)
     if job.order is not None and job.order.kind != "grow":
         job.order = _without(job.order, event.nodes, gone)
     count = gone.bit_count()
-    state.expect_again(job, len(job.allotment) + count, now)
+    state.expect_again(job, len(job.allocation) + count, now)
     job.losses += count
-    job.note = f"lost {wording.nodes(count)}, goes on with {len(job.allotment)}: {event.reason or 'no reason given'}"
+    job.note = f"lost {wording.nodes(count)}, goes on with {len(job.allocation)}: {event.reason or 'no reason given'}"
     state.touch(job)
     return []
 
@@ -194,11 +194,11 @@ def request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[E
         return [Refuse(event.job_id, f"job {event.job_id} is {job.state} and takes no order now")]
     if event.delta > 0:
         state.wishes[event.job_id] = event.delta
-        job.max_nodes = min(job.spec.max_nodes, max(job.max_nodes, len(job.allotment) + event.delta))
+        job.max_nodes = min(job.spec.max_nodes, max(job.max_nodes, len(job.allocation) + event.delta))
         state.touch(job)
         return []
-    count = min(-event.delta, len(job.allotment) - job.spec.min_nodes)
+    count = min(-event.delta, len(job.allocation) - job.spec.min_nodes)
     if count <= 0:
         return [Refuse(event.job_id, f"job {event.job_id} is at its minimum of {wording.nodes(job.spec.min_nodes)}")]
-    job.max_nodes = len(job.allotment) - count
+    job.max_nodes = len(job.allocation) - count
     return send_shrink(state, job, count, "the job offered them back")

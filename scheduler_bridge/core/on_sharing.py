@@ -16,9 +16,8 @@ from scheduler_bridge.core.lifecycle import LIVE, JobState, Step
 from scheduler_bridge.core.sharing import Claim
 from scheduler_bridge.core.stacks import Change
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import Allotment, Because, Reason, wording
-from scheduler_bridge.model.allotment import highest, members
-from scheduler_bridge.model.core_list import listed
+from scheduler_bridge.model import Allocation, Because, Reason, wording
+from scheduler_bridge.model.allocation import highest, listed, members
 from scheduler_bridge.policies import Share
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def infeasible(state: SchedulerState, decision: Share, now: float) -> str:
             return f"jobs may share {', '.join(state.sharing.nodes.patterns)}; job {job_id} has others"
         if max([len(stack.cores) for stack in stacks.of(job_id)], default=1) >= state.sharing.jobs_per_node:
             return f"{state.sharing.jobs_per_node} jobs may share a node"
-        nodes += len(mate.allotment)
+        nodes += len(mate.allocation)
     if nodes != decision.nodes or not job.spec.min_nodes <= nodes <= job.spec.max_nodes:
         return f"the mates and the free nodes are {nodes}"
     if decision.free_nodes > state.pool.free:
@@ -63,14 +62,14 @@ def claim(state: SchedulerState, decision: Share, now: float) -> list[Effect]:
     state.sharing.claims[job_id] = Claim(decision.cores, set(decision.mates), decision.mates, decision.reason)
     chunks, effects = [], []
     for mate in mates:
-        chunks.append(mate.allotment.ranks)
-        state.pool.share(job_id, mate.allotment.ranks)
+        chunks.append(mate.allocation.ranks)
+        state.pool.share(job_id, mate.allocation.ranks)
         stacks = state.sharing.stacks.join(job_id, mate)
         room = [Change(s, highest(s.cores[mate.spec.job_id], decision.cores), takes=False) for s in stacks]
         effects += _send(state, mate, room, Because("makes room for job {} on its nodes", (job_id,)))
     if decision.free_nodes:
         chunks.append(state.pool.take(job_id, decision.free_nodes))
-    job.allotment = Allotment(tuple(chunks))
+    job.allocation = Allocation(tuple(chunks))
     job.note = Because("waits for {} to make room", (" and ".join(f"job {mate}" for mate in decision.mates),))
     state.activate(job)
     _unsettle(state, (job_id, *decision.mates))
@@ -83,7 +82,7 @@ def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason:
     job_id, all_cores = job.spec.job_id, state.sharing.stacks.all_cores
     nodes, core_ids = by_node(state, job, changes)
     cores = _counts(core_ids)
-    order = PendingOrder(state.next_order, "workers", nodes, job.allotment.ranks, min(cores), core_ids=core_ids)
+    order = PendingOrder(state.next_order, "workers", nodes, job.allocation.ranks, min(cores), core_ids=core_ids)
     state.sharing.told[job_id] = changes
     job.step(Step.ADJUST)
     job.order = order
@@ -97,10 +96,10 @@ def _send(state: SchedulerState, job: TrackedJob, changes: list[Change], reason:
 def by_node(
     state: SchedulerState, job: TrackedJob, changes: Sequence[Change] = ()
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The names of a job's nodes, in the order of its allotment, and the cores of each, after ``changes``."""
+    """The names of a job's nodes, in the order of its allocation, and the cores of each, after ``changes``."""
     by_rank = {rank: cores for ranks, cores in state.sharing.stacks.per_node(job, changes) for rank in members(ranks)}
-    ranks = [rank for chunk in job.allotment.chunks for rank in members(chunk)]
-    return state.pool.name(job.allotment), tuple([by_rank[rank] for rank in ranks])
+    ranks = [rank for chunk in job.allocation.chunks for rank in members(chunk)]
+    return state.pool.name(job.allocation), tuple([by_rank[rank] for rank in ranks])
 
 
 def _counts(core_ids: tuple[int, ...]) -> tuple[int, ...]:
@@ -163,12 +162,12 @@ def left(state: SchedulerState, job: TrackedJob, ranks: int) -> None:
     sharing, job_id = state.sharing, job.spec.job_id
     if (own := sharing.claims.pop(job_id, None)) is not None:
         _unsettle(state, own.mates)
-    beside = sharing.stacks.connected((job_id,)) if ranks != job.allotment.ranks else ()
+    beside = sharing.stacks.connected((job_id,)) if ranks != job.allocation.ranks else ()
     for newcomer, waiting in list(sharing.claims.items()):
         if job_id in waiting.mates or newcomer in beside:
             abandon(state, state.jobs[newcomer], f"job {job_id} gives nodes back")
     _unsettle(state, sharing.stacks.leave(job_id, ranks))
-    if ranks == job.allotment.ranks:
+    if ranks == job.allocation.ranks:
         sharing.told.pop(job_id, None)
         sharing.stacks.forget(job_id)
         sharing.unsettled.discard(job_id)
@@ -179,12 +178,12 @@ def abandon(state: SchedulerState, job: TrackedJob, reason: str) -> None:
     """Put a newcomer whose mates have not all made room back into its place in the queue."""
     sharing, job_id = state.sharing, job.spec.job_id
     _unsettle(state, sharing.claims.pop(job_id).mates)
-    sharing.stacks.leave(job_id, job.allotment.ranks)
+    sharing.stacks.leave(job_id, job.allocation.ranks)
     sharing.stacks.forget(job_id)
     sharing.moved.discard(job_id)
-    state.pool.release(job_id, job.allotment.ranks)
+    state.pool.release(job_id, job.allocation.ranks)
     job.step(Step.RETURN)
-    job.allotment, job.shares = Allotment(), None
+    job.allocation, job.shares = Allocation(), None
     job.starts, job.told_to_start_s = 0, None
     job.note = f"waits again: {reason}"
     state.active.pop(job_id)

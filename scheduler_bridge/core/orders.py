@@ -12,7 +12,7 @@ from scheduler_bridge.core.job_parts import PendingOrder
 from scheduler_bridge.core.lifecycle import Step
 from scheduler_bridge.core.state import SchedulerState
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import Allotment, Because, Reason, wording
+from scheduler_bridge.model import Allocation, Because, Reason, wording
 from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 
 
@@ -40,18 +40,18 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
                 effects += on_sharing.claim(state, decision, now)
             case Grow():
                 job = _resizable(state, decision, now)
-                if len(job.allotment) + decision.nodes > job.max_nodes or decision.nodes > state.pool.free:
+                if len(job.allocation) + decision.nodes > job.max_nodes or decision.nodes > state.pool.free:
                     raise InfeasibleDecisionError(
-                        f"{decision}: the job has {len(job.allotment)} of at most {job.max_nodes} nodes, "
+                        f"{decision}: the job has {len(job.allocation)} of at most {job.max_nodes} nodes, "
                         f"{state.pool.free} are free"
                     )
                 _check_limit(state, decision, job)
                 effects += send_grow(state, job, decision.nodes, decision.reason)
             case Shrink():
                 job = _resizable(state, decision, now)
-                if len(job.allotment) - decision.nodes < job.spec.min_nodes:
+                if len(job.allocation) - decision.nodes < job.spec.min_nodes:
                     raise InfeasibleDecisionError(
-                        f"{decision}: the job has {len(job.allotment)} of at least {job.spec.min_nodes} nodes"
+                        f"{decision}: the job has {len(job.allocation)} of at least {job.spec.min_nodes} nodes"
                     )
                 effects += send_shrink(state, job, decision.nodes, decision.reason)
             case _:
@@ -88,7 +88,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> Effect:
     job.step(Step.START)
     job.starts += 1
     job.told_to_start_s = now
-    job.allotment = Allotment((state.pool.take(spec.job_id, decision.nodes),))
+    job.allocation = Allocation((state.pool.take(spec.job_id, decision.nodes),))
     state.expect(job)
     job.note = Because("started on {}: {}", (wording.nodes(decision.nodes), decision.reason))
     del state.queue[spec.job_id]
@@ -98,7 +98,7 @@ def _start(state: SchedulerState, decision: Start, now: float) -> Effect:
         state.run(job, now)
     else:
         state.note(job)
-    return StartJob(spec.job_id, state.pool.name(job.allotment))
+    return StartJob(spec.job_id, state.pool.name(job.allocation))
 
 
 def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> TrackedJob:
@@ -112,8 +112,8 @@ def _resizable(state: SchedulerState, decision: Grow | Shrink, now: float) -> Tr
 def send_grow(state: SchedulerState, job: TrackedJob, count: int, reason: Reason) -> list[Effect]:
     """Hold the first ``count`` free nodes for the job and tell it to use them."""
     ranks = state.pool.take(job.spec.job_id, count)
-    job.allotment = job.allotment.plus(ranks)
-    nodes = state.pool.name(Allotment((ranks,)))
+    job.allocation = job.allocation.plus(ranks)
+    nodes = state.pool.name(Allocation((ranks,)))
     return _send(state, job, PendingOrder(state.next_order, "grow", nodes, ranks, count), reason)
 
 
@@ -124,7 +124,7 @@ def send_shrink(
 
     [D] Otherwise wished are those that it got last: place 0 sits on the first.
     """
-    wished = job.allotment.last(count) if ranks is None else Allotment((ranks,))
+    wished = job.allocation.last(count) if ranks is None else Allocation((ranks,))
     order = PendingOrder(state.next_order, "shrink", state.pool.name(wished), wished.ranks, count)
     return _send(state, job, order, reason)
 
@@ -147,7 +147,7 @@ def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
             continue  # the pass itself has granted it
         if state.bookings:
             state.pool.confine(bookings.allowed(state, job))
-        count = min(delta, state.pool.free, job.max_nodes - len(job.allotment), limits.left(state, job))
+        count = min(delta, state.pool.free, job.max_nodes - len(job.allocation), limits.left(state, job))
         if count <= 0 or bookings.has_rivals(state, job) or not job.view().resizable(now):
             effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
         else:

@@ -164,7 +164,7 @@ def _inside(state: SchedulerState, booking: Booking, now: float, before: Sequenc
     for job_id, job in state.active.items():
         if job_id in booking.inside:
             running.append(job.view())
-        elif here := (job.allotment.ranks & booking.ranks).bit_count():
+        elif here := (job.allocation.ranks & booking.ranks).bit_count():
             running.append(structs.replace(job.view(), nodes=here, ready=False, order=None, kept_nodes=0))
     queue = [
         job.spec
@@ -215,7 +215,7 @@ def _ordinary(state: SchedulerState) -> list[JobSpec]:
 def _seen(job: TrackedJob, barred: int, opens_s: float) -> RunningJob:
     """A running job as it looks from outside: nodes that it has borrowed do not come back to this part."""
     view = job.view()
-    if borrowed := (job.allotment.ranks & barred).bit_count():
+    if borrowed := (job.allocation.ranks & barred).bit_count():
         kept = min(view.nodes - view.releasing_nodes, max(view.kept_nodes, borrowed))
         return structs.replace(view, ready=False, kept_nodes=kept)
     if view.ready and view.expected_end_s > opens_s:  # it would stay on nodes that are to be free by then

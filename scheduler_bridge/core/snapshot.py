@@ -12,7 +12,7 @@ from scheduler_bridge.core.job_parts import PendingOrder
 from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.model import AdvanceReservation, Allotment, JobSpec, Reservation
+from scheduler_bridge.model import AdvanceReservation, Allocation, JobSpec, Reservation
 from scheduler_bridge.policies import Policy
 
 
@@ -103,7 +103,7 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
             JobRow(
                 spec=job.spec,
                 state=job.state,
-                nodes=state.pool.name(job.allotment),
+                nodes=state.pool.name(job.allocation),
                 ready=job.ready,
                 order=job.order,
                 start_s=job.started_s,
@@ -120,7 +120,7 @@ def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | 
         node for job in state.active.values() if job.order and job.order.kind == "shrink" for node in job.order.nodes
     }
     owners = state.pool.owners()
-    leaving = set(state.pool.name(Allotment((state.pool.leaving,)))) if state.pool.leaving else ()
+    leaving = set(state.pool.name(Allocation((state.pool.leaving,)))) if state.pool.leaving else ()
     nodes = tuple(
         NodeRow(node, state.pool.state(node, owners), owners.get(node), node in releasing, node in leaving)
         for node in state.pool.names
@@ -142,7 +142,7 @@ def advance(state: SchedulerState) -> tuple[ReservationRow, ...]:
             jobs[booking.spec.name].append(job_id)
     rows = [
         ReservationRow(
-            booking.spec, state.pool.name(Allotment((booking.ranks,))), booking.started, tuple(sorted(jobs[name]))
+            booking.spec, state.pool.name(Allocation((booking.ranks,))), booking.started, tuple(sorted(jobs[name]))
         )
         for name, booking in state.bookings.items()
     ]

@@ -20,7 +20,7 @@ from mypy_extensions import mypyc_attr
 from scheduler_bridge.core.errors import InvariantError
 from scheduler_bridge.core.job_parts import Shares
 from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model.allotment import highest
+from scheduler_bridge.model.allocation import highest
 
 _TICKS_PER_S: Final = 1e6
 """Predicted ends are rounded up to such ticks, so that no job is over its time by an error of rounding."""
@@ -131,7 +131,7 @@ class Stacks:
 
     def per_node(self, job: TrackedJob, changes: Sequence[Change] = ()) -> list[tuple[int, int]]:
         """What a job may use, after ``changes``, as (ranks, cores of each of them)."""
-        alone, found = job.allotment.ranks, []
+        alone, found = job.allocation.ranks, []
         for stack in self.of(job.spec.job_id):
             alone &= ~stack.ranks
             cores = stack.cores[job.spec.job_id]
@@ -147,7 +147,7 @@ class Stacks:
         """Put a new job onto all nodes of ``host``, without any cores so far; return the stacks that it joins."""
         host_id = host.spec.job_id
         stacks = self.by_job.setdefault(host_id, [])
-        alone = host.allotment.ranks
+        alone = host.allocation.ranks
         for stack in stacks:
             alone &= ~stack.ranks
         if alone:
@@ -166,7 +166,7 @@ class Stacks:
         for stack in self.of(job_id):
             spare = self.spare(stack)
             if spare.bit_count() < count:
-                raise InvariantError(f"a core is in two allotments: job {job_id} is to get {count} cores of {stack}")
+                raise InvariantError(f"a core is in two allocations: job {job_id} is to get {count} cores of {stack}")
             stack.cores[job_id] = highest(spare, count)
 
     def change(self, job_id: int, change: Change) -> None:

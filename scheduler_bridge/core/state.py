@@ -23,7 +23,7 @@ from scheduler_bridge.core.stacks import Stacks
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.core.view import LiveView
 from scheduler_bridge.model import JobSpec, Reservation
-from scheduler_bridge.model.allotment import NOTHING
+from scheduler_bridge.model.allocation import NOTHING
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import jobs_per_node, shared_nodes
 
@@ -128,7 +128,7 @@ class SchedulerState:
     def _filter(self, job: TrackedJob) -> None:
         """See whether the job has nodes that nobody may share."""
         nodes = self.sharing.nodes
-        job.may_share = self.sharing.every_node or all(node in nodes for node in self.pool.name(job.allotment))
+        job.may_share = self.sharing.every_node or all(node in nodes for node in self.pool.name(job.allocation))
 
     def view(self) -> LiveView:
         """The state as a policy sees it, until the next batch of events."""
@@ -193,13 +193,13 @@ class SchedulerState:
 
     def expect(self, job: TrackedJob) -> None:
         """Say how much later than by its walltime the job, which starts on what it holds, will have ended."""
-        spec, nodes = job.spec, job.allotment.size
+        spec, nodes = job.spec, job.allocation.size
         if nodes != spec.nodes and self.settings.walltime == "scaled":
             job.later_s, job.bound = spec.walltime_at_s(nodes) - spec.walltime_s, False
 
     def expect_again(self, job: TrackedJob, before: int, now: float) -> None:
         """Say so anew for a job that had ``before`` nodes until now."""
-        after = job.allotment.size
+        after = job.allocation.size
         if self.settings.walltime == "scaled" and after != before:
             left_s = max(0.0, job.expected_end_s - now)
             job.later_s += left_s * ((before / after) ** (1.0 - job.spec.rho) - 1.0)
@@ -273,9 +273,9 @@ class SchedulerState:
         job.ready, job.order = False, None
         job_id = job.spec.job_id
         if self.sharing.stacks.by_job:
-            on_sharing.left(self, job, job.allotment.ranks)
-        self.pool.release(job_id, job.allotment.ranks)
-        job.allotment = NOTHING
+            on_sharing.left(self, job, job.allocation.ranks)
+        self.pool.release(job_id, job.allocation.ranks)
+        job.allocation = NOTHING
         if self.active.pop(job_id, None) is None:
             self.queue.pop(job_id, None)
         self.reservations.pop(job_id, None)

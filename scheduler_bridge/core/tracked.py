@@ -12,18 +12,18 @@ from scheduler_bridge.core.errors import InvalidTransitionError
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.core.job_parts import PendingOrder, Shares
 from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, JobState, Step
-from scheduler_bridge.model import Allotment, JobSpec, Reason, RunningJob
-from scheduler_bridge.model.allotment import NOTHING
+from scheduler_bridge.model import Allocation, JobSpec, Reason, RunningJob
+from scheduler_bridge.model.allocation import NOTHING
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class TrackedJob:
-    """All that the core knows about a job. Nodes on order to arrive are part of the allotment already."""
+    """All that the core knows about a job. Nodes on order to arrive are part of the allocation already."""
 
     spec: JobSpec
     state: JobState = JobState.QUEUED
-    allotment: Allotment = NOTHING
+    allocation: Allocation = NOTHING
     ready: bool = False
     order: PendingOrder | None = None
     max_nodes: int = 0
@@ -70,7 +70,7 @@ class TrackedJob:
         if (after := TRANSITIONS.get((self.state, step))) is None:
             raise InvalidTransitionError(
                 f"job {self.spec.job_id} is {self.state}, cannot {step}; "
-                f"{len(self.allotment)} nodes, order {self.order}, last: {self.note}"
+                f"{len(self.allocation)} nodes, order {self.order}, last: {self.note}"
             )
         self.state = after
         self.seen = None
@@ -88,7 +88,7 @@ class TrackedJob:
             order, started_s = self.order, self.started_s
             self.seen = RunningJob(  # by position, which is quicker
                 self.spec,
-                self.allotment.size,
+                self.allocation.size,
                 started_s if started_s is not None else self.told_to_start_s or 0.0,
                 self.expected_end_s,
                 self.max_nodes,

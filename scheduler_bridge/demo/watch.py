@@ -1,4 +1,4 @@
-"""The live view: nodes over time, running jobs with allotment and progress, the queue. Plain lines off a terminal."""
+"""The live view: nodes over time, running jobs with allocation and progress, the queue. Plain lines off a terminal."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _holder(record: RunRecord, node: str, at_s: float) -> int | None:
 
 
 def _running(snapshot: Snapshot, styles: Mapping[int, Look]) -> Table:
-    """The running jobs: allotment out of what they could hold, progress, resize under way."""
+    """The running jobs: allocation out of what they could hold, progress, resize under way."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("running", "nodes", "progress", ""):
         table.add_column(name)

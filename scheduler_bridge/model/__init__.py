@@ -1,21 +1,21 @@
-"""What the scheduler talks about: jobs, allotments, reservations and the cluster as a policy sees it."""
+"""The vocabulary of the scheduler: jobs, allocations, reservations and the cluster as a policy sees it.
+
+Everything here is plain data that never changes; the core, the simulator and the daemon share it.
+"""
 
 from __future__ import annotations
 
 from scheduler_bridge.model import wording
-from scheduler_bridge.model.advance import AdvanceReservation, InvalidReservationError
-from scheduler_bridge.model.allotment import Allotment
-from scheduler_bridge.model.because import Because, Reason
-from scheduler_bridge.model.cluster import AnyIndex, ClusterView, Index, Key, QueueKey, RunningJob, UserKey
+from scheduler_bridge.model.allocation import EVERY_NODE, Allocation, NodeFilter
+from scheduler_bridge.model.cluster import AnyIndex, ClusterView, Index, Key, Line, Need, QueueKey, RunningJob, UserKey
 from scheduler_bridge.model.job import InvalidJobError, JobClass, JobSpec
-from scheduler_bridge.model.line import Line, Need
-from scheduler_bridge.model.node_filter import EVERY_NODE, NodeFilter
-from scheduler_bridge.model.reservation import Reservation
+from scheduler_bridge.model.reservation import AdvanceReservation, InvalidReservationError, Reservation
+from scheduler_bridge.model.wording import Because, Reason
 
 __all__ = [
     "EVERY_NODE",
     "AdvanceReservation",
-    "Allotment",
+    "Allocation",
     "AnyIndex",
     "Because",
     "ClusterView",

@@ -1,9 +1,9 @@
-"""What a user submits."""
+"""Jobs as users submit them."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -24,8 +24,8 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
         job_class: ``rigid`` jobs run on exactly ``nodes``; ``malleable`` ones on ``min_nodes`` to ``max_nodes``, and
             the scheduler may resize them while they run.
         nodes: The size that the user asked for; the walltime is meant at this size.
-        min_nodes: Smallest allotment; equals ``nodes`` for a rigid job.
-        max_nodes: Largest allotment; equals ``nodes`` for a rigid job.
+        min_nodes: Smallest allocation; equals ``nodes`` for a rigid job.
+        max_nodes: Largest allocation; equals ``nodes`` for a rigid job.
         walltime_s: The user's bound on the runtime, in seconds.
         submit_s: When it was submitted, in seconds of the scheduler's clock.
         command: What to run; may be empty in simulations.
@@ -105,3 +105,34 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
     def is_malleable(self) -> bool:
         """Whether the scheduler may resize the job while it runs."""
         return self.job_class == "malleable"
+
+
+# Files of jobs (TOML) -------------------------------------------------------------------------------------------------
+
+JOB_FILE_KEYS: Final = (
+    "name",
+    "class",
+    "nodes",
+    "min_nodes",
+    "max_nodes",
+    "walltime_s",
+    "command",
+    "cwd",
+    "env",
+    "launch",
+    "hold",
+    "priority",
+    "after_ok",
+    "after_any",
+    "requeue",
+    "resilient",
+    "output",
+    "errors",
+    "array",
+    "user",
+    "grace_s",
+    "protocol",
+    "rho",
+    "reservation",
+)
+"""What ``malleable submit`` takes; a simulation needs some of them only, and reads others besides."""

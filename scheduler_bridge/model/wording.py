@@ -1,6 +1,10 @@
-"""Numbers of nodes and times in the sentences that people read."""
+"""The sentences that people read: numbers of nodes, times, and reasons."""
 
 from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
 
 
 def nodes(count: int) -> str:
@@ -16,3 +20,25 @@ def are(count: int) -> str:
 def seconds(value_s: float) -> str:
     """Word a time to a tenth of a second, however long it is: ``100 s``, ``2419200.5 s``."""
     return f"{value_s:.1f}".removesuffix(".0") + " s"
+
+
+# Reasons, which are put into words only when somebody asks ------------------------------------------------------------
+
+
+class Because(msgspec.Struct, frozen=True, gc=False):
+    """A sentence with gaps, and what fills them; ``str`` puts them together.
+
+    Attributes:
+        sentence: As for ``str.format``.
+        parts: What fills the gaps: immutable, with a text of its own.
+    """
+
+    sentence: str
+    parts: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return self.sentence.format(*self.parts)
+
+
+Reason: TypeAlias = str | Because
+"""Why something was decided; ``str(reason)`` is the sentence."""

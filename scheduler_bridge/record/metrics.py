@@ -49,7 +49,7 @@ def turnaround_s(job: JobRecord) -> float | None:
 
 
 def nodes_over_time(job: JobRecord) -> list[tuple[float, int]]:
-    """The job's allotment as steps: (since when, how many nodes)."""
+    """The job's allocation as steps: (since when, how many nodes)."""
     steps: list[tuple[float, int]] = []
     for segment in job.segments:
         if not steps or steps[-1][1] != len(segment.nodes):

@@ -18,7 +18,7 @@ ResizeKind: TypeAlias = Literal["grow", "shrink"]
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """The nodes that a job held from ``from_s`` to ``to_s``; the next segment starts where the allotment changed.
+    """The nodes that a job held from ``from_s`` to ``to_s``; the next segment starts where the allocation changed.
 
     ``share`` is the part of these nodes' cores that it could use: less than 1 where jobs share nodes; ``shares`` that
     of each node, if they differ. ``is_guest``: it was started on nodes of others. ``core_ids``: which cores of these

@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
-from scheduler_bridge.model.core_list import listed
+from scheduler_bridge.model.allocation import listed
 from scheduler_bridge.record.model import (
     Advance,
     JobRecord,

@@ -86,7 +86,7 @@ class Scale:
 
 
 def draw_nodes(axes: Axes, record: RunRecord, looks: Mapping[int, Look]) -> None:
-    """Draw the allotments of ``record`` on ``axes``; the first node is the top row."""
+    """Draw the allocations of ``record`` on ``axes``; the first node is the top row."""
     row = {node: index for index, node in enumerate(record.nodes)}
     origin_s = first_submission_s(record)
     axes.set_ylim(len(record.nodes) - 0.5, -0.5)

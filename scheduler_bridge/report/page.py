@@ -137,7 +137,7 @@ def _job_row(job: JobRecord, origin_s: float) -> list[Cell]:
         Cell(job.name),
         Cell(job.job_class),
         Cell(words.bounds(job)),
-        Cell(words.allotment(job), tone="wide"),
+        Cell(words.allocation(job), tone="wide"),
         _seconds(job.submit_s - origin_s),
         _seconds(wait_s(job)),
         _seconds(runtime_s(job)),

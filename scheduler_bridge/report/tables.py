@@ -45,7 +45,7 @@ def job_table(record: RunRecord) -> Table:
         table.add_row(
             Text(f"{'↔' if job.malleable else ' '} {job.name}"),
             words.bounds(job),
-            words.allotment(job),
+            words.allocation(job),
             *(_seconds(value) for value in (wait_s(job), runtime_s(job), turnaround_s(job))),
             str(job.done("grow")),
             str(job.done("shrink")),

@@ -131,7 +131,7 @@ def notes(records: Sequence[RunRecord]) -> list[str]:
     return found
 
 
-def allotment(job: JobRecord) -> str:
+def allocation(job: JobRecord) -> str:
     """Word the job's nodes over time: ``2→4→2``; the first ones and the last one, if there are many."""
     sizes = [str(count) for _, count in nodes_over_time(job)]
     if len(sizes) > _MOST_SIZES:

@@ -33,7 +33,7 @@ from scheduler_bridge.core.events import (
     WorkersChanged,
 )
 from scheduler_bridge.model import EVERY_NODE, JobSpec, NodeFilter
-from scheduler_bridge.model.allotment import members
+from scheduler_bridge.model.allocation import members
 from scheduler_bridge.sim.keeping import Keeping
 
 _Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed

@@ -92,7 +92,7 @@ def _as_it_ran(job: TraceJob, record: JobRecord, findings: Findings) -> TraceJob
         runtime_s=runtime_s,
         wait_s=max(0.0, start_s - record.spec.submit_s),
         status=_STATUS.get(record.outcome or "", "failed"),
-        allotments=tuple((time_s - start_s, nodes) for time_s, nodes in sizes),
+        allocations=tuple((time_s - start_s, nodes) for time_s, nodes in sizes),
     )
 
 

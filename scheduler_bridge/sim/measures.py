@@ -117,7 +117,7 @@ class Measures(msgspec.Struct, frozen=True):
         fairness: Jain's index of the bounded slowdowns: 1 if all are equal, 1/jobs if one job bears it all.
         malleable_to_rigid: Mean bounded slowdown of malleable by that of rigid jobs; None without both.
         energy_kwh: Estimate for all nodes in the window; held nodes are busy.
-        refused: Jobs that no allotment could hold.
+        refused: Jobs that no allocation could hold.
         unfinished: Jobs that never ended.
         faults: What failures cost; None: there were neither failures nor checkpoints.
     """

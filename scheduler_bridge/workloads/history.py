@@ -88,7 +88,7 @@ def _jobs(record: RunRecord, law: Law | None, findings: Findings) -> Iterator[Tr
             status=_STATUS.get(job.state, "failed"),
             rho=job.rho,
             speedup=assumed.text,
-            allotments=tuple((part.from_s - job.start_s, len(part.nodes)) for part in _last_run(job)),
+            allocations=tuple((part.from_s - job.start_s, len(part.nodes)) for part in _last_run(job)),
             after_ok=job.after_ok,
             after_any=job.after_any,
         )

@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from scheduler_bridge.model import InvalidJobError
-from scheduler_bridge.model.job_file import KEYS
+from scheduler_bridge.model.job import JOB_FILE_KEYS
 from scheduler_bridge.workloads.dependencies import dependencies
 from scheduler_bridge.workloads.findings import Findings, TraceError
 from scheduler_bridge.workloads.record import TraceJob, Workload, in_order
@@ -56,7 +56,7 @@ def read_job_file(path: Source | Path | str, *, nodes: int | None = None) -> Wor
         _check_keys(content, _OF_THE_FILE, f"{path}")
     jobs: list[TraceJob] = []
     for index, entry in enumerate(entries, start=1):
-        _check_keys(entry, (*KEYS, *_SIMULATED), f"{path}: job {index}")
+        _check_keys(entry, (*JOB_FILE_KEYS, *_SIMULATED), f"{path}: job {index}")
         try:
             jobs += _jobs(entry, first_id=len(jobs), default_name=path.stem)
         except (OverflowError, TypeError, ValueError, InvalidJobError) as error:

@@ -46,7 +46,7 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
         queue: Where it waited.
         partition: Which part of the machine it ran on.
         processors: Processors that were asked for; 0: not known.
-        allotments: (time since its start, nodes) from which on it had them, where the trace comes from; empty: it
+        allocations: (time since its start, nodes) from which on it had them, where the trace comes from; empty: it
             kept its size, or it is not known.
         wishes: (share of its work from 0 to 1, nodes) at which it asks for nodes, or offers some (negative), by rising
             share: an evolving job, which has to be malleable.
@@ -79,7 +79,7 @@ class TraceJob(msgspec.Struct, frozen=True, gc=False):
     queue: str = ""
     partition: str = ""
     processors: int = 0
-    allotments: tuple[tuple[float, int], ...] = ()
+    allocations: tuple[tuple[float, int], ...] = ()
     wishes: tuple[tuple[float, int], ...] = ()
     overhead: tuple[float, float] | None = None
     preceding_job: int = -1

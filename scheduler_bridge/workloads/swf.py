@@ -473,7 +473,7 @@ def _with_comments(job: TraceJob, file: _File, machine: _Machine) -> TraceJob:
         job = structs.replace(job, overhead=(float(alpha), float(beta)))
     return structs.replace(
         job,
-        allotments=_pairs(file.comments["Allotments"].get(job.job_id, "")),
+        allocations=_pairs(file.comments["Allotments"].get(job.job_id, "")),
         wishes=_pairs(file.comments["Evolving"].get(job.job_id, "")),
         after_ok=tuple(map(int, file.comments["AfterOk"].get(job.job_id, "").split())),
         after_any=tuple(map(int, file.comments["AfterAny"].get(job.job_id, "").split())),

@@ -66,7 +66,7 @@ def swf_lines(workload: Workload) -> Iterator[str]:
 
 
 def _lists(job: TraceJob) -> Iterator[str]:
-    for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allotments)):
+    for label, pairs in (("Evolving", job.wishes), ("Allotments", job.allocations)):
         if pairs:
             yield f"; {label}: {job.job_id} " + " ".join(f"{_plain(at)}={nodes}" for at, nodes in pairs)
     for label, others in (("AfterOk", job.after_ok), ("AfterAny", job.after_any)):

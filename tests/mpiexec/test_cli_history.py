@@ -111,7 +111,7 @@ def test_the_runs_of_a_folder_are_kept_and_exported(cluster: Cluster) -> None:
     said("report", "--run", "1", "--swf", str(cluster.folder / "jobs.swf"))
     workload = read_swf(cluster.folder / "jobs.swf")
     assert (workload.nodes, [job.nodes for job in workload.jobs]) == (3, [1, 1])
-    assert all(job.allotments for job in workload.jobs)
+    assert all(job.allocations for job in workload.jobs)
     cluster.end(signal.SIGKILL)
     assert [job["job_id"] for job in json.loads(said("report", "--json"))["jobs"]] == [3]
     assert "has no run 7" in said("report", "--run", "7", code=2)

@@ -52,7 +52,7 @@ def jobs(draw: st.DrawFn, job_id: int) -> TraceJob:
         steps=draw(st.integers(0, 9)) if malleable else 0,
         queue=draw(words),
         processors=nodes,
-        allotments=tuple(sizes),
+        allocations=tuple(sizes),
         wishes=tuple((share, draw(st.integers(-NODES, NODES))) for share in shares),
     )
 

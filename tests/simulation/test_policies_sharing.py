@@ -149,7 +149,7 @@ def test_a_start_before_all_have_made_room_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    with pytest.raises(InvariantError, match="a core is in two allotments"):
+    with pytest.raises(InvariantError, match="a core is in two allocations"):
         check_policy(lambda: policies.get("sd-policy", max_slowdown="inf"), one_by_one())
 
 

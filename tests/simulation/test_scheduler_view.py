@@ -214,8 +214,8 @@ class Jobs:
                 return [self.answer(job)]
             case JobState.RUNNING if draw < 0.1 and job.spec.is_malleable:
                 return [MalleableEnded(job_id) if draw < 0.05 else MalleableReady(job_id)]
-            case JobState.RUNNING if draw < 0.2 and len(job.allotment) > 1:
-                return [NodesLost(job_id, self.core._state.pool.name(job.allotment)[-1:], "died")]
+            case JobState.RUNNING if draw < 0.2 and len(job.allocation) > 1:
+                return [NodesLost(job_id, self.core._state.pool.name(job.allocation)[-1:], "died")]
             case JobState.RUNNING if draw < 0.3:
                 return [CancelJob(job_id)]
             case JobState.RUNNING if draw < 0.7:
@@ -233,7 +233,7 @@ class Jobs:
             return WorkersChanged(job_id, order.order)
         if order.kind == "grow":
             return GrowCompleted(job_id, order.order, order.nodes[: rng.randint(0, len(order.nodes))])
-        held = self.core._state.pool.name(job.allotment)
+        held = self.core._state.pool.name(job.allocation)
         return ShrinkCompleted(job_id, order.order, tuple(rng.sample(held[1:], order.count)))
 
 

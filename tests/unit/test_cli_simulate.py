@@ -337,8 +337,8 @@ def test_jobs_as_they_ran_can_be_simulated_again(tmp_path: Path) -> None:
     first = simulated(tmp_path, *options, "--swf", str(ran))
     assert first["metrics"]["grows"] > 0
     workload = read_swf(ran)
-    assert [len(job.allotments) > 1 for job in workload.jobs].count(True) > 0
-    assert workload.jobs[0].allotments[0][0] == 0
+    assert [len(job.allocations) > 1 for job in workload.jobs].count(True) > 0
+    assert workload.jobs[0].allocations[0][0] == 0
     assert run(["simulate", "--workload", str(ran), "--policy", "avg", "--json", str(out)]) == 0
     assert json.loads(out.read_text())["metrics"] == first["metrics"]
 

@@ -303,8 +303,8 @@ def test_the_curves_mark_a_part_and_not_the_whole(to_s: float, marked: bool) -> 
 
 def test_many_sizes_are_told_by_the_first_and_the_last() -> None:
     steps = [(float(at_s), at_s + 1.0, 0, 1 + at_s % 7) for at_s in range(100)]
-    assert words.allotment(job(1, *steps[:3], malleable=True)) == "1→2→3"
-    assert words.allotment(job(1, *steps, malleable=True)) == "1→2→3→4→5→6→7→1→...→2 (100 sizes)"
+    assert words.allocation(job(1, *steps[:3], malleable=True)) == "1→2→3"
+    assert words.allocation(job(1, *steps, malleable=True)) == "1→2→3→4→5→6→7→1→...→2 (100 sizes)"
 
 
 def test_records_and_lives_agree() -> None:

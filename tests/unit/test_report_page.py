@@ -212,9 +212,9 @@ def test_durations(value_s: float | None, text: str) -> None:
     assert words.seconds(value_s) == text
 
 
-def test_allotments_bounds_and_results_in_words() -> None:
+def test_allocations_bounds_and_results_in_words() -> None:
     job = run("malleable", 30).jobs[0]
-    assert words.allotment(job) == "1→2"
+    assert words.allocation(job) == "1→2"
     assert words.bounds(job) == "1-2"
     assert words.result(job) == "4,230,646,601"
     job.result = {"result": {"sum": 1.5, "maximum": 2}}

@@ -12,7 +12,7 @@ from scheduler_bridge.core import InvariantError, NodeState, SchedulerCore, inva
 from scheduler_bridge.core.events import JobStarted, JobSubmitted, MalleableReady, WakeUp
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.model import Allotment, JobSpec
+from scheduler_bridge.model import Allocation, JobSpec
 
 
 def busy_core() -> SchedulerCore:
@@ -26,11 +26,11 @@ def busy_core() -> SchedulerCore:
 
 
 def lose_a_node(state: SchedulerState) -> None:
-    state.jobs[1].allotment = Allotment((0b0111,))
+    state.jobs[1].allocation = Allocation((0b0111,))
 
 
 def reuse_a_shrinking_node(state: SchedulerState) -> None:
-    state.jobs[2].allotment = Allotment((0b1100,))
+    state.jobs[2].allocation = Allocation((0b1100,))
     state.active[2] = state.queue.pop(2)
 
 
@@ -103,7 +103,7 @@ def test_the_pool_notices_what_is_wrong_between_its_sets(defect: dict[str, objec
 
 
 def taken(pool: NodePool, job_id: int, count: int) -> tuple[str, ...]:
-    return pool.name(Allotment((pool.take(job_id, count),)))
+    return pool.name(Allocation((pool.take(job_id, count),)))
 
 
 def ranks(pool: NodePool, *nodes: str) -> int:

@@ -1,4 +1,4 @@
-"""Jobs, allotments and reservations."""
+"""Jobs, allocations and reservations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import random
 import pytest
 from msgspec import structs
 
-from scheduler_bridge.model import Allotment, InvalidJobError, JobSpec, Reservation, wording
-from scheduler_bridge.model.allotment import highest, lowest, members
+from scheduler_bridge.model import Allocation, InvalidJobError, JobSpec, Reservation, wording
+from scheduler_bridge.model.allocation import highest, lowest, members
 
 GOOD = JobSpec(7, "uts", "ann", "malleable", 4, 2, 8, 60.0, 0.0, ("python", "-m", "x"))
 
@@ -34,16 +34,16 @@ def test_a_wrong_job_names_the_culprit(wrong: dict[str, object], culprit: str) -
         structs.replace(GOOD, **wrong)
 
 
-def test_allotments_grow_at_the_end_and_keep_their_order() -> None:
-    grown = Allotment((0b1100,)).plus(0b0011)
+def test_allocations_grow_at_the_end_and_keep_their_order() -> None:
+    grown = Allocation((0b1100,)).plus(0b0011)
     assert in_order(grown) == [2, 3, 0, 1]
     assert in_order(grown.minus(0b1010)) == [2, 0]
     assert len(grown) == 4
     assert grown.ranks == 0b1111
 
 
-def test_the_last_nodes_of_an_allotment_are_those_that_came_last() -> None:
-    grown = Allotment((0b110000,)).plus(0b001011)  # 4, 5, then 0, 1, 3
+def test_the_last_nodes_of_an_allocation_are_those_that_came_last() -> None:
+    grown = Allocation((0b110000,)).plus(0b001011)  # 4, 5, then 0, 1, 3
     assert [in_order(grown.last(count)) for count in range(6)] == [
         [],
         [3],
@@ -54,15 +54,15 @@ def test_the_last_nodes_of_an_allotment_are_those_that_came_last() -> None:
     ]
 
 
-def in_order(allotment: Allotment) -> list[int]:
-    return [rank for chunk in allotment.chunks for rank in members(chunk)]
+def in_order(allocation: Allocation) -> list[int]:
+    return [rank for chunk in allocation.chunks for rank in members(chunk)]
 
 
-def test_allotments_refuse_doubled_and_missing_nodes() -> None:
-    with pytest.raises(ValueError, match=r"\[0\] in the allotment"):
-        Allotment((0b01,)).plus(0b11)
-    with pytest.raises(ValueError, match=r"\[1, 2\] not in the allotment"):
-        Allotment((0b001,)).minus(0b110)
+def test_allocations_refuse_doubled_and_missing_nodes() -> None:
+    with pytest.raises(ValueError, match=r"\[0\] in the allocation"):
+        Allocation((0b01,)).plus(0b11)
+    with pytest.raises(ValueError, match=r"\[1, 2\] not in the allocation"):
+        Allocation((0b001,)).minus(0b110)
 
 
 def test_bitsets_are_taken_apart_at_any_size() -> None:

@@ -330,12 +330,12 @@ def test_three_jobs_share_a_node_where_that_is_declared() -> None:
     assert {job.spec.job_id: job.neighbours for job in policy.seen[-1].running} == {0: 1, 1: 1, 8: 1}
 
 
-def test_a_core_in_two_allotments_is_noticed() -> None:
+def test_a_core_in_two_allocations_is_noticed() -> None:
     core, _ = make(2, 1, shares=[both()])
     core.handle(JobSubmitted(malleable(9, 3)), 10.0)
     core.handle_batch([WorkersChanged(0, 1), WorkersChanged(1, 2)], 10.0)
     next(iter(core._state.sharing.stacks)).cores[0] = 0b0111
-    with pytest.raises(InvariantError, match="a core is in two allotments"):
+    with pytest.raises(InvariantError, match="a core is in two allocations"):
         core.check()
 
 

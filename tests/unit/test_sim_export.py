@@ -47,7 +47,7 @@ def test_jobs_keep_their_runtime_and_get_their_sizes() -> None:
     done = ran()
     found = as_it_ran(WORKLOAD, done.result.records, "min")
     assert [each.runtime_s for each in found.jobs] == [100, 10]
-    assert [each.allotments for each in found.jobs] == [((0, 4), (25, 1), (35, 4)), ((0, 3),)]
+    assert [each.allocations for each in found.jobs] == [((0, 4), (25, 1), (35, 4)), ((0, 3),)]
     assert [each.wait_s for each in found.jobs] == [0, 0]
     assert found.source == "two, simulated under min"
 
@@ -75,7 +75,7 @@ def test_a_job_that_was_run_again_is_exported_as_it_ran_last() -> None:
     done = ran((20.0, NodeDown("n0000")), (200.0, NodeUp("n0000")))
     assert (row(done, 0)["restarts"], row(done, 0)["lost_node_s"], row(done, 0)["outcome"]) == (1, 80, "completed")
     found = as_it_ran(WORKLOAD, done.result.records, "min").jobs[0]
-    assert (found.runtime_s, found.wait_s, found.allotments[0]) == (100, 20, (0, 3))
+    assert (found.runtime_s, found.wait_s, found.allocations[0]) == (100, 20, (0, 3))
 
 
 def test_of_shared_nodes_the_part_of_the_cores_counts() -> None:

@@ -260,7 +260,7 @@ def small(jobs: int = 20) -> Workload:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     workload = convert(small(), 0.5, 3, mebf_rule("low"))
     first = structs.replace(
-        workload.jobs[0], allotments=((0.0, 1), (5.25, 2)), name="a job", wait_s=2.5, queue="long queue"
+        workload.jobs[0], allocations=((0.0, 1), (5.25, 2)), name="a job", wait_s=2.5, queue="long queue"
     )
     workload = replace(workload, jobs=(first, *workload.jobs[1:]))
     assert any(job.overhead for job in workload.jobs)
@@ -314,7 +314,7 @@ def test_a_history_becomes_a_workload(tmp_path: Path) -> None:
     record = RunRecord("easy", ["n0", "n1", "n2"], "2026-01-01T00:00:00+00:00", 40.0, [done, waiting])
     workload = workload_of(record)
     (job,) = workload.jobs
-    assert (job.runtime_s, job.wait_s, job.allotments) == (35.0, 5.0, ((0.0, 1), (10.0, 3)))
+    assert (job.runtime_s, job.wait_s, job.allocations) == (35.0, 5.0, ((0.0, 1), (10.0, 3)))
     assert counts(workload) == {"not over, or never ran": 1}
     (tmp_path / "history.json").write_bytes(encode_record(record))
     assert load(tmp_path / "history.json").jobs == workload.jobs

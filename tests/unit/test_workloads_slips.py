@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler_bridge.model.job_file import KEYS
+from scheduler_bridge.model.job import JOB_FILE_KEYS
 from scheduler_bridge.workloads import TraceError, load, read_swf
 from scheduler_bridge.workloads.elastisim import read_elastisim
 
@@ -153,5 +153,5 @@ def test_what_can_be_submitted_can_be_read(tmp_path: Path) -> None:
         "rho": "0.1",
         "class": '"malleable"',
     }
-    (tmp_path / "w.toml").write_text("".join(f"{key} = {numbers.get(key, '1')}\n" for key in KEYS))
+    (tmp_path / "w.toml").write_text("".join(f"{key} = {numbers.get(key, '1')}\n" for key in JOB_FILE_KEYS))
     assert len(load(tmp_path / "w.toml").jobs) == 1

@@ -9,7 +9,7 @@ from operator import and_
 from typing import Final
 
 from apgas.malleability import core_ids as words
-from scheduler_bridge.model.core_list import listed
+from scheduler_bridge.model.allocation import listed
 
 MOST_CHARACTERS: Final = 32 * 1024
 """Lists by node that are longer together are not sent: a message has 64 KiB. [D] The job knows the number then."""

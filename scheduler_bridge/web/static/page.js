@@ -135,10 +135,10 @@ function runningRow(job, now) {
   const state = job.resizing ? `${{grow: "growing", shrink: "shrinking"}[job.resizing] || "changing its workers"}…` : job.state === "running" ? "" : job.state;
   const left = job.expected_end_s === null ? "" : `at most ${seconds(job.expected_end_s - now)} left`;
   const ran = job.start_s === null ? NOTHING : seconds(now - job.start_s);
-  return { key: job.id, cells: [jobCell(job), allotment(job, state), progress(job), pair(ran, left, "short", "ran", job.start_s === null ? "" : `since ${day(job.start_s)}`), lastResize(job, now)] };
+  return { key: job.id, cells: [jobCell(job), allocation(job, state), progress(job), pair(ran, left, "short", "ran", job.start_s === null ? "" : `since ${day(job.start_s)}`), lastResize(job, now)] };
 }
 
-function allotment(job, state) {
+function allocation(job, state) {
   return {
     as: "", label: "nodes",
     say: `${job.min} ${job.held} ${job.max} ${state}`,

@@ -1,15 +1,21 @@
-"""The nodes that a job holds now."""
+"""Allocations: the nodes that a job holds, sets of ranks and of cores as bitsets, and filters of nodes by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from apgas.malleability import core_ids
+
+# Nodes of a job -------------------------------------------------------------------------------------------------------
+
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
-class Allotment:
+class Allocation:
     """Whole nodes by rank, in the order in which the job got them; place 0 lives on the first one. It never changes.
 
     The ranks that came together are one bitset (bit r: the node of rank r), in ascending order. So the cost of a change
@@ -35,35 +41,35 @@ class Allotment:
         return self.size
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Allotment) and self.chunks == other.chunks
+        return isinstance(other, Allocation) and self.chunks == other.chunks
 
     def __hash__(self) -> int:
         return hash(self.chunks)
 
     def __repr__(self) -> str:
-        return f"Allotment({[list(members(chunk)) for chunk in self.chunks]})"
+        return f"Allocation({[list(members(chunk)) for chunk in self.chunks]})"
 
-    def plus(self, ranks: int) -> Allotment:
-        """The allotment with ``ranks`` added at the end.
+    def plus(self, ranks: int) -> Allocation:
+        """The allocation with ``ranks`` added at the end.
 
         Raises:
             ValueError: One of them is there already.
         """
         if ranks & self.ranks:
-            raise ValueError(f"{list(members(ranks & self.ranks))} in the allotment {self} already")
-        return Allotment((*self.chunks, ranks)) if ranks else self
+            raise ValueError(f"{list(members(ranks & self.ranks))} in the allocation {self} already")
+        return Allocation((*self.chunks, ranks)) if ranks else self
 
-    def minus(self, ranks: int) -> Allotment:
-        """The allotment without ``ranks``.
+    def minus(self, ranks: int) -> Allocation:
+        """The allocation without ``ranks``.
 
         Raises:
             ValueError: One of them is not there.
         """
         if missing := ranks & ~self.ranks:
-            raise ValueError(f"{list(members(missing))} not in the allotment {self}")
-        return Allotment(tuple([left for chunk in self.chunks if (left := chunk & ~ranks)]))
+            raise ValueError(f"{list(members(missing))} not in the allocation {self}")
+        return Allocation(tuple([left for chunk in self.chunks if (left := chunk & ~ranks)]))
 
-    def last(self, count: int) -> Allotment:
+    def last(self, count: int) -> Allocation:
         """The ``count`` ones that came last, in their order."""
         found: list[int] = []
         for chunk in reversed(self.chunks):
@@ -72,10 +78,10 @@ class Allotment:
             size = chunk.bit_count()
             found.append(chunk if size <= count else highest(chunk, count))
             count -= size
-        return Allotment(tuple(reversed(found)))
+        return Allocation(tuple(reversed(found)))
 
 
-NOTHING: Final = Allotment()
+NOTHING: Final = Allocation()
 """No nodes."""
 
 
@@ -134,3 +140,49 @@ def members(ranks: int) -> Iterator[int]:
     """The members of a bitset, ascending."""
     for first, behind in runs(ranks):
         yield from range(first, behind)
+
+
+# Cores as text --------------------------------------------------------------------------------------------------------
+
+
+def listed(cores: int) -> str:
+    """Write a bitset of core ids as a list, as jobs are told it: ``0-3,8``."""
+    return core_ids.listed(members(cores))
+
+
+# Filters --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilter:
+    """The nodes whose names one of some patterns matches, as shells match file names: ``*``, ``?``, ``[0-3]``.
+
+    Attributes:
+        patterns: At least one.
+    """
+
+    patterns: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> NodeFilter:
+        """Read patterns that commas separate.
+
+        Raises:
+            ValueError: One of them is empty.
+        """
+        patterns = tuple(pattern.strip() for pattern in text.split(","))
+        if not all(patterns):
+            raise ValueError(f"{text!r} has an empty pattern")
+        return cls(patterns)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is known, without a look at any name, that no node is left out."""
+        return "*" in self.patterns
+
+    def __contains__(self, node: str) -> bool:
+        return any(fnmatchcase(node, pattern) for pattern in self.patterns)
+
+
+EVERY_NODE: Final = NodeFilter(("*",))
+"""No node is left out."""

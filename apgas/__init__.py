@@ -25,10 +25,11 @@ else:
         "errors": "ApgasError CancelledError DeadlineError DeadPlaceError PlaceGoneError SlowPeerError UsageError",
         "malleability.core_ids": "CoreIds",
         "malleability.handler": "MalleableHandler",
-        "runtime.api": "async_ async_at at attach capture here immediate place places Statistics statistics uncounted",
+        "runtime.api": "async_ async_at at attach cancel cancelled capture deadline finish FinishScope here immediate "
+        "place places Statistics statistics uncounted",
         "runtime.collectives": "broadcast gather reduce",
         "runtime.context": "Future",
-        "runtime.current": "PlaceState",
+        "runtime.driver": "PlaceState",
         "runtime.logs": "configure_logging",
         "runtime.malleable": "at_safe_point core_ids define_malleable_handler disable_malleable_handler "
         "drain_orders estimate nodes offer_shrink on_place_failure progress request_grow resizes safe_point "
@@ -36,7 +37,6 @@ else:
         "runtime.mpi_comm": "comm",
         "runtime.program": "run trace",
         "runtime.refs": "GlobalRef PlaceLocal",
-        "runtime.scopes": "cancel cancelled deadline finish FinishScope",
         "runtime.trace": "trace_between trace_instant trace_span",
     }
     _NAMES_THERE = {"trace_between": "between", "trace_instant": "instant", "trace_span": "span"}

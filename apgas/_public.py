@@ -15,12 +15,17 @@ from apgas.errors import (
 from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.api import (
+    FinishScope,
     Statistics,
     async_,
     async_at,
     at,
     attach,
+    cancel,
+    cancelled,
     capture,
+    deadline,
+    finish,
     here,
     immediate,
     place,
@@ -30,7 +35,7 @@ from apgas.runtime.api import (
 )
 from apgas.runtime.collectives import broadcast, gather, reduce
 from apgas.runtime.context import Future
-from apgas.runtime.current import PlaceState
+from apgas.runtime.driver import PlaceState
 from apgas.runtime.logs import configure_logging
 from apgas.runtime.malleable import (
     at_safe_point,
@@ -52,7 +57,6 @@ from apgas.runtime.malleable import (
 from apgas.runtime.mpi_comm import comm
 from apgas.runtime.program import run, trace
 from apgas.runtime.refs import GlobalRef, PlaceLocal
-from apgas.runtime.scopes import FinishScope, cancel, cancelled, deadline, finish
 from apgas.runtime.trace import between as trace_between
 from apgas.runtime.trace import instant as trace_instant
 from apgas.runtime.trace import span as trace_span

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 
 from apgas.runtime import exceptions
-from apgas.runtime.counting import Carrier, Handle
+from apgas.runtime.serialization import Carrier, Handle
 
 
 class _Plain(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types

@@ -15,13 +15,13 @@ from typing import Any, ParamSpec, TypeVar
 from apgas.core.identity import Place
 from apgas.core.messages import RefId
 from apgas.errors import CancelledError
-from apgas.runtime import current, process, serialization
+from apgas.runtime import process, serialization
 from apgas.runtime.api import at
 from apgas.runtime.context import Future, Scope, current_scope
-from apgas.runtime.counting import Carrier, Carrying, Handle
+from apgas.runtime.driver import required_driver
 from apgas.runtime.mpi_comm import among
 from apgas.runtime.refs import GlobalRef, PlaceLocal
-from apgas.runtime.serialization import Call, notice
+from apgas.runtime.serialization import Call, Carrier, Carrying, Handle, notice
 from apgas.transport.base import Buffer
 
 P = ParamSpec("P")
@@ -113,7 +113,7 @@ def broadcast(value: T) -> PlaceLocal[T]:
         >>> apgas.at(apgas.places()[-1], lambda: table.get()["b"])
         2
     """
-    driver = current.required()
+    driver = required_driver()
     source = GlobalRef(value) if driver.core.here == 0 else at(driver.place(0), GlobalRef, value)
     handle: PlaceLocal[T] = PlaceLocal(functools.partial(_fetch, source))
     gather(handle.set, value)
@@ -123,7 +123,7 @@ def broadcast(value: T) -> PlaceLocal[T]:
 def _fetch(source: GlobalRef[T]) -> T:
     if current_scope() is not None:
         return at(source.place, source.get)
-    driver = current.required()
+    driver = required_driver()
     finish = driver.open_finish()  # no finish is around an uncounted activity
     try:
         value: T = driver.call(Scope(finish), source.place, (source.get, (), {}))
@@ -155,12 +155,12 @@ class _Packed(Carrier):
 
 
 def _packed(name: str, refs: list[RefId], *payload: Buffer) -> _Packed:
-    handles = tuple(map(current.required().counting.handle, refs))
+    handles = tuple(map(required_driver().counting.handle, refs))
     return _Packed(name, Carrying(payload, handles) if handles else list(payload))
 
 
 def _everywhere(call: Call) -> dict[Place, Future[Any]]:
-    driver, scope = current.required(), current_scope()
+    driver, scope = required_driver(), current_scope()
     places = driver.places()
     for place in places:
         driver.transport.throttle(place.id)

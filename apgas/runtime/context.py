@@ -1,19 +1,21 @@
-"""Which activity a thread is running, and futures whose waiting gives the thread's turn away."""
+"""The thread of a place: what it works on, and how it waits: scopes, futures, and names of activities for people."""
 
 from __future__ import annotations
 
 import concurrent.futures
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Generic, TypeVar
+from types import CodeType, FrameType
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from apgas.core.messages import FinishId
 from apgas.errors import DeadlineError, UsageError
-from apgas.runtime import current
+from apgas.runtime.serialization import name_of
 
 T = TypeVar("T")
 
@@ -28,19 +30,31 @@ def _nothing() -> None:
     pass
 
 
-class _Thread(threading.local):
+class ThreadState(threading.local):
+    """What a thread works on.
+
+    Attributes:
+        driver: Its place, a ``Driver``: on the class that of the process, on an instance that of one thread. ``Any``
+            because drivers are built on this module; ``driver.current_driver`` has the type.
+        scope: The finish of its activity.
+        waiting: What its waits are wrapped in.
+        until_s: Its deadline, on the monotonic clock.
+        at_end: Called when its activity ends.
+    """
+
+    driver: Any = None
     scope: Scope | None = None
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     until_s: float | None = None
     at_end: Callable[[], None] = staticmethod(_nothing)
 
 
-_thread = _Thread()
+this_thread = ThreadState()
 
 
 def current_scope() -> Scope | None:
     """The finish of the activity that this thread runs; None outside of activities."""
-    return _thread.scope
+    return this_thread.scope
 
 
 _flush: Callable[[], None] | None = None
@@ -58,9 +72,9 @@ def wait_context() -> AbstractContextManager[None]:
     Raises:
         UsageError: It is the io thread, in something that must not wait.
     """
-    waiting = _thread.waiting
+    waiting = this_thread.waiting
     if waiting is nullcontext:
-        driver = current.driver()
+        driver = this_thread.driver
         if driver is not None and driver.transport.in_io_thread():
             raise UsageError(
                 "this waits on the thread that receives what it would wait for: an immediate or a callback of a future "
@@ -74,19 +88,19 @@ def wait_context() -> AbstractContextManager[None]:
 @contextmanager
 def entered(scope: Scope | None) -> Iterator[None]:
     """Run the block as part of an activity of ``scope``."""
-    before = _thread.scope
-    _thread.scope = scope
+    before = this_thread.scope
+    this_thread.scope = scope
     try:
         yield
     finally:
-        _thread.scope = before
+        this_thread.scope = before
 
 
 def call_within(
     scope: Scope | None, waiting: Callable[[], AbstractContextManager[None]], fn: Callable[..., T], *args: object
 ) -> T:
     """Call ``fn`` as part of an activity of ``scope`` on a thread whose waits are wrapped in ``waiting``."""
-    thread = _thread
+    thread = this_thread
     before = thread.scope, thread.waiting, thread.until_s, thread.at_end
     thread.scope, thread.waiting, thread.until_s, thread.at_end = scope, waiting, None, _nothing
     try:
@@ -101,30 +115,30 @@ def at_end(callback: Callable[[], None] = _nothing) -> None:
 
     For the program itself this is called at its end.
     """
-    _thread.at_end()
-    _thread.at_end = callback
+    this_thread.at_end()
+    this_thread.at_end = callback
 
 
 @contextmanager
 def waiting_until(until_s: float) -> Iterator[None]:
     """Let waits of this thread within the block end at ``until_s`` of the monotonic clock, or earlier."""
-    before = _thread.until_s
-    _thread.until_s = until_s if before is None else min(before, until_s)
+    before = this_thread.until_s
+    this_thread.until_s = until_s if before is None else min(before, until_s)
     try:
         yield
     finally:
-        _thread.until_s = before
+        this_thread.until_s = before
 
 
 @contextmanager
 def pooled(waiting: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Mark this thread as one of a pool: its waits give its turn away."""
-    before = _thread.waiting
-    _thread.waiting = waiting
+    before = this_thread.waiting
+    this_thread.waiting = waiting
     try:
         yield
     finally:
-        _thread.waiting = before
+        this_thread.waiting = before
 
 
 class Future(concurrent.futures.Future[T], Generic[T]):
@@ -163,8 +177,8 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         """
         if self.done():
             return super().result()
-        if _thread.until_s is not None:
-            timeout = self._wait(_thread.until_s, timeout)
+        if this_thread.until_s is not None:
+            timeout = self._wait(this_thread.until_s, timeout)
         with wait_context():
             return super().result(timeout)
 
@@ -183,8 +197,8 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         """
         if self.done():
             return super().exception()
-        if _thread.until_s is not None:
-            timeout = self._wait(_thread.until_s, timeout)
+        if this_thread.until_s is not None:
+            timeout = self._wait(this_thread.until_s, timeout)
         with wait_context():
             return super().exception(timeout)
 
@@ -198,3 +212,36 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         if not self.done():
             raise DeadlineError("the deadline passed, and what was waited for is not done")
         return 0.0
+
+
+# What the calling thread works on, for people: found in its stack when somebody asks, so it costs nothing else -------
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NOTHING: Final = "-"
+_variables: dict[CodeType, str] = {}
+
+
+def runs(variable: str) -> Callable[[F], F]:
+    """Mark a function that runs what the program has written: its local ``variable`` holds that, or its name."""
+
+    def mark(function: F) -> F:
+        _variables[function.__code__] = variable
+        return function
+
+    return mark
+
+
+def activity() -> str:
+    """The name of the activity that the calling thread runs; ``-`` if it runs none."""
+    return activity_in(sys._getframe(1))  # noqa: SLF001 - as logging does to find the caller
+
+
+def activity_in(frame: FrameType | None) -> str:
+    """The name of the activity that a thread with this innermost frame runs; ``-`` if it runs none."""
+    while frame is not None:
+        variable = _variables.get(frame.f_code)
+        if variable is not None and (running := frame.f_locals.get(variable)) is not None:
+            return running if isinstance(running, str) else name_of(running)
+        frame = frame.f_back
+    return NOTHING

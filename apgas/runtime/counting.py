@@ -7,21 +7,18 @@ import logging
 import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from apgas.core import messages as m
-from apgas.core.effects import Send
+from apgas.core.effects import Effect, Send
 from apgas.core.messages import RefId
+from apgas.core.place import PlaceCore
 from apgas.core.references import ReferenceEffect, References, Unreferenced
-from apgas.transport.base import Buffer
-
-if TYPE_CHECKING:
-    from apgas.runtime.driver import Driver
-
+from apgas.runtime.serialization import Carrying, Handle, Watch, watch
+from apgas.transport.base import Buffer, Transport
 
 LINGER_S: Final = 0.02
 """For so long a handle that nobody has is held on."""
@@ -39,14 +36,32 @@ class Counting:
     Handles end wherever the garbage collector runs, so their ends are queued, for a thread that begins with the first
     handle. ``SimpleQueue`` is made for that: its ``put`` may interrupt itself.
 
+    Args:
+        core: The place.
+        transport: The place's.
+        lock: Under which the core is touched, and sends are handed over.
+        objects: What the references lead to.
+        carry_out: Carries out effects under the lock.
+
     Attributes:
         carried: By place, the handles that belong to the next message of it.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(
+        self,
+        core: PlaceCore,
+        transport: Transport,
+        lock: threading.RLock,
+        objects: Objects,
+        carry_out: Callable[[Iterable[Effect]], None],
+    ) -> None:
         self.carried: dict[int, tuple[Handle, ...]] = {}
-        self._driver = driver
-        self._references = References(driver.core.here, next(_runs) * _MOST_REFERENCES)
+        self._core = core
+        self._transport = transport
+        self._lock = lock
+        self._objects = objects
+        self._carry_out = carry_out
+        self._references = References(core.here, next(_runs) * _MOST_REFERENCES)
         self._handles: dict[RefId, Watch] = {}
         self._kept: set[Handle] = set()
         self._todo: queue.SimpleQueue[RefId | Callable[[], object] | None] = queue.SimpleQueue()
@@ -54,12 +69,12 @@ class Counting:
 
     def make(self) -> Handle:
         """Make a reference, and its first handle."""
-        with self._driver.lock:
+        with self._lock:
             return self._new(self._references.make())
 
     def handle(self, ref: RefId) -> Handle:
         """The handle of ``ref``; one that does not count if this place has none."""
-        with self._driver.lock:
+        with self._lock:
             return self._known(ref) or Handle(ref, counts=False)
 
     def keep(self, handle: Handle) -> None:
@@ -70,18 +85,18 @@ class Counting:
     def send_ahead(self, dst: int, payload: Carrying) -> list[Send]:
         """(under the lock) What has to be sent to ``dst`` just before a message with ``payload``."""
         refs = [handle.ref for handle in payload.handles if handle.counts]
-        return [self._references.sent(dst, refs, self._driver.core.epoch)] if refs else []
+        return [self._references.sent(dst, refs, self._core.epoch)] if refs else []
 
     def received(self, src: int, message: m.OfReferences) -> None:
         """Take a message about references."""
         match message:
             case m.Carries():
-                with self._driver.lock:
+                with self._lock:
                     self.carried[src] = tuple(self._arrived(ref, src) for ref in message.refs)
             case m.RefReport():
                 self._reported(src, message)
             case m.Freed():
-                self._later(partial(self._driver.objects.free, message.ref))
+                self._later(partial(self._objects.free, message.ref))
 
     def attach(self, src: int, buffers: list[Buffer]) -> list[Buffer]:
         """Let the payload that has arrived from ``src`` hold the handles that came ahead of it, if any did."""
@@ -90,40 +105,40 @@ class Counting:
 
     def free_everywhere(self, ref: RefId) -> None:
         """Let the objects of a ``PlaceLocal`` go, on every place."""
-        core = self._driver.core
-        with self._driver.lock:
+        core = self._core
+        with self._lock:
             others = [place for place in core.membership.members if place != core.here]
-            self._driver.carry_out([Send(place, m.Freed(core.epoch, ref), []) for place in others])
-        self._driver.objects.free(ref)
+            self._carry_out([Send(place, m.Freed(core.epoch, ref), []) for place in others])
+        self._objects.free(ref)
 
     def leave(self) -> None:
         """This place leaves: it holds nothing from now on; what it has to report goes by way of place 0."""
-        with self._driver.lock:
-            effects = self._references.leave(self._driver.core.epoch)
-            self._driver.carry_out([Send(0, effect.message, []) for effect in effects if isinstance(effect, Send)])
+        with self._lock:
+            effects = self._references.leave(self._core.epoch)
+            self._carry_out([Send(0, effect.message, []) for effect in effects if isinstance(effect, Send)])
 
     def close(self) -> None:
         """End the thread."""
         self._todo.put(None)
 
     def _reported(self, src: int, report: m.RefReport) -> None:
-        driver, home = self._driver, report.ref.home
+        home = report.ref.home
         apply = partial(self._change, partial(self._references.reported, report))
-        if home != driver.core.here:
-            with driver.lock:
-                driver.carry_out([Send(home, report, [])] if home in driver.core.membership.members else [])
+        if home != self._core.here:
+            with self._lock:
+                self._carry_out([Send(home, report, [])] if home in self._core.membership.members else [])
         elif src == report.by:
             apply()
         else:
             # a leaver's: what it has reported before has arrived when its connection has ended
-            driver.transport.on_gone(report.by, apply)
+            self._transport.on_gone(report.by, apply)
 
     def _arrived(self, ref: RefId, src: int) -> Handle:
         self._references.arrived(ref, src)
         known = self._known(ref)
         if known is None:
             return self._new(ref)
-        self._references.dropped(ref, self._driver.core.epoch)
+        self._references.dropped(ref, self._core.epoch)
         return known
 
     def _new(self, ref: RefId) -> Handle:
@@ -140,12 +155,12 @@ class Counting:
         for ref in {*refs}:
             if self._known(ref) is None:
                 self._handles.pop(ref, None)
-        return [effect for ref in refs for effect in self._references.dropped(ref, self._driver.core.epoch)]
+        return [effect for ref in refs for effect in self._references.dropped(ref, self._core.epoch)]
 
     def _start(self) -> None:
         if not self._working:
             self._working = True
-            name = f"apgas-{self._driver.core.here}-references"
+            name = f"apgas-{self._core.here}-references"
             threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def _later(self, act: Callable[[], object]) -> None:
@@ -168,16 +183,16 @@ class Counting:
                     if not isinstance(what, RefId):
                         what()
             except Exception:  # noqa: BLE001 - the next references have nothing to do with it
-                _log.exception("place %d: a reference could not be let go", self._driver.core.here)
+                _log.exception("place %d: a reference could not be let go", self._core.here)
 
     def _change(self, act: Callable[[], list[ReferenceEffect]]) -> None:
-        with self._driver.lock:
+        with self._lock:
             effects = act()
-            self._driver.carry_out([effect for effect in effects if isinstance(effect, Send)])
+            self._carry_out([effect for effect in effects if isinstance(effect, Send)])
         for effect in effects:
             if isinstance(effect, Unreferenced):
-                everywhere = self._driver.objects.displace(effect.ref)
-                self._later(partial(self.free_everywhere if everywhere else self._driver.objects.free, effect.ref))
+                everywhere = self._objects.displace(effect.ref)
+                self._later(partial(self.free_everywhere if everywhere else self._objects.free, effect.ref))
 
 
 # What the references of ``apgas.runtime.refs`` lead to on one place --------------------------------------------------
@@ -226,59 +241,3 @@ class Objects:
         self.local.pop(ref, None)
         with self._lock:
             self._making.pop(ref, None)
-
-
-# What keeps the object behind a reference: handles, and payloads that hold those of the references in them -----------
-
-
-class Handle:
-    """A place's hold on a reference; ``counts``: not that of a copy that a program has pickled by itself."""
-
-    __slots__ = ("__weakref__", "counts", "ref")
-
-    def __init__(self, ref: RefId, *, counts: bool) -> None:
-        self.ref = ref
-        self.counts = counts
-
-
-class Watch(weakref.ref[Handle]):
-    """Leads to a handle as long as there is one, then tells ``gone`` its reference.
-
-    That may be in any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of the
-    handle would run before it is gone: another thread could still get hold of it.
-    """
-
-    __slots__ = ("ref",)
-    ref: RefId
-
-
-def watch(handle: Handle, gone: Callable[[RefId], None]) -> Watch:
-    """Watch a handle; somebody has to keep what this returns."""
-    made = Watch(handle, lambda ended: gone(ended.ref))
-    made.ref = handle.ref
-    return made
-
-
-class Carrier:
-    """Base of what travels with handles; no ABC, for whether something is one is asked of all that travels."""
-
-    def handles(self) -> Iterable[Handle]:
-        """The handles that whoever unpickles it needs."""
-        raise NotImplementedError
-
-    def travel(self) -> tuple[Any, ...]:
-        """What ``__reduce__`` returns when the handles go with it."""
-        raise NotImplementedError
-
-
-class Carrying(list[Buffer]):
-    """A payload, and the handles of the references in it, which it keeps."""
-
-    def __init__(self, buffers: Iterable[Buffer], handles: tuple[Handle, ...]) -> None:
-        super().__init__(buffers)
-        self.handles = handles
-
-
-def like(payload: list[Buffer], buffers: list[Buffer]) -> list[Buffer]:
-    """Make ``buffers``, which were made of ``payload``, hold what that holds."""
-    return Carrying(buffers, payload.handles) if isinstance(payload, Carrying) else buffers

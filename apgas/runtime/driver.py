@@ -15,7 +15,7 @@ from concurrent.futures import InvalidStateError
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from types import BuiltinFunctionType, CodeType
-from typing import Any, Final, TypeAlias, TypeVar, assert_never
+from typing import Any, Final, Generic, NoReturn, TypeAlias, TypeVar, assert_never, cast
 
 import msgspec
 
@@ -24,15 +24,17 @@ from apgas.core import messages as m
 from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, SlowPeerError, UsageError
-from apgas.runtime import current, naming, serialization, trace
-from apgas.runtime.context import Future, Scope, call_within, pooled
-from apgas.runtime.counting import Carrying, Counting, Objects
+from apgas.runtime import context, serialization, trace
+from apgas.runtime.context import Future, Scope, ThreadState, call_within, pooled, this_thread
+from apgas.runtime.counting import Counting, Objects
 from apgas.runtime.executor import Executor
-from apgas.runtime.serialization import Call, Calls
+from apgas.runtime.serialization import Call, Calls, Carrying
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
 
-_log = logging.getLogger("apgas")
 T = TypeVar("T")
+
+
+_log = logging.getLogger("apgas")
 
 
 LEAD_S: Final = 0.005
@@ -50,12 +52,12 @@ class Driver:
         self.core = core
         self.transport = transport
         self.lock = threading.RLock()
-        begin = partial(current.stay, self)
+        begin = partial(keep_driver, self)
         self.executor = Executor(f"apgas-{core.here}", self._broken, begin=begin)
         # the runtime's own calls do not wait behind the program's activities, of which there may be many
         self.chores = Executor(f"apgas-{core.here}-own", self._broken, begin=begin)
         self.objects = Objects()
-        self.counting = Counting(self)
+        self.counting = Counting(core, transport, self.lock, self.objects, self.carry_out)
         self.over = threading.Event()
         self.interrupted = False
         self.messages_sent = 0
@@ -561,7 +563,7 @@ class Running:
         fn, args, kwargs = load()
         return serialization.dumps(self._call(src, fn, args, kwargs))
 
-    @naming.runs("fn")
+    @context.runs("fn")
     def _call(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         began_s = time.perf_counter()
         if not trace.on():
@@ -592,7 +594,7 @@ class Running:
         driver.transport.nudge()
         driver.change(lambda: core.ended(scope.finish, error))
 
-    @naming.runs("fn")
+    @context.runs("fn")
     def run_immediate(self, src: int, payload: e.Payload) -> None:
         """(io thread) Run an immediate."""
         load = self._calls.arrived(src, payload)
@@ -604,7 +606,7 @@ class Running:
             _log.exception("place %d: an immediate failed", here)
             self._driver.fail(f"an immediate failed on place {here}: {serialization.summary(error)}")
 
-    @naming.runs("fn")
+    @context.runs("fn")
     def run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
         """Run an activity that no finish counts: what it raises is logged here."""
         driver, core = self._driver, self._driver.core
@@ -669,3 +671,87 @@ class InlinePolicy:
                 self._known.clear()
             self._known[id(key)] = key
         self._scores[id(key)] = score
+
+
+# Which place a thread works for, and what libraries keep on each place -----------------------------------------------
+
+
+def current_driver() -> Driver | None:
+    """The place that this thread works for; None outside of ``apgas.run``."""
+    found: Driver | None = this_thread.driver
+    return found
+
+
+def required_driver() -> Driver:
+    """The place that this thread works for.
+
+    Raises:
+        UsageError: Called outside of ``apgas.run``.
+    """
+    found: Driver | None = this_thread.driver
+    if found is None:
+        raise UsageError("this works inside of apgas.run only: call apgas.run(main)")
+    return found
+
+
+def set_process_driver(driver: Driver | None) -> None:
+    """Let all threads that have no place of their own work for ``driver``."""
+    ThreadState.driver = driver
+
+
+def keep_driver(driver: Driver) -> None:
+    """Let this thread work for ``driver`` for ever: it may outlive its program, and must not meddle with the next."""
+    this_thread.driver = driver
+
+
+@contextmanager
+def working_for(driver: Driver | None) -> Iterator[None]:
+    """Let this thread work for ``driver`` within the block: simulated places share a process."""
+    before = this_thread.__dict__.get("driver")
+    this_thread.driver = driver
+    try:
+        yield
+    finally:
+        if before is None:
+            del this_thread.driver
+        else:
+            this_thread.driver = before
+
+
+# What a library keeps on every place in a variable of its module -----------------------------------------------------
+
+
+class PlaceState(Generic[T]):
+    """One object per place, for a module's variable: ``_state = PlaceState(State)`` where ``_state = State()`` stood.
+
+    Every process imports the module and has a ``PlaceState`` of its own, so nothing travels. With one place in a
+    process both are the same; where a process simulates places (``apgas_job``), each place has its own object. For
+    objects of a program, which are made once and sent along, there is ``PlaceLocal``.
+
+    Args:
+        factory: Makes the object of a place when it is first asked for; it must not use other places.
+    """
+
+    def __init__(self, factory: Callable[[], T]) -> None:
+        self._factory = factory
+
+    def get(self) -> T:
+        """Read this place's object.
+
+        Returns:
+            The object itself, not a copy.
+
+        Raises:
+            UsageError: Called outside of ``apgas.run``.
+        """
+        objects = required_driver().objects
+        try:
+            return cast(T, objects.states[self])
+        except KeyError:
+            with objects.lock:
+                if self not in objects.states:
+                    objects.states[self] = self._factory()
+                return cast(T, objects.states[self])
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a PlaceState does not travel: make it in a module that every place imports, or a PlaceLocal")

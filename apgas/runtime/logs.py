@@ -15,7 +15,8 @@ import msgspec
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import UsageError
-from apgas.runtime import current, naming
+from apgas.runtime import context
+from apgas.runtime.driver import current_driver
 
 if TYPE_CHECKING:
     from apgas.runtime.driver import Driver
@@ -58,7 +59,7 @@ def configure_logging(level: int | str = "INFO", format: str = FORMAT) -> None:
     Example:
         >>> apgas.configure_logging("WARNING", "%(levelname)s on %(place)s, %(activity)s: %(message)s")
     """
-    driver = current.driver()
+    driver = current_driver()
     if driver is not None and driver.core.here != 0:
         raise UsageError("logging is configured on place 0, for all places")
     chosen = Settings(_number(level), format)
@@ -96,7 +97,7 @@ def apply(chosen: Settings) -> None:
     """
     global _settings  # noqa: PLW0603 - logging is a matter of the process
     handler = logging.StreamHandler()
-    absent = {"place": naming.NOTHING, "activity": naming.NOTHING}
+    absent = {"place": context.NOTHING, "activity": context.NOTHING}
     try:
         handler.setFormatter(logging.Formatter(chosen.format, defaults=absent))
         logging.basicConfig(level=chosen.level, handlers=[handler], force=True)
@@ -139,9 +140,9 @@ class _Factory:
 
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._make(*args, **kwargs)
-        driver = current.driver()
-        record.place = naming.NOTHING if driver is None else driver.core.here
-        record.activity = naming.activity()
+        driver = current_driver()
+        record.place = context.NOTHING if driver is None else driver.core.here
+        record.activity = context.activity()
         record.__dict__ = _Attributes(record.__dict__)
         return record
 

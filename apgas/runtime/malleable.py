@@ -13,10 +13,8 @@ from apgas.core.identity import Place
 from apgas.core.resize import Bounds, Deadlines, Kind, ResizeRecord
 from apgas.errors import UsageError
 from apgas.malleability.handler import MalleableHandler
-from apgas.runtime import current
 from apgas.runtime.context import Future, Scope, entered, pooled
-from apgas.runtime.current import PlaceState
-from apgas.runtime.driver import Driver
+from apgas.runtime.driver import Driver, PlaceState, required_driver, working_for
 from apgas.runtime.program import program
 from apgas.runtime.resizing import SerialCalls, parse_orders
 
@@ -383,7 +381,7 @@ class PlaceFailures:
                 self._put_off.append(place)
                 return
             finish = self._driver.open_finish()
-        with current.working_for(self._driver), entered(Scope(finish)), pooled(self._driver.chores.waiting):
+        with working_for(self._driver), entered(Scope(finish)), pooled(self._driver.chores.waiting):
             try:
                 handler(place)
             except BaseException:  # noqa: BLE001 - the program's error is told, and the job goes on
@@ -392,7 +390,7 @@ class PlaceFailures:
                 _log.error("an activity of the place failure handler failed", exc_info=error)
 
 
-_failures = PlaceState(lambda: PlaceFailures(current.required()))
+_failures = PlaceState(lambda: PlaceFailures(required_driver()))
 
 
 def on_place_failure(handler: Callable[[Place], Any] | None) -> None:

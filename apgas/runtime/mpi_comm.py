@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from apgas.core.identity import Place
 from apgas.errors import UsageError
-from apgas.runtime import current, process
+from apgas.runtime import process
 from apgas.runtime.context import at_end, wait_context
-from apgas.runtime.driver import Driver
+from apgas.runtime.driver import Driver, required_driver
 from apgas.runtime.environment import ENV_TRANSPORT
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def comm(members: Sequence[Place] | None = None) -> Intracomm:
         >>> set(apgas.gather(everybody).values()) == {len(apgas.places())}
         True
     """
-    driver = current.required()
+    driver = required_driver()
     plane = process.mpi_plane()
     if plane is None:
         raise UsageError(f"apgas.comm needs the mpi transport: start the program with {ENV_TRANSPORT}=mpi")

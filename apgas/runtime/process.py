@@ -12,9 +12,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from apgas.core.place import PlaceCore
-from apgas.runtime import arrival, current, environment, lifetime, logs, resilience, watchdog
+from apgas.runtime import arrival, environment, lifetime, logs, resilience, watchdog
 from apgas.runtime.context import before_waits
-from apgas.runtime.driver import Driver
+from apgas.runtime.driver import Driver, set_process_driver
 from apgas.runtime.lifetime import Identity, Start
 from apgas.runtime.validation import checked
 from apgas.transport.base import Address, Transport
@@ -51,7 +51,7 @@ def build(start: Start) -> Driver:
     driver = Driver(core, _plane(identity, _transport))
     if _mpi_plane is not None and identity.place == 0:
         driver.on_members = partial(_tell_plane, driver, _mpi_plane)
-    current.be(driver)
+    set_process_driver(driver)
     logs.tag_output(identity.place)
     logs.install()
     before_waits(_transport.flush)
@@ -68,7 +68,7 @@ def build(start: Start) -> Driver:
 def forget() -> None:
     """Let this process be no place any more: the program is over, and another one may be run."""
     global _transport, _mpi_plane  # noqa: PLW0603 - one place a process
-    current.be(None)
+    set_process_driver(None)
     before_waits(None)
     _transport = _mpi_plane = None
     sys.setswitchinterval(_switch_before_s)

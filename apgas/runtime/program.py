@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, over
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
-from apgas.runtime import current, environment, lifetime, naming, process, resilience, serialization, watchdog
+from apgas.runtime import context, environment, lifetime, process, resilience, serialization, watchdog
 from apgas.runtime import trace as events
 from apgas.runtime.api import at, places
 from apgas.runtime.context import Scope, at_end, entered
-from apgas.runtime.driver import Driver
+from apgas.runtime.driver import Driver, current_driver
 from apgas.runtime.watchdog import Alarm
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def program() -> Program:
     Raises:
         UsageError: This is not place 0, or ``apgas.run`` is not running.
     """
-    found = _programs.get(current.driver())
+    found = _programs.get(current_driver())
     if found is None:
         raise UsageError("this works on place 0, inside of apgas.run only")
     return found
@@ -244,7 +244,7 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         raise UsageError("apgas.run works in the main thread only: there it hears of Ctrl-C")
     if _parting is not None:
         _part_at_last()
-    if current.driver() is not None:
+    if current_driver() is not None:
         raise UsageError("a program runs already in this process: apgas.run cannot be called within it")
     _await_processes()
     if sys.excepthook.__module__ != __name__:
@@ -279,7 +279,7 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return value
 
 
-@naming.runs("main")
+@context.runs("main")
 def run_main(this: Program, main: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``main`` and wait for all that it spawned.
 

@@ -8,16 +8,15 @@ from typing import Any, Generic, TypeVar, cast
 from apgas.core.identity import Place
 from apgas.core.messages import RefId
 from apgas.errors import PlaceGoneError, UsageError
-from apgas.runtime import current
-from apgas.runtime.counting import Carrier, Handle
-from apgas.runtime.driver import Driver
+from apgas.runtime.driver import Driver, current_driver
+from apgas.runtime.serialization import Carrier, Handle
 
 T = TypeVar("T")
 R = TypeVar("R", bound="_Reference")
 
 
 def _driver() -> Driver:
-    driver = current.driver()
+    driver = current_driver()
     if driver is None:
         raise UsageError("references work inside of apgas.run only")
     return driver
@@ -39,7 +38,7 @@ class _Reference(Carrier):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # pickled by the program itself, which may keep the copy for as long as it likes
-        driver = current.driver()
+        driver = current_driver()
         if driver is not None:
             driver.counting.keep(self._handle)
         return self.travel()
@@ -52,7 +51,7 @@ class _Reference(Carrier):
 
 
 def _arrive(kind: type[R], home: int, seq: int) -> R:
-    driver, ref = current.driver(), RefId(home, seq)
+    driver, ref = current_driver(), RefId(home, seq)
     made = kind.__new__(kind)
     made._handle = Handle(ref, counts=False) if driver is None else driver.counting.handle(ref)  # noqa: SLF001 - a constructor
     return made

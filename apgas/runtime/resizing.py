@@ -30,7 +30,7 @@ from apgas.malleability.communicator import Communicator
 from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
 from apgas.malleability.orders import Workers
-from apgas.runtime import logs, naming, serialization
+from apgas.runtime import context, logs, serialization
 from apgas.runtime.calibration import Calibration
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
@@ -580,7 +580,7 @@ class Requests:
 # Calls the program's malleable handler: on place 0, one method at a time, each as an activity of its own -------------
 
 
-@naming.runs("method")
+@context.runs("method")
 def call_handler(
     handler: MalleableHandler, call: CallHandler, to_place: Callable[[int], Place]
 ) -> Sequence[int] | None:

@@ -8,19 +8,72 @@ import pickle
 import struct
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from apgas.core.messages import RefId
 from apgas.errors import ProtocolError, UsageError
-from apgas.runtime.counting import Carrier, Carrying, Handle, like
 from apgas.transport.base import Buffer
 from apgas.transport.wire import DEFAULT_LIMITS
 
-if TYPE_CHECKING:
-    from apgas.runtime import by_value
+# What keeps the object behind a reference while that travels: handles, and payloads that hold them -------------------
+
+
+class Handle:
+    """A place's hold on a reference; ``counts``: not that of a copy that a program has pickled by itself."""
+
+    __slots__ = ("__weakref__", "counts", "ref")
+
+    def __init__(self, ref: RefId, *, counts: bool) -> None:
+        self.ref = ref
+        self.counts = counts
+
+
+class Watch(weakref.ref[Handle]):
+    """Leads to a handle as long as there is one, then tells ``gone`` its reference.
+
+    That may be in any thread, at any moment and under any lock, for the garbage collector does it. A ``__del__`` of the
+    handle would run before it is gone: another thread could still get hold of it.
+    """
+
+    __slots__ = ("ref",)
+    ref: RefId
+
+
+def watch(handle: Handle, gone: Callable[[RefId], None]) -> Watch:
+    """Watch a handle; somebody has to keep what this returns."""
+    made = Watch(handle, lambda ended: gone(ended.ref))
+    made.ref = handle.ref
+    return made
+
+
+class Carrier:
+    """Base of what travels with handles; no ABC, for whether something is one is asked of all that travels."""
+
+    def handles(self) -> Iterable[Handle]:
+        """The handles that whoever unpickles it needs."""
+        raise NotImplementedError
+
+    def travel(self) -> tuple[Any, ...]:
+        """What ``__reduce__`` returns when the handles go with it."""
+        raise NotImplementedError
+
+
+class Carrying(list[Buffer]):
+    """A payload, and the handles of the references in it, which it keeps."""
+
+    def __init__(self, buffers: Iterable[Buffer], handles: tuple[Handle, ...]) -> None:
+        super().__init__(buffers)
+        self.handles = handles
+
+
+def like(payload: list[Buffer], buffers: list[Buffer]) -> list[Buffer]:
+    """Make ``buffers``, which were made of ``payload``, hold what that holds."""
+    return Carrying(buffers, payload.handles) if isinstance(payload, Carrying) else buffers
 
 
 # What travels: functions, arguments, values and errors as one pickle plus out-of-band buffers ------------------------
@@ -101,15 +154,16 @@ def dumps(value: object, *, of_call: bool = False) -> list[Buffer]:
 
     file = io.BytesIO()
     try:
-        pickler: _ByName | by_value.Pickler = _ByName(file, 5, buffer_callback=keep_within)
+        pickler = _ByName(file, 5, buffer_callback=keep_within)
         pickler.dump(value)
+        handles = pickler.handles
     except Exception:  # noqa: BLE001 - whatever it is, cloudpickle does it or says why not
         beside.clear()
         file = io.BytesIO()
-        pickler = _dumped_by_value(value, file, keep_within, of_call=of_call)
+        handles = _dump_by_value(value, file, keep_within, of_call=of_call)
     body = file.getvalue()
     check_size(len(body) + sum(raw.nbytes for raw in beside))
-    return Carrying([body, *beside], pickler.handles) if pickler.handles else [body, *beside]
+    return Carrying([body, *beside], handles) if handles else [body, *beside]
 
 
 def _is_plain(value: object, deep: int = _SHALLOW) -> bool:
@@ -131,9 +185,9 @@ def check_size(size_bytes: int) -> None:
         raise UsageError(f"cannot send {size_bytes} bytes at once, at most {MOST_BYTES}: send it in parts")
 
 
-def _dumped_by_value(
+def _dump_by_value(
     value: Any, file: io.BytesIO, keep_within: Callable[[pickle.PickleBuffer], bool], *, of_call: bool
-) -> by_value.Pickler:
+) -> tuple[Handle, ...]:
     from apgas.runtime import by_value
 
     pickler = by_value.Pickler(file, 5, buffer_callback=keep_within)
@@ -144,7 +198,8 @@ def _dumped_by_value(
 
         text = captures.why_not(value, error) if of_call else captures.why_not_value(value, error)
         raise TypeError(text) from None
-    return pickler
+    handles: tuple[Handle, ...] = pickler.handles
+    return handles
 
 
 def dumps_by_value(value: object) -> bytes:

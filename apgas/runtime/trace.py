@@ -18,13 +18,12 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from apgas.core.identity import Place
-from apgas.runtime import current
+from apgas.runtime.context import this_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from apgas.core.resize import ResizeRecord
-    from apgas.runtime.driver import Driver
 
 Arguments: TypeAlias = Mapping[str, int | float | str]
 Ask: TypeAlias = Callable[[Place, Callable[[], Any]], Any]
@@ -67,18 +66,18 @@ class _Nobody:
 
 _nobody = _Nobody()
 _on = False
-_tracers: WeakKeyDictionary[Driver | _Nobody, Tracer] = WeakKeyDictionary()
+_tracers: WeakKeyDictionary[object, Tracer] = WeakKeyDictionary()
 """One, or several where a process simulates places."""
 
 
 def _tracer() -> Tracer | None:
-    return _tracers.get(current.driver() or _nobody) if _on else None
+    return _tracers.get(this_thread.driver or _nobody) if _on else None
 
 
 def enable() -> int:
     """Begin to trace on this place; returns its clock, in ns."""
     global _on  # noqa: PLW0603 - tested at every activity: nothing is quicker
-    _tracers.setdefault(current.driver() or _nobody, Tracer())
+    _tracers.setdefault(this_thread.driver or _nobody, Tracer())
     _on = True
     return time.monotonic_ns()
 

@@ -11,8 +11,8 @@ from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
 from apgas.errors import ApgasError, UsageError
-from apgas.runtime import current, process, serialization
-from apgas.runtime.driver import Driver
+from apgas.runtime import process, serialization
+from apgas.runtime.driver import Driver, working_for
 from apgas.runtime.lifetime import Identity
 from apgas.runtime.validation import checked
 from apgas.transport.local import LocalNetwork, LocalTransport
@@ -104,7 +104,7 @@ class InProcessPlaces:
         driver = Driver(self._machine(identity.place, identity.members, identity.epoch), transport)
         with self._lock:
             self.drivers[identity.place] = driver
-        with current.working_for(driver):
+        with working_for(driver):
             driver.start()
             if identity.place != 0:
                 thread = threading.Thread(

@@ -22,8 +22,8 @@ from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
 from apgas.malleability.communicator import OrderListener
 from apgas.malleability.orders import Lost
-from apgas.runtime import current, naming, process
-from apgas.runtime.driver import Driver
+from apgas.runtime import context, process
+from apgas.runtime.driver import Driver, current_driver, working_for
 from apgas.runtime.program import Program, all_gone, end_places, known, run_main
 from apgas.runtime.resizing import Resizing
 from apgas.testing.inprocess import InProcessPlaces, InProcessSpawner
@@ -224,7 +224,7 @@ class Job(Generic[T]):
         __tracebackhide__ = True
         driver = self._places.start(tuple(name for name in self._names for _ in range(self._places_per_node)))
         driver.on_place_lost = self._lost
-        with current.working_for(driver):
+        with working_for(driver):
             this = Program(driver, lambda: Resizing(driver, self._spawner, self._scheduler))
             self.resizes = this.resizing.records
             this.resizing.progress_every_s = 0.0
@@ -525,14 +525,14 @@ def inherited() -> Iterator[None]:
 
 
 def _start(thread: threading.Thread) -> None:
-    driver = current.driver()
+    driver = current_driver()
     if driver is not None:
         run = thread.run
 
         def run_there() -> None:
             _owners[threading.get_ident()] = driver
             try:
-                with current.working_for(driver):
+                with working_for(driver):
                     run()
             finally:
                 del _owners[threading.get_ident()]
@@ -560,5 +560,5 @@ def _stack(innermost: FrameType) -> str:
     if theirs:
         return "".join(traceback.format_list(theirs[-_DEEPEST:])).rstrip()
     # compiled code has no frames
-    name = naming.activity_in(innermost)
-    return "" if name == naming.NOTHING else f"  in {name}"
+    name = context.activity_in(innermost)
+    return "" if name == context.NOTHING else f"  in {name}"

@@ -11,8 +11,7 @@ from support import PATIENCE_S
 
 import apgas
 from apgas import Future
-from apgas.runtime import current
-from apgas.runtime.driver import Driver
+from apgas.runtime.driver import Driver, current_driver
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job
 
@@ -66,11 +65,11 @@ def abs_or_seven(value: object) -> int:
 
 
 def test_the_activity_has_the_name_of_the_function() -> None:
-    from apgas.runtime import naming
+    from apgas.runtime import context
 
     def name_of_this() -> str:
-        assert current.driver() is not None
-        return naming.activity()
+        assert current_driver() is not None
+        return context.activity()
 
     names = set(Job(lambda: apgas.gather(name_of_this), places=2).run().values())
     assert len(names) == 1

@@ -13,9 +13,9 @@ import apgas
 from apgas.core import messages as m
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
-from apgas.runtime import current, serialization
+from apgas.runtime import serialization
 from apgas.runtime.context import Scope
-from apgas.runtime.driver import Driver
+from apgas.runtime.driver import Driver, required_driver
 from apgas.runtime.resizing import Newcomers
 from apgas.runtime.serialization import Calls
 from apgas.testing.job import Job, JobFailedError
@@ -93,7 +93,7 @@ def test_a_place_that_hears_nothing_any_more_ends_the_job() -> None:
         def fail() -> float | None:
             raise OverflowError("on purpose")
 
-        current.required().transport._loop._timers.seconds_left = fail  # type: ignore[attr-defined]  # a stand-in
+        required_driver().transport._loop._timers.seconds_left = fail  # type: ignore[attr-defined]  # a stand-in
 
     def main() -> None:
         apgas.at(apgas.place(1), deafen)

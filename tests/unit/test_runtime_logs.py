@@ -17,7 +17,7 @@ import pytest
 from support import PATIENCE_S
 
 import apgas
-from apgas.runtime import logs, naming
+from apgas.runtime import context, logs
 from apgas.runtime.logs import TaggedOutput
 
 
@@ -32,13 +32,13 @@ def _logging_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root.setLevel(level)
 
 
-@naming.runs("fn")
+@context.runs("fn")
 def run(fn: object) -> str:
-    return naming.activity() if fn else ""
+    return context.activity() if fn else ""
 
 
 def test_the_innermost_activity_is_found() -> None:
-    assert naming.activity() == "-"
+    assert context.activity() == "-"
     assert run(run) == "run"
     assert run("a text") == "a text"
 

@@ -9,13 +9,13 @@ import pytest
 from support import PATIENCE_S
 
 import apgas
-from apgas.runtime import current
+from apgas.runtime.driver import required_driver
 from apgas.testing.job import Job
 
 
 def remembered() -> tuple[int, int]:
     """How much this place knows of cancelled finishes, and of references that were made here."""
-    driver = current.required()
+    driver = required_driver()
     return len(driver.core.cancelled), len(driver.objects.homed)
 
 

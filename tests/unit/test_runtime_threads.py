@@ -10,8 +10,8 @@ from support import PATIENCE_S
 
 import apgas
 from apgas import Future
-from apgas.runtime import current
 from apgas.runtime.context import pooled
+from apgas.runtime.driver import required_driver
 from apgas.runtime.executor import Executor
 from apgas.runtime.resizing import SerialCalls
 from apgas.testing.pytest_plugin import MakeJob
@@ -111,7 +111,7 @@ def test_a_callback_of_a_future_must_not_wait(apgas_job: MakeJob, caplog: pytest
 
 def test_an_interrupt_is_for_the_main_thread_and_once(apgas_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     def main() -> None:
-        driver = current.required()
+        driver = required_driver()
         driver.interrupted = True
         assert apgas.at(apgas.place(1), pow, 2, 3) == 8
         monkeypatch.setattr(threading, "main_thread", threading.current_thread)

@@ -13,7 +13,7 @@ from support import PATIENCE_S
 
 import apgas
 from apgas import async_at, at, finish, here, place, places
-from apgas.runtime import current
+from apgas.runtime import driver
 from apgas.runtime.driver import Driver
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.job import Job, JobFailedError, JobHangsError
@@ -248,7 +248,7 @@ def test_nothing_keeps_the_places_of_a_job_that_is_over(apgas_job: MakeJob) -> N
     kept: list[weakref.ref[Driver]] = []
 
     def main() -> None:
-        kept.append(weakref.ref(current.required()))
+        kept.append(weakref.ref(driver.required_driver()))
         apgas.on_place_failure(lambda _: None)
 
     apgas_job(main, places=2).run()

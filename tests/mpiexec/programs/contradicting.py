@@ -6,11 +6,11 @@ import sys
 from contextlib import suppress
 
 import apgas
-from apgas.runtime import current
+from apgas.runtime.driver import current_driver
 
 
 def damage() -> None:
-    driver = current.driver()
+    driver = current_driver()
     assert driver is not None
     with driver.lock:
         driver.core.finishes.live += 1

@@ -7,7 +7,7 @@ import sys
 import threading
 
 import apgas
-from apgas.runtime import current
+from apgas.runtime import driver
 
 
 def wait() -> None:
@@ -47,7 +47,7 @@ def fails_to_clean_up() -> None:
 
 def in_the_middle() -> None:
     """Is interrupted by itself, in the middle of a change of the runtime's, which must not be left half way."""
-    with current.required().lock:
+    with driver.required_driver().lock:
         signal.raise_signal(signal.SIGTERM)
         print("changed", flush=True)
     wait()

@@ -13,7 +13,7 @@ from typing import Any
 
 import apgas
 from apgas import GlobalRef, PlaceLocal, async_at, at, finish, gather, here, immediate, places
-from apgas.runtime import current
+from apgas.runtime import driver
 from apgas.testing.handlers import ReleaseNewest
 
 PATIENCE_S = 600.0
@@ -77,12 +77,12 @@ def make(content: object) -> GlobalRef[Box]:
 
 def homed() -> int:
     gc.collect()
-    return len(current.required().objects.homed)
+    return len(driver.required_driver().objects.homed)
 
 
 def placed() -> int:
     gc.collect()
-    return len(current.required().objects.local)
+    return len(driver.required_driver().objects.local)
 
 
 def watched(content: object) -> tuple[GlobalRef[Box], weakref.ref[Box]]:

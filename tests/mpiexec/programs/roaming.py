@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 
 import apgas
-from apgas.runtime import current
+from apgas.runtime import driver
 from apgas.testing.handlers import ReleaseNewest
 
 
@@ -37,7 +37,7 @@ def visit_everyone() -> int:
 
 
 def tell(outcome: str, reason: str = "") -> None:
-    running = current.driver()
+    running = driver.current_driver()
     assert running is not None
     members = running.core.membership.members
     places = {place.id: [apgas.at(place, host_name), members[place.id].host] for place in apgas.places()}

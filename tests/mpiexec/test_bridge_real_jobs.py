@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from support import PATIENCE_S, Leftovers, Running, start_job
+from support.leftovers import living
 
 from apgas.malleability.core_ids import parsed
-from apgas.testing.leftovers import living
 
 pytestmark = pytest.mark.essential
 

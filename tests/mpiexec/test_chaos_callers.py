@@ -12,13 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stress import soak as soak_module
+from stress.soak import Soak, use_of
 from support import PATIENCE_S, Leftovers, start_job
+from support.leftovers import living
 from support.strangers import Address, Strangers, ports_of
-
-from apgas.testing import soak_measure
-from apgas.testing.leftovers import living
-from apgas.testing.soak import Soak
-from apgas.testing.soak_measure import use_of
 
 MALLEABLE = [sys.executable, "-m", "scheduler_bridge.cli"]
 
@@ -33,8 +31,8 @@ def _ports(mark: str) -> set[Address]:
 @pytest.mark.parametrize("transport", ["tcp", "mpi"], ids="over_{}".format)
 def test_places_do_not_mind_strangers(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # callers who say nothing are kept for some seconds, so many at a time
-    kept = {role: replace(bound, descriptors=bound.descriptors + 150) for role, bound in soak_measure.BOUNDS.items()}
-    monkeypatch.setattr(soak_measure, "BOUNDS", kept)
+    kept = {role: replace(bound, descriptors=bound.descriptors + 150) for role, bound in soak_module.BOUNDS.items()}
+    monkeypatch.setattr(soak_module, "BOUNDS", kept)
     options = argparse.Namespace(cycles=3, hours=0.0, transport=transport, seed=3, most=5)
     soak = Soak(options)  # checks what was computed, memory, descriptors and leftovers
     with Strangers(lambda: _ports(soak.mark), seed=1) as strangers:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from support import PATIENCE_S, SOON_S, Leftovers, mpirun, start_job
 from support.chaos import Storm, moment_s, start_storm, storm_command
+from support.leftovers import Patience, living
 
 from apgas.runtime import environment
-from apgas.testing.leftovers import Patience, living
 
 HELLO = Path(__file__).resolve().parents[2] / "docs" / "examples" / "hello.py"
 SEEDS = 4

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from stress import soak
 
-from apgas.testing import soak
-
-SABOTEUR = "import subprocess, tempfile; from apgas.testing import soak_program as p; order = p.order\n"
+SABOTEUR = f"{soak.FIND}; import subprocess, tempfile; from stress import soak_program as p; order = p.order\n"
 """Breaks something in place 0 before the job starts."""
 SILENT = "subprocess.Popen(['sleep', '99'], start_new_session=True"
 HOARD = "kept = []; p.order = lambda *a: kept.extend"
@@ -49,14 +48,14 @@ def test_two_hundred_cycles(transport: str, capsys: pytest.CaptureFixture[str]) 
 def test_the_soak_notices(
     defect: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(soak, "_START", f"{SABOTEUR}{defect}\np.main()")
+    monkeypatch.setattr(soak, "START", f"{SABOTEUR}{defect}\np.main()")
     monkeypatch.setattr(soak, "ENDS_S", 2.0)
     code = soak.main(["--cycles", "3"])
     said = capsys.readouterr().out
     assert code == 1, said
     assert "FAILED" in said
     assert words in said, said
-    assert "again: python -m apgas.testing soak --cycles 3" in said
+    assert "again: PYTHONPATH=tests python -m stress.soak --cycles 3" in said
 
 
 @pytest.mark.parametrize("wrong", [["--cycles", "0"], ["--most", "3"], ["--hours", "-1"], ["--transport", "udp"]])

@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from stress.seeds import DELIVERIES, Spread, lossy, main, repeatable, whole
+from stress.simulation import Simulation
+from stress.survival import LossSimulation
 from support import planted
 
 from apgas.errors import ApgasError
-from apgas.testing.__main__ import main
-from apgas.testing.hunt import DELIVERIES, Spread, lossy, repeatable, whole
-from apgas.testing.simulation import Simulation
-from apgas.testing.survival import LossSimulation
 
 SEEDS = 10_000
 BLOCKS = 10
@@ -52,7 +51,7 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch, capsys
     with pytest.raises(AssertionError) as found:
         main()
     (note,) = found.value.__notes__
-    told = re.fullmatch(r"seed (\d+), commit \S+; again: python -m apgas\.testing (--seed \1)", note)
+    told = re.fullmatch(r"seed (\d+), commit \S+; again: PYTHONPATH=tests python -m stress\.seeds (--seed \1)", note)
     assert told
     monkeypatch.setattr(sys, "argv", ["", *told[2].split()])
     with pytest.raises(AssertionError) as again:

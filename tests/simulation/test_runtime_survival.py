@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from stress.seeds import repeatable, resilient
+from stress.survival import SurvivalSimulation
 
 from apgas.core.effects import Effect, LeaverDrained
 from apgas.core.finish import Fired
@@ -14,8 +16,6 @@ from apgas.core.reshape import Reshape
 from apgas.core.resilient import Pairs, ResilientFinishTable, ResilientPlaceCore, Settling
 from apgas.core.resize import ReshapeEffect
 from apgas.errors import ApgasError
-from apgas.testing.hunt import repeatable, resilient
-from apgas.testing.survival import SurvivalSimulation
 
 SEEDS = 1_200
 BLOCKS = 4

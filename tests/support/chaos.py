@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from support.mpi import BIN, Running, start_job
+from stress.soak import START
 
-STORM = "from apgas.testing.soak_program import main; main()"
+from support.mpi import BIN, Running, start_job
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Storm:
 def storm_command(seed: int, places: int = 3, cycles: int = 10**6) -> list[str]:
     """Returns the command of a job that starts with so many places and goes on for so many cycles."""
     options = {"cycles": cycles, "seconds": 0, "seed": seed, "most": 5}
-    return [str(BIN / "mpiexec"), "-n", str(places), sys.executable, "-c", STORM, json.dumps(options)]
+    return [str(BIN / "mpiexec"), "-n", str(places), sys.executable, "-c", START, json.dumps(options)]
 
 
 def start_storm(seed: int, env: Mapping[str, str] | None = None) -> Storm:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
 
-from apgas.testing.leftovers import MARK, kill, living, patiently
 from support.hosts import CLUSTER
+from support.leftovers import MARK, kill, living, patiently
 from support.mpi import BIN, PATIENCE_S, ROOT
 
 _ASK_S = 120.0

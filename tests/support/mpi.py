@@ -19,7 +19,7 @@ import pytest
 
 from apgas.runtime.environment import ENV_TRANSPORT
 from apgas.runtime.validation import ENV_VALIDATE
-from apgas.testing.leftovers import MARK, Patience, kill, living, patiently
+from support.leftovers import MARK, Patience, kill, living, patiently
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.prefix) / "bin"

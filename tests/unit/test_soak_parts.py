@@ -7,10 +7,9 @@ import sys
 from collections import Counter
 
 import pytest
-
-from apgas.testing import soak_measure as measure
-from apgas.testing.soak_measure import MIB, Sample, Use, complaints
-from apgas.testing.soak_program import Book, Plan, SoakError, Tally, _compare, expected, roots
+from stress import soak
+from stress.soak import MIB, Sample, Use, complaints
+from stress.soak_program import Book, Plan, SoakError, Tally, _compare, expected, roots
 
 
 def _tally(*numbers: int) -> Tally:
@@ -75,7 +74,7 @@ def test_a_closed_book_hands_over_and_refuses() -> None:
 
 
 def test_a_process_is_measured_by_its_role() -> None:
-    found = measure.by_role({os.getpid(): sys.executable, 2**22 + 1: "gone"}, os.getpid(), -1, sys.executable)
+    found = soak.by_role({os.getpid(): sys.executable, 2**22 + 1: "gone"}, os.getpid(), -1, sys.executable)
     assert list(found) == ["place 0"]
     use = found["place 0"]
     assert use.memory_bytes > MIB
@@ -87,7 +86,7 @@ def _sample(spawned: int, role: str, use: Use) -> Sample:
     return Sample(1, spawned, 3, {role: use})
 
 
-@pytest.mark.parametrize("role", list(measure.BOUNDS))
+@pytest.mark.parametrize("role", list(soak.BOUNDS))
 def test_what_grows_beyond_its_bound_is_told(role: str) -> None:
     first = _sample(0, role, Use(50 * MIB, 30, 20))
     assert not list(complaints(first, _sample(100, role, Use(51 * MIB, 32, 30))))
@@ -97,6 +96,6 @@ def test_what_grows_beyond_its_bound_is_told(role: str) -> None:
 
 def test_the_table_shows_start_middle_and_end() -> None:
     samples = [Sample(cycle, 2 * cycle, 3, {"place 0": Use(cycle * MIB, 30, 20)}) for cycle in range(1, 12)]
-    text = measure.table(samples)
+    text = soak.table(samples)
     assert all(f"cycle {cycle}, {2 * cycle} joined" in text for cycle in (1, 6, 11))
     assert "11.0 MiB, 30 fds, 20 th" in text

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from apgas.testing import leftovers
-from apgas.testing.leftovers import Leftovers, Patience
+from support import leftovers
+from support.leftovers import Leftovers, Patience
 
 
 @pytest.fixture

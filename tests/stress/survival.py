@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+from stress.simulation import Packet, Simulation, _info
+from stress.workload import Activity, Ledger
+
 from apgas.core import effects as e
 from apgas.core import messages as m
 from apgas.core import resize as r
 from apgas.core.place import PlaceCore
 from apgas.core.resilient import ResilientPlaceCore
-from apgas.testing.simulation import Packet, Simulation, _info
-from apgas.testing.workload import Activity, Ledger
 
 
 @dataclass(slots=True)

@@ -1,4 +1,6 @@
-"""``python -m apgas.testing soak``: a real job that grows and shrinks for long under traffic, watched from outside.
+"""A real job that grows and shrinks for long under traffic, watched from outside.
+
+``PYTHONPATH=tests python -m stress.soak [--cycles N] [--hours H] [--seed N] [--transport tcp|mpi]``.
 
 The job checks that every activity counted exactly once; this command measures all its processes after each cycle,
 compares what they use with stated bounds, and looks for what the job leaves behind.
@@ -17,13 +19,13 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from apgas.testing import leftovers
-from apgas.testing.soak_measure import Sample, by_role, complaints, table
+from support import leftovers
 
 SILENT_S: Final = 150.0
 """A job that says nothing for so long hangs."""
@@ -33,7 +35,9 @@ LAST_WORDS_S: Final = 0.5
 """How long the last words of a job that has ended may be on their way."""
 KEPT: Final = 64
 """So many samples are kept; of more, every second one is dropped."""
-_START = "from apgas.testing.soak_program import main; main()"
+FIND: Final = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})"
+"""Lets a process find this folder; newcomers take over the path of place 0."""
+START: Final = f"{FIND}; from stress.soak_program import main; main()"
 
 
 class SoakFailed(Exception):
@@ -42,7 +46,7 @@ class SoakFailed(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run a soak; 0: nothing was found, 1: something was, 130: interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m apgas.testing soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m stress.soak", description=__doc__)
     parser.add_argument("--cycles", type=int, default=200, help="times to grow and to shrink (default 200)")
     parser.add_argument("--hours", type=float, default=0.0, help="go on for so long, if that is longer")
     parser.add_argument("--transport", choices=("tcp", "mpi"), default="tcp", help="data plane (default tcp)")
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             soak.run(advance)
     except SoakFailed as failure:
         sys.stdout.write(soak.report(time.monotonic() - began_s))
-        sys.stdout.write(f"FAILED: {failure}\nagain: python -m apgas.testing soak {' '.join(arguments)}\n")
+        sys.stdout.write(f"FAILED: {failure}\nagain: PYTHONPATH=tests python -m stress.soak {' '.join(arguments)}\n")
         return 1
     except KeyboardInterrupt:
         return 130
@@ -109,7 +113,7 @@ class Soak:
             "most": options.most,
         }
         mpiexec = Path(sys.prefix) / "bin" / "mpiexec"
-        command = [str(mpiexec) if mpiexec.exists() else "mpiexec", "-n", "2", sys.executable, "-c", _START]
+        command = [str(mpiexec) if mpiexec.exists() else "mpiexec", "-n", "2", sys.executable, "-c", START]
         environment = {"APGAS_TRANSPORT": options.transport, "APGAS_VALIDATE": "1", leftovers.MARK: self.mark}
         return subprocess.Popen(
             [*command, json.dumps(program)],
@@ -226,3 +230,114 @@ def _say_now_and_then(cycle: int, cycles: int) -> None:
     if cycle % max(1, cycles // 10) == 0:
         sys.stdout.write(f"{cycle} of {cycles} cycles\n")
         sys.stdout.flush()
+
+
+# What the processes of a job use: memory, file descriptors and threads, by role, and what they may use ----------------
+
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one process uses (``memory_bytes``: resident and its own), or the most of several."""
+
+    memory_bytes: int = 0
+    descriptors: int = 0
+    threads: int = 0
+
+    def most(self, other: Use) -> Use:
+        """The larger of each."""
+        return Use(
+            max(self.memory_bytes, other.memory_bytes),
+            max(self.descriptors, other.descriptors),
+            max(self.threads, other.threads),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The processes of a job at one moment, by role; ``spawned``: places that had joined by then."""
+
+    cycle: int
+    spawned: int
+    places: int
+    by_role: dict[str, Use]
+
+
+def use_of(pid: int) -> Use | None:
+    """Measure a process; None if it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+        descriptors = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return None
+    words = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    if "RssAnon" not in words:
+        return None  # a zombie
+    return Use(int(words["RssAnon"].split()[0]) * 1024, descriptors, int(words["Threads"]))
+
+
+def by_role(processes: dict[int, str], place_0: int, witness: int, interpreter: str) -> dict[str, Use]:
+    """Measure all processes of a job (pid: command line); of several with one role the most of each."""
+    uses: dict[str, Use] = {}
+    for pid, command in processes.items():
+        use = use_of(pid)
+        if use is None:
+            continue
+        role = {place_0: "place 0", witness: "place 1"}.get(pid)
+        role = role or ("other places" if command.startswith(interpreter) else "process manager")
+        uses[role] = uses.get(role, Use()).most(use)
+    return uses
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How much more than at the start a process may use: at once, and per place that has joined since."""
+
+    memory_bytes: int
+    memory_per_place_bytes: int
+    descriptors: int
+    descriptors_per_place: float
+
+
+BOUNDS: Final = {
+    "place 0": Bound(64 * MIB, MIB // 16, 32, 0.0),
+    "place 1": Bound(64 * MIB, 0, 32, 0.0),
+    "other places": Bound(64 * MIB, 0, 32, 0.0),
+    "process manager": Bound(4 * MIB, MIB // 128, 16, 1.25),
+}
+"""Connections, activities under way and what malloc keeps of them in the arenas of many threads explain the fixed part;
+MPI keeps something of each place that it ever spawned."""
+
+
+def complaints(first: Sample, now: Sample) -> Iterable[str]:
+    """Tell where a sample exceeds the bounds, counted from the first."""
+    joined = now.spawned - first.spawned
+    for role, bound in BOUNDS.items():
+        before, use = first.by_role.get(role), now.by_role.get(role)
+        if before is None or use is None:
+            continue
+        memory_bytes = before.memory_bytes + bound.memory_bytes + bound.memory_per_place_bytes * joined
+        descriptors = before.descriptors + bound.descriptors + bound.descriptors_per_place * joined
+        if use.memory_bytes > memory_bytes:
+            yield f"{role} uses {use.memory_bytes / MIB:.1f} MiB, at most {memory_bytes / MIB:.1f} are allowed"
+        if use.descriptors > descriptors:
+            yield f"{role} has {use.descriptors} file descriptors open, at most {descriptors:.0f} are allowed"
+
+
+def table(samples: list[Sample]) -> str:
+    """The first, the middle and the last sample for people."""
+    first, last = samples[0], samples[-1]
+    middle = min(samples, key=lambda sample: abs(2 * sample.cycle - first.cycle - last.cycle))
+    lines = [f"{'':16} {'start':>25} {'middle':>25} {'end':>25}"]
+    heads = [f"cycle {sample.cycle}, {sample.spawned} joined" for sample in (first, middle, last)]
+    lines.append(f"{'':16} " + " ".join(f"{head:>25}" for head in heads))
+    for role in BOUNDS:
+        uses = [sample.by_role.get(role) for sample in (first, middle, last)]
+        cells = [f"{u.memory_bytes / MIB:.1f} MiB, {u.descriptors} fds, {u.threads} th" if u else "-" for u in uses]
+        lines.append(f"{role:16} " + " ".join(f"{cell:>25}" for cell in cells))
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

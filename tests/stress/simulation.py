@@ -14,6 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
+from stress.workload import Activity, Ledger, RandomProgram
 
 from apgas.core import effects as e
 from apgas.core import messages as m
@@ -22,7 +23,6 @@ from apgas.core.effects import Payload
 from apgas.core.messages import AnyMessage
 from apgas.core.place import PlaceCore
 from apgas.core.reshape import Nodes, Reshape, Step
-from apgas.testing.workload import Activity, Ledger, RandomProgram
 
 NEVER_S = 1e9
 """A deadline that a run which works never reaches."""
@@ -111,7 +111,7 @@ class Simulation:
     def _new_ledger(self) -> Ledger:
         return Ledger()
 
-    def _unheard(self, activity: Activity, core: PlaceCore) -> bool:  # noqa: ARG002 - see SurvivalSimulation
+    def _unheard(self, activity: Activity, core: PlaceCore) -> bool:
         return False
 
     def _step(self) -> None:

@@ -19,22 +19,20 @@ if TYPE_CHECKING:
     from apgas._public import __all__ as __all__
 else:
     _NAMES = {
-        "core.estimate": "Estimate",
         "core.identity": "Place",
-        "core.resize": "Deadlines ResizeRecord",
+        "core.resize": "Deadlines Estimate ResizeRecord",
         "errors": "ApgasError CancelledError DeadlineError DeadPlaceError PlaceGoneError SlowPeerError UsageError",
         "malleability.core_ids": "CoreIds",
         "malleability.handler": "MalleableHandler",
         "runtime.api": "async_ async_at at attach cancel cancelled capture deadline finish FinishScope here immediate "
         "place places Statistics statistics uncounted",
-        "runtime.collectives": "broadcast gather reduce",
+        "runtime.collectives": "broadcast comm gather reduce",
         "runtime.context": "Future",
         "runtime.driver": "PlaceState",
         "runtime.logs": "configure_logging",
         "runtime.malleable": "at_safe_point core_ids define_malleable_handler disable_malleable_handler "
         "drain_orders estimate nodes offer_shrink on_place_failure progress request_grow resizes safe_point "
         "schedule_orders shrink_wish",
-        "runtime.mpi_comm": "comm",
         "runtime.program": "run trace",
         "runtime.refs": "GlobalRef PlaceLocal",
         "runtime.trace": "trace_between trace_instant trace_span",
@@ -54,7 +52,7 @@ else:
 
         if name not in _HOMES:
             raise AttributeError(f"module 'apgas' has no attribute {name!r}")
-        from apgas.runtime.loading import at_once
+        from apgas.runtime import at_once
 
         with at_once():
             module = import_module(f"apgas.{_HOMES[name]}")

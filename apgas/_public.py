@@ -1,8 +1,7 @@
 """The public names of ``apgas``, all of them loaded."""
 
-from apgas.core.estimate import Estimate
 from apgas.core.identity import Place
-from apgas.core.resize import Deadlines, ResizeRecord
+from apgas.core.resize import Deadlines, Estimate, ResizeRecord
 from apgas.errors import (
     ApgasError,
     CancelledError,
@@ -33,7 +32,7 @@ from apgas.runtime.api import (
     statistics,
     uncounted,
 )
-from apgas.runtime.collectives import broadcast, gather, reduce
+from apgas.runtime.collectives import broadcast, comm, gather, reduce
 from apgas.runtime.context import Future
 from apgas.runtime.driver import PlaceState
 from apgas.runtime.logs import configure_logging
@@ -54,7 +53,6 @@ from apgas.runtime.malleable import (
     schedule_orders,
     shrink_wish,
 )
-from apgas.runtime.mpi_comm import comm
 from apgas.runtime.program import run, trace
 from apgas.runtime.refs import GlobalRef, PlaceLocal
 from apgas.runtime.trace import between as trace_between

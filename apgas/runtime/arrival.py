@@ -15,8 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from apgas.errors import UsageError
-from apgas.runtime import environment
-from apgas.runtime.loading import at_once
+from apgas.runtime import at_once, environment
 from apgas.transport.unix_socket import Listening
 
 
@@ -257,7 +256,7 @@ def main() -> None:
     """Join, serve until released or until the program ends, and exit."""
     arrived = arrive()
     with at_once():
-        from apgas.runtime import lifetime, process
+        from apgas.runtime import process
 
-    start = lifetime.join_job(arrived)
-    lifetime.leave(0 if start is None else process.serve(process.build(start)))
+    start = process.join_job(arrived)
+    process.leave(0 if start is None else process.serve(process.build(start)))

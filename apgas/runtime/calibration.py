@@ -12,8 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from apgas.core.estimate import Sample, newest, samples_of
-from apgas.core.resize import Kind, ResizeRecord
+from apgas.core.resize import Kind, ResizeRecord, Sample, newest, samples_of
 from apgas.runtime.environment import ENV_CALIBRATION
 
 _MOST_BYTES: Final = 1 << 20

@@ -25,9 +25,8 @@ from apgas.core.identity import Place
 from apgas.core.place import PlaceCore
 from apgas.errors import ApgasError, CancelledError, DeadlineError, DeadPlaceError, SlowPeerError, UsageError
 from apgas.runtime import context, serialization, trace
-from apgas.runtime.context import Future, Scope, ThreadState, call_within, pooled, this_thread
+from apgas.runtime.context import Executor, Future, Scope, ThreadState, call_within, pooled, this_thread
 from apgas.runtime.counting import Counting, Objects
-from apgas.runtime.executor import Executor
 from apgas.runtime.serialization import Call, Calls, Carrying
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
 

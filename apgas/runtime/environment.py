@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from apgas.errors import UsageError
-from apgas.runtime.loading import at_once
+from apgas.runtime import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -344,7 +344,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
 
 
-# Loads MPI. With ``lifetime`` and the mpi transport this is where mpi4py is imported; a newcomer loads it first ------
+# Loads MPI. With ``process`` and the mpi transport this is where mpi4py is imported; a newcomer loads it first ------
 
 _too_early = False
 

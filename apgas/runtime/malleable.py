@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from apgas.core.estimate import Estimate, samples_of
-from apgas.core.estimate import estimate as estimate_from
 from apgas.core.identity import Place
-from apgas.core.resize import Bounds, Deadlines, Kind, ResizeRecord
+from apgas.core.resize import Bounds, Deadlines, Estimate, Kind, ResizeRecord, samples_of
+from apgas.core.resize import estimate as estimate_from
 from apgas.errors import UsageError
 from apgas.malleability.handler import MalleableHandler
 from apgas.runtime.context import Future, Scope, entered, pooled

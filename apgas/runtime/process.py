@@ -1,39 +1,188 @@
-"""One place as a process: builds the driver, serves, and ends in good order or in bad."""
+"""A place as a process: how it joins a job, serves, takes signals, and ends in good order or in bad.
+
+MPI starts and reaps the processes and carries their identity; everything afterwards travels over the transport. Each
+place finalizes and exits alone, whichever world it came from: see ``environment.KNOWN`` for what lets it do so.
+"""
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import os
+import pickle
 import signal
+import stat
 import sys
+import termios
 import threading
-from collections.abc import Callable
+import time
+from array import array
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
+import msgspec
+
+from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
-from apgas.runtime import arrival, environment, lifetime, logs, resilience, watchdog
+from apgas.errors import UsageError
+from apgas.runtime import arrival, environment, logs, main_module, resilience, watchdog
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver, set_process_driver
-from apgas.runtime.lifetime import Identity, Start
+from apgas.runtime.logs import TaggedOutput, want
 from apgas.runtime.validation import checked
+from apgas.transport.auth import new_token
 from apgas.transport.base import Address, Transport
 from apgas.transport.tcp import TcpTransport
+from apgas.transport.unix_socket import Listening
 
 if TYPE_CHECKING:
+    from apgas.transport.communicators import Beginning
     from apgas.transport.mpi import MpiTransport
 
-FAILURE_GRACE_S: Final = 1.0
-"""How long a job that has failed may try to end its processes in good order."""
+# Joining: a first world, or a job that runs already ------------------------------------------------------------------
 
+wards = environment.Wards()
+"""Processes of this machine that end with this one."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What a place knows when it starts: its id, all members in the order of their ids, the epoch.
+
+    ``beginning``: what the mpi plane begins with; None on the tcp plane.
+    """
+
+    place: int
+    members: tuple[PlaceInfo, ...]
+    epoch: int
+    beginning: Beginning | None = None
+
+
+class Start(msgspec.Struct, frozen=True):
+    """A place that is about to begin: who it is, the job's secret, and where it listens."""
+
+    identity: Identity
+    token: bytes
+    listening: Listening
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """What place 0 tells newcomers over MPI; ``places`` are the ids of one spawned world, in the order of its ranks."""
+
+    places: tuple[int, ...]
+    members: tuple[PlaceInfo, ...]
+    epoch: int
+    logs: logs.Settings | None
+    tagged: bool
+
+
+def start_world() -> Start:
+    """Join the first world.
+
+    Raises:
+        UsageError: The process was started by a foreign mpiexec, the places cannot reach each other, or the transport
+            that was chosen cannot be used.
+    """
+    loaded = sys.modules.get("mpi4py.MPI")
+    if loaded is not None and loaded.Is_finalized():
+        raise UsageError(
+            "a program that mpiexec has started, or on the mpi transport, can call apgas.run once: MPI has ended with "
+            "it; started by plain python, on the tcp transport, it can be called again and again"
+        )
+    resilience.prepare_first_world()
+    if environment.transport() == "mpi" and "mpi4py.MPI" in sys.modules:
+        raise UsageError(
+            "mpi4py.MPI was imported before apgas.run, which has to set MPI up for the mpi transport: "
+            "import it in the functions that use it"
+        )
+    mpi = environment.load()
+    world = mpi.COMM_WORLD
+    token = world.bcast(new_token() if world.rank == 0 else None, root=0)
+    spot = arrival.Spot(arrival.machine(), environment.node_name())
+    spots = world.allgather(spot)
+    towards = arrival.someone_elsewhere(spot, spots)
+    listening, told = arrival.listen(towards)
+    everyone = world.allgather(told)
+    # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it, not
+    # place 0 if there is another, for the program waits for that one
+    if spot not in spots[world.rank + 1 :]:
+        environment.unlink_leftovers()
+        environment.sweep()
+    _end_with_mpiexec()
+    members = all_listening(everyone)
+    assert listening is not None
+    beginning = _beginning(None) if environment.transport() == "mpi" else None
+    return Start(Identity(world.rank, members, 0, beginning), token, listening)
+
+
+def _beginning(bridge: Any) -> Beginning:
+    """What the mpi plane begins with; ``bridge`` is a newcomer's to place 0.
+
+    Raises:
+        UsageError: It cannot work with this MPI.
+    """
+    from apgas.transport.communicators import Beginning
+
+    mpi = environment.load()
+    version = mpi.Get_library_version()
+    kind = environment.named_in(version)
+    if kind is None or "mpi" not in kind.planes or mpi.Query_thread() < mpi.THREAD_MULTIPLE:
+        name = version.split("\n", 1)[0].split(",", 1)[0].strip()
+        raise UsageError(
+            f"the mpi transport needs MPICH with MPI_THREAD_MULTIPLE, and this is {name}: "
+            f"leave {environment.ENV_TRANSPORT} out, or set it to tcp"
+        )
+    return Beginning(mpi, bridge)
+
+
+def _end_with_mpiexec() -> None:
+    """See to it that this process does not stay behind, should the job be killed."""
+    if environment.launched_by(os.environ).kind in ("hydra", "openmpi"):
+        # mpiexec would wait for ever for places whose process manager was killed
+        environment.end_with_parent()
+
+
+def under_openmpi() -> bool:
+    """Whether Open MPI started this process."""
+    return environment.launched_by(os.environ).kind == "openmpi"
+
+
+def all_listening(everyone: Iterable[arrival.Told | str]) -> tuple[PlaceInfo, ...]:
+    """Number all from 0.
+
+    Raises:
+        UsageError: One of them cannot listen.
+    """
+    members: list[PlaceInfo] = []
+    for told in everyone:
+        if isinstance(told, str):
+            raise UsageError(told)
+        members.append(PlaceInfo(len(members), *told))
+    return tuple(members)
+
+
+def join_job(arrived: arrival.Arrival) -> Start | None:
+    """(newcomer) Learn who we are from place 0's answer; None: not wanted any more."""
+    _end_with_mpiexec()
+    if not arrived.admission or arrived.listening is None:
+        return None
+    admission: Admission = pickle.loads(arrived.admission)
+    beginning = _beginning(arrived.bridge) if arrived.bridge is not None else None
+    if arrived.belongings:
+        main_module.take_over(arrived.belongings)
+    if admission.logs is not None:
+        logs.apply(admission.logs)
+    want(tagged=admission.tagged)
+    identity = Identity(admission.places[arrived.rank], admission.members, admission.epoch, beginning)
+    return Start(identity, arrived.token, arrived.listening)
+
+
+# Serving -------------------------------------------------------------------------------------------------------------
 
 SWITCH_S: Final = 0.0005
 """How long a thread of pure Python may keep the interpreter while the io thread has something to do."""
-
-_Handler: TypeAlias = Callable[[int, FrameType | None], None]
-
-_taken: Final[list[_Handler]] = []
-"""What takes Ctrl-C and TERM in this process."""
 
 _switch_before_s = 0.0
 _transport: TcpTransport | None = None
@@ -124,6 +273,14 @@ def serve(place: Driver) -> int:
     return int(place.core.abandoned)
 
 
+# Signals -------------------------------------------------------------------------------------------------------------
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
+
+_taken: Final[list[_Handler]] = []
+"""What takes Ctrl-C and TERM in this process."""
+
+
 def _hear_again() -> None:
     """(forked child) Leave signals to the system, which are the place's to take."""
     for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
@@ -167,6 +324,18 @@ def _end_with_code(number: int, _: FrameType | None) -> NoReturn:
     os._exit(128 + number)
 
 
+# The end -------------------------------------------------------------------------------------------------------------
+
+READ_S: Final = 0.1
+"""How long the end of a job may wait for its last words to be read."""
+
+ABORT_S: Final = 1.0
+"""How long MPI may take to end the job."""
+
+FAILURE_GRACE_S: Final = 1.0
+"""How long a job that has failed may try to end its processes in good order."""
+
+
 def close(place: Driver) -> None:
     """End threads and connections in good order."""
     place.executor.close()
@@ -192,6 +361,90 @@ def end_hard_soon() -> None:
 
 def leave_failed(code: int = 1) -> None:
     """End this process at once, without MPI's consent: mpiexec then ends what is left of the job."""
-    lifetime.flush()
+    flush()
     watchdog.part()
     os._exit(code)
+
+
+def finalize() -> None:
+    """Leave MPI; the process exits soon after."""
+    from mpi4py import MPI
+
+    try:
+        if MPI.Is_initialized() and not MPI.Is_finalized():
+            MPI.Finalize()
+    finally:
+        watchdog.part()
+
+
+def finalize_at_exit() -> None:
+    """Leave MPI when this process ends: until then it may run further programs."""
+    atexit.unregister(_finalize_unless_forked)
+    atexit.register(_finalize_unless_forked, os.getpid())
+
+
+def _finalize_unless_forked(pid: int) -> None:
+    if os.getpid() == pid:
+        with suppress(Exception):  # the process ends, whatever MPI has to say
+            finalize()
+
+
+def leave(code: int = 0) -> NoReturn:
+    """Leave MPI and end this process, which has nothing left to do, without taking the interpreter apart.
+
+    That would take 0.2 s of a core with Numba loaded, while the scheduler waits for the node. C's exit is needed, for
+    MPICH says goodbye to its process manager there; what Python would do first (threads, exit functions) is done.
+    """
+    if code and under_openmpi():
+        # place 0 is lost, and its mpiexec returns the code of whoever ends first: that of place 0 says more
+        time.sleep(environment.MOMENT_S)
+    import ctypes
+
+    finalize()
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()  # noqa: SLF001 - nothing public runs them
+    flush()
+    ctypes.PyDLL(None).exit(code)  # keeps the interpreter's lock: no other thread runs while libraries are taken apart
+    os._exit(code)
+
+
+def abort(code: int) -> NoReturn:
+    """End every process of the job at once; mpiexec returns ``code``. Say why before."""
+    from mpi4py import MPI
+
+    # MPI may be busy for long, with a spawn on a host that does not answer; without us, mpiexec ends the others, too
+    by_force = threading.Timer(ABORT_S, os._exit, (code,))
+    by_force.daemon = True
+    by_force.start()
+    flush()
+    for pipe in (1, 2):
+        _wait_until_read(pipe)
+    # MPI would add a line about its own abort, which tells the user nothing
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    wards.kill()
+    watchdog.part()
+    MPI.COMM_WORLD.Abort(code)
+    os._exit(code)
+
+
+def flush() -> None:
+    """Write out what was printed; whoever should read it may be gone."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # a closed pipe, or a stand-in of the program's, which may raise anything
+            if isinstance(stream, TaggedOutput):
+                stream.finish()
+            stream.flush()
+
+
+def _wait_until_read(pipe: int) -> None:
+    """Wait until mpiexec's proxy has read what is in ``pipe``: what it has not read is lost when it ends the job."""
+    unread = array("i", [0])
+    until = time.monotonic() + READ_S
+    with suppress(OSError):  # closed: nothing can be lost
+        while stat.S_ISFIFO(os.fstat(pipe).st_mode) and time.monotonic() < until:
+            fcntl.ioctl(pipe, termios.FIONREAD, unread)
+            if not unread[0]:
+                return
+            time.sleep(0.0001)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, over
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import ENV_SCHEDULER, ENV_V1_SCHEDULER
-from apgas.runtime import context, environment, lifetime, process, resilience, serialization, watchdog
+from apgas.runtime import context, environment, process, resilience, serialization, watchdog
 from apgas.runtime import trace as events
 from apgas.runtime.api import at, places
 from apgas.runtime.context import Scope, at_end, entered
@@ -106,7 +106,7 @@ class _Job(Program):
             # it says how the place ended, and ends the job; unless it has died, too, as on a node that fails
             time.sleep(watchdog.SPOKEN_S)
         _say(f"apgas: {who}; the job ends\n")
-        lifetime.abort(1)
+        process.abort(1)
 
     def stop(self, by: signal.Signals, error: BaseException) -> NoReturn:
         """A signal ended the job: mpiexec has had it, too, and ends processes by itself; be done before it trips.
@@ -119,7 +119,7 @@ class _Job(Program):
         self.interrupts.ending(by)
         _say(f"apgas: {SIGNALS[by]}; the job ends{became}\n")
         self.hang_up()
-        lifetime.abort(128 + by)
+        process.abort(128 + by)
 
 
 def _fold(error: BaseException) -> None:
@@ -253,13 +253,13 @@ def run(main: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     if setup is not None:
         setup()
     try:
-        start = lifetime.start_world()
+        start = process.start_world()
     except UsageError as error:
         _unstarted.append(error)
         raise
     driver = process.build(start)
     if start.identity.place != 0:
-        lifetime.leave(process.serve(driver))
+        process.leave(process.serve(driver))
     this = _Job(driver, partial(_make_resizing, driver, start.token, setup, time.monotonic()))
     _programs[driver] = this
     try:
@@ -335,9 +335,9 @@ def _prepare_resizing(this: Program) -> None:
 
         this.resizing.calibration = calibration.from_environment(os.environ)
     if ENV_SCHEDULER in os.environ:
-        from apgas.malleability import socket
+        from apgas.malleability.communicator import from_environment
 
-        _connect(this.resizing, socket.from_environment())
+        _connect(this.resizing, from_environment())
     elif ENV_V1_SCHEDULER in os.environ:
         from apgas.malleability.v1 import communicator as v1
 
@@ -391,7 +391,7 @@ def _end(this: _Job, error: BaseException | None) -> None:
         if error is not None:
             _end_by_force(this, error)
         _parting = this, others
-        atexit.register(lifetime.abort, 0)
+        atexit.register(process.abort, 0)
         return
     _close(this)
 
@@ -421,7 +421,7 @@ def _part_at_last() -> None:
     if not all_gone(this.driver, others, LINGER_S) or (this.resizes is not None and _spawning()):
         raise UsageError(f"the last program has not ended: of its places {others} one still runs, or is being started")
     atexit.unregister(_wait_for_the_last)
-    atexit.unregister(lifetime.abort)
+    atexit.unregister(process.abort)
     _parting = None
     _close(this)
 
@@ -441,7 +441,7 @@ def _wait_for_the_last(this: _Job, places: Sequence[int]) -> None:
         members = driver.core.membership.members
         who = ", ".join(f"place {place} ({members[place].node}, pid {members[place].pid})" for place in late)
         _say(f"apgas: {who} did not end within {LINGER_S:g} s after the program; the job is ended by force\n")
-        lifetime.abort(1)
+        process.abort(1)
     _close(this)
 
 
@@ -454,10 +454,10 @@ def _close(this: _Job) -> None:
     process.forget()
     _programs.pop(this.driver, None)
     if alone:
-        lifetime.finalize_at_exit()  # until then another program may be run
+        process.finalize_at_exit()  # until then another program may be run
         return
     with suppress(Exception):  # the job is over, whatever MPI has to say
-        lifetime.finalize()
+        process.finalize()
 
 
 def end_places(this: Program, reason: str) -> list[int]:
@@ -493,7 +493,7 @@ def _end_by_force(this: _Job, error: BaseException) -> NoReturn:
     elif code is not None and not isinstance(code, int):
         _say(f"{code}\n")
     this.hang_up()
-    lifetime.abort(code if isinstance(code, int) else int(code is not None))
+    process.abort(code if isinstance(code, int) else int(code is not None))
 
 
 # Signals -------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from apgas.core.resize import CallHandler, RecordKind, ResizeRecord
 from apgas.errors import CancelledError, UsageError
 from apgas.malleability import core_ids
 from apgas.malleability import orders as o
-from apgas.malleability.communicator import Communicator
 from apgas.malleability.core_ids import CoreIds
 from apgas.malleability.handler import MalleableHandler
 from apgas.malleability.orders import Workers
@@ -34,12 +33,13 @@ from apgas.runtime import context, logs, serialization
 from apgas.runtime.calibration import Calibration
 from apgas.runtime.context import Future, Scope, entered, pooled
 from apgas.runtime.driver import Driver
-from apgas.runtime.lifetime import Identity
+from apgas.runtime.process import Identity
 from apgas.runtime.spawning import Spawner
 from apgas.runtime.validation import checked
 from apgas.transport.base import TimerHandle, TransportClosedError, UnknownPeerError
 
 if TYPE_CHECKING:
+    from apgas.malleability.communicator import Communicator
     from apgas.runtime.trace import Tracing
 
 

@@ -23,10 +23,10 @@ from msgspec.structs import replace
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
-from apgas.runtime import arrival, environment, lifetime, logs, main_module, process, resilience
+from apgas.runtime import arrival, environment, logs, main_module, process, resilience
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
-from apgas.runtime.lifetime import Admission, Identity, all_listening
+from apgas.runtime.process import Admission, Identity, all_listening
 from apgas.transport.base import Address
 
 _NEWCOMER = (
@@ -107,7 +107,7 @@ def spawn_places(
             raise
     if environment.kind() is environment.OPEN_MPI:
         here = [info.pid for info in added if info.node == environment.node_name()]
-        lifetime.wards.add(here, environment.MOMENT_S if lifetime.under_openmpi() else 0.0)
+        process.wards.add(here, environment.MOMENT_S if process.under_openmpi() else 0.0)
     note("join")
     return added
 

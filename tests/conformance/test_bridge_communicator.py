@@ -13,7 +13,7 @@ from support import PATIENCE_S
 
 from apgas.errors import ApgasError, UsageError
 from apgas.malleability import orders as wire
-from apgas.malleability.socket import SocketCommunicator, from_environment
+from apgas.malleability.communicator import SocketCommunicator, from_environment
 
 TOKEN = "t" * 32
 

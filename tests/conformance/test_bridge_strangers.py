@@ -12,7 +12,7 @@ from support import PATIENCE_S
 from support.played import Stage, perform
 
 from apgas.malleability import orders as wire
-from apgas.malleability.socket import SocketCommunicator
+from apgas.malleability.communicator import SocketCommunicator
 from scheduler_bridge.daemon import DaemonConfig, Limits
 
 

@@ -17,7 +17,7 @@ from support.vectors import FOLDER, JOB, TOKEN, VECTORS, about, messages
 
 from apgas.malleability import orders
 from apgas.malleability import orders as wire
-from apgas.malleability.socket import SocketCommunicator
+from apgas.malleability.communicator import SocketCommunicator
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.session import Action, Close, Heard, JobLink, OpenOrder, Send, Session
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from apgas.malleability import orders as wire
-from apgas.malleability.socket import from_environment
+from apgas.malleability.communicator import from_environment
 
 
 class Listener:

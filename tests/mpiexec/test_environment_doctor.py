@@ -7,11 +7,11 @@ from support import ROOT, Leftovers, Mpi, python_run
 from support.mpi import MPICH, OPEN_MPI, need_openmpi
 
 from apgas import doctor
-from apgas.doctor import mpi
 
 
 @pytest.mark.parametrize(
-    "check", [mpi.check_library, mpi.check_binding, mpi.check_world, mpi.check_spawn, mpi.check_emulated_nodes]
+    "check",
+    [doctor.check_library, doctor.check_binding, doctor.check_world, doctor.check_spawn, doctor.check_emulated_nodes],
 )
 def test_the_checks_of_mpi_pass_here(check: object, leftovers: Leftovers) -> None:
     assert callable(check)

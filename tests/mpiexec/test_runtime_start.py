@@ -32,16 +32,16 @@ HEAVY = (
 )
 BEFORE_JOINING = (
     within("apgas", "errors")
-    | within("apgas.runtime", "arrival environment loading")
+    | within("apgas.runtime", "arrival environment")
     | within("apgas.transport", "base unix_socket")
 )
 AFTER_MAIN_BEGINS = (
-    within("apgas.core", "estimate reshape resilient resize")
-    | within("apgas.malleability", "communicator handler orders socket")
-    | within("apgas.runtime", "by_value calibration collectives malleable mpi_comm refs resizing scopes spawning")
+    within("apgas.core", "reshape resilient resize")
+    | within("apgas.malleability", "communicator handler orders")
+    | within("apgas.runtime", "by_value calibration collectives malleable refs resizing spawning")
     | within("apgas.transport", "announced communicators engine local mpi")
     | within("apgas.testing", "handlers")
-    | within("apgas.doctor", "check")
+    | {"apgas.doctor"}
 ) - {"apgas.core", "apgas.malleability", "apgas.runtime", "apgas.transport"}
 MOST_BEFORE_MAIN = 70
 """Modules of ours; each takes about 0.2 ms."""

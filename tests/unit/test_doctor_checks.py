@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from apgas import doctor
-from apgas.doctor import Check, check, machine, mpi
+from apgas.doctor import Check
 from apgas.runtime import environment
 
 
@@ -48,7 +48,7 @@ def test_a_failure_says_what_was_tried_and_what_mends_it() -> None:
 
 def test_a_foreign_mpiexec_is_found(fake_bin: Path) -> None:
     script(fake_bin, "mpiexec", FOREIGN)
-    result = mpi.check_mpiexec()
+    result = doctor.check_mpiexec()
     assert result.ok is False
     assert str(fake_bin / "mpiexec") in result.came_back
     assert shlex.split(result.mend or "") == ["source", f"{sys.prefix}/bin/activate"]
@@ -56,7 +56,7 @@ def test_a_foreign_mpiexec_is_found(fake_bin: Path) -> None:
 
 def test_worlds_of_one_are_found(fake_bin: Path) -> None:
     script(fake_bin, "mpiexec", FOREIGN)
-    result = mpi.check_world()
+    result = doctor.check_world()
     assert result.ok is False
     assert "worlds of 1 and 1" in result.came_back
 
@@ -66,20 +66,20 @@ OPEN_MPI = """case "$1" in --version) echo "mpiexec (Open MPI) 5.0.11";; *) exit
 
 def test_a_foreign_mpiexec_is_named(fake_bin: Path) -> None:
     script(fake_bin, "mpiexec", OPEN_MPI)
-    result = mpi.check_mpiexec()
+    result = doctor.check_mpiexec()
     assert result.ok is False
     assert "belongs to Open MPI" in result.came_back
 
 
 def test_an_mpiexec_of_another_mpi_than_the_library_is_found(fake_bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apgas.runtime.environment.right_mpiexec", lambda: None)
-    monkeypatch.setattr(mpi, "library", lambda: mpi.Library("MPICH 5.0.2", "multiple", "/usr/lib/libmpi.so.12"))
+    monkeypatch.setattr(doctor, "library", lambda: doctor.Library("MPICH 5.0.2", "multiple", "/usr/lib/libmpi.so.12"))
     script(fake_bin, "mpiexec", OPEN_MPI)
-    result = mpi.check_mpiexec()
+    result = doctor.check_mpiexec()
     assert result.ok is False
     assert "belongs to Open MPI, but Python's MPI is MPICH" in result.came_back
     script(fake_bin, "mpiexec", "echo 'HYDRA build details:'; echo 'Version: 5.0.2'")
-    assert mpi.check_mpiexec().ok is True
+    assert doctor.check_mpiexec().ok is True
 
 
 def test_other_mpis_are_listed_with_what_they_can_do(fake_bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_other_mpis_are_listed_with_what_they_can_do(fake_bin: Path, monkeypatch
     script(fake_bin, "mpiexec", OPEN_MPI)
     script(intel, "mpiexec", "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.17 Build 20250826'")
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin:{fake_bin}:{intel}:{fake_bin}")
-    result = mpi.check_other_mpis()
+    result = doctor.check_other_mpis()
     assert result.ok is None
     first, second = result.came_back.split(" | ")
     assert first == f"{fake_bin}/mpiexec: Open MPI 5.0.11, {environment.OPEN_MPI.abilities()}"
@@ -98,36 +98,36 @@ def test_other_mpis_are_listed_with_what_they_can_do(fake_bin: Path, monkeypatch
 @pytest.mark.parametrize(
     ("library", "ok", "words"),
     [
-        (mpi.Library("Open MPI v5.0.11", "multiple"), True, "malleable jobs, growing on the host"),
-        (mpi.Library("Intel(R) MPI Library 2021.17", "multiple"), None, "rigid jobs only"),
-        (mpi.Library("MPICH 5.0.2", "funneled"), False, "threads: funneled"),
-        (mpi.Library("MVAPICH 4.0", "multiple"), False, "MVAPICH 4.0"),
-        (mpi.Library(problem="cannot load MPI library"), False, "cannot load MPI library"),
+        (doctor.Library("Open MPI v5.0.11", "multiple"), True, "malleable jobs, growing on the host"),
+        (doctor.Library("Intel(R) MPI Library 2021.17", "multiple"), None, "rigid jobs only"),
+        (doctor.Library("MPICH 5.0.2", "funneled"), False, "threads: funneled"),
+        (doctor.Library("MVAPICH 4.0", "multiple"), False, "MVAPICH 4.0"),
+        (doctor.Library(problem="cannot load MPI library"), False, "cannot load MPI library"),
     ],
 )
 def test_it_says_what_the_library_can_do(
-    library: mpi.Library, ok: bool | None, words: str, monkeypatch: pytest.MonkeyPatch
+    library: doctor.Library, ok: bool | None, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mpi, "library", lambda: library)
-    result = mpi.check_library()
+    monkeypatch.setattr(doctor, "library", lambda: library)
+    result = doctor.check_library()
     assert result.ok is ok
     assert words in result.came_back
     assert bool(result.mend) == (ok is False)
 
 
 def test_an_mpi4py_that_loads_another_mpi_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = mpi.Library("Open MPI v4.1.4", "multiple", "/usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4")
-    monkeypatch.setattr(mpi, "library", lambda: foreign)
+    foreign = doctor.Library("Open MPI v4.1.4", "multiple", "/usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4")
+    monkeypatch.setattr(doctor, "library", lambda: foreign)
     monkeypatch.setenv("MPI4PY_MPIABI", "openmpi")
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    result = mpi.check_binding()
+    result = doctor.check_binding()
     assert (result.ok, result.mend) == (False, "unset MPI4PY_MPIABI")
     assert "libmpi.so.40.30.4 (Open MPI v4.1.4), not the MPICH beside this Python" in result.came_back
 
 
 def test_two_mpis_in_one_environment_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi, "_installed", lambda known: known is not environment.INTEL_MPI)
-    result = mpi.check_binding()
+    monkeypatch.setattr(doctor, "_installed", lambda known: known is not environment.INTEL_MPI)
+    result = doctor.check_binding()
     assert (result.ok, result.mend) == (False, "an environment for each: pip uninstall mpich")
 
 
@@ -135,32 +135,32 @@ def test_two_mpis_in_one_environment_are_found(monkeypatch: pytest.MonkeyPatch) 
 def test_open_mpi_that_refuses_root_is_explained(fake_bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(fake_bin, "mpiexec", OPEN_MPI)
     monkeypatch.delenv("OMPI_ALLOW_RUN_AS_ROOT", raising=False)
-    result = mpi.check_world()
+    result = doctor.check_world()
     assert result.ok is False
     assert "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" in result.mend
 
 
 def test_what_only_malleable_jobs_need_is_not_asked_of_a_rigid_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi, "library", lambda: mpi.Library("Intel(R) MPI Library 2021.17", "multiple"))
-    assert mpi.check_spawn().ok is None
+    monkeypatch.setattr(doctor, "library", lambda: doctor.Library("Intel(R) MPI Library 2021.17", "multiple"))
+    assert doctor.check_spawn().ok is None
 
 
 def test_open_mpi_has_no_emulated_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi, "identified", lambda _: (environment.OPEN_MPI, "5.0.11"))
-    assert mpi.check_emulated_nodes().ok is None
+    monkeypatch.setattr(doctor, "identified", lambda _: (environment.OPEN_MPI, "5.0.11"))
+    assert doctor.check_emulated_nodes().ok is None
 
 
 def test_an_mpiexec_outside_path_is_no_failure(fake_bin: Path) -> None:
-    result = mpi.check_mpiexec()
+    result = doctor.check_mpiexec()
     assert result.ok is None
     assert f"{sys.prefix}/bin/mpiexec" in result.came_back
 
 
 def test_a_probe_that_hangs_is_ended_at_its_deadline(fake_bin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(fake_bin, "sinfo", "sleep 61.25")
-    monkeypatch.setattr(check.run, "__defaults__", (0.2,))
+    monkeypatch.setattr(doctor.run_probe, "__defaults__", (0.2,))
     began = time.monotonic()
-    result = machine.check_slurm()
+    result = doctor.check_slurm()
     assert result.ok is False
     assert "no answer within" in result.came_back
     assert time.monotonic() - began < 30
@@ -168,25 +168,25 @@ def test_a_probe_that_hangs_is_ended_at_its_deadline(fake_bin: Path, monkeypatch
 
 
 def test_slurm_is_not_needed(fake_bin: Path) -> None:
-    assert machine.check_slurm().ok is None
+    assert doctor.check_slurm().ok is None
 
 
 def test_an_installed_slurm_is_named(fake_bin: Path) -> None:
     script(fake_bin, "sinfo", "echo slurm 24.11.1")
-    result = machine.check_slurm()
+    result = doctor.check_slurm()
     assert (result.ok, result.came_back) == (True, "slurm 24.11.1")
 
 
 def test_a_host_name_that_does_not_resolve_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "no-such-host.invalid")
-    result = machine.check_host_name()
+    result = doctor.check_host_name()
     assert result.ok is None
     assert "/etc/hosts" in result.came_back
 
 
 def test_a_full_folder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "ENOUGH_SHARED_BYTES", 1 << 60)
-    result = machine.check_shared_memory()
+    monkeypatch.setattr(doctor, "ENOUGH_SHARED_BYTES", 1 << 60)
+    result = doctor.check_shared_memory()
     assert result.ok is False
     assert "/dev/shm" in result.mend
 
@@ -196,14 +196,14 @@ def test_a_folder_that_cannot_take_a_file_is_found(monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    for result in (machine.check_shared_memory(), machine.check_temporary_folder()):
+    for result in (doctor.check_shared_memory(), doctor.check_temporary_folder()):
         assert (result.ok, result.came_back) == (False, "No space left on device")
         assert "free some of it" in result.mend
 
 
 def test_few_open_files_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (256, 256))
-    result = machine.check_open_files()
+    result = doctor.check_open_files()
     assert result.ok is False
     assert "ulimit" in result.mend
 

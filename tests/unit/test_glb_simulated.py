@@ -13,8 +13,7 @@ from support import PATIENCE_S
 import apgas
 import glb
 from apgas.testing.handlers import ReleaseNewest
-from apgas.testing.inprocess import InProcessSpawner
-from apgas.testing.job import Job
+from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
 from glb import messages, runner
 from glb.coordinator import Computation

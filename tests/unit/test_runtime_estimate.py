@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import apgas
-from apgas.core.estimate import MOST, Estimate, Sample, estimate, median, newest, samples_of
-from apgas.core.resize import ResizeRecord
+from apgas.core.resize import MOST, Estimate, ResizeRecord, Sample, estimate, median, newest, samples_of
 from apgas.runtime.calibration import Calibration, from_environment
 from apgas.testing.handlers import ReleaseNewest
 from apgas.testing.pytest_plugin import MakeJob

@@ -13,9 +13,8 @@ from support.orders import SHORT, Handler, fail, last, program, reasons, wait_fo
 
 import apgas
 from apgas import Deadlines, async_at, finish, place, places
-from apgas.runtime.executor import MAX_RUNNING
-from apgas.testing.inprocess import InProcessSpawner
-from apgas.testing.job import Job, Order
+from apgas.runtime.context import MAX_RUNNING
+from apgas.testing.job import InProcessSpawner, Job, Order
 from apgas.testing.pytest_plugin import MakeJob
 
 

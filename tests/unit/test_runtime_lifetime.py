@@ -9,16 +9,16 @@ from typing import NoReturn
 import pytest
 from support import PATIENCE_S
 
-from apgas.runtime import lifetime
+from apgas.runtime import process
 
 STUCK = """
 import sys, time, types
 mpi = types.SimpleNamespace(COMM_WORLD=types.SimpleNamespace(Abort=lambda code: time.sleep(600)))
 sys.modules["mpi4py"] = types.ModuleType("mpi4py")
 sys.modules["mpi4py"].MPI = mpi
-from apgas.runtime import lifetime
-lifetime.ABORT_S = 0.05
-lifetime.abort(7)
+from apgas.runtime import process
+process.ABORT_S = 0.05
+process.abort(7)
 """
 
 
@@ -32,7 +32,7 @@ class Broken:
 def test_output_that_nobody_reads_does_not_keep_a_process_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Broken())
     monkeypatch.setattr(sys, "stderr", None)
-    lifetime.flush()
+    process.flush()
 
 
 def test_an_mpi_that_is_stuck_does_not_keep_a_job_from_ending() -> None:
@@ -49,14 +49,14 @@ mpi = types.SimpleNamespace(
 )
 sys.modules["mpi4py"] = types.ModuleType("mpi4py")
 sys.modules["mpi4py"].MPI = mpi
-from apgas.runtime import lifetime
+from apgas.runtime import process
 go = threading.Event()
 def last_thread():
     go.wait()
     print("thread", end=" ")
 threading.Thread(target=last_thread).start()
 atexit.register(lambda: print("exit function"))
-lifetime.leave(3)
+process.leave(3)
 print("not reached")
 """
 

@@ -12,9 +12,8 @@ from support.orders import SHORT, Handler, fail, last, program, reasons, wait_fo
 import apgas
 from apgas import Deadlines, async_at, at, finish, here, place, places
 from apgas.core.messages import PlaceInfo
-from apgas.runtime.lifetime import Identity
-from apgas.testing.inprocess import InProcessSpawner
-from apgas.testing.job import Job
+from apgas.runtime.process import Identity
+from apgas.testing.job import InProcessSpawner, Job
 from apgas.testing.pytest_plugin import MakeJob
 
 # leavers --------------------------------------------------------------------------------------------------------------

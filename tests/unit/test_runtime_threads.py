@@ -10,9 +10,8 @@ from support import PATIENCE_S
 
 import apgas
 from apgas import Future
-from apgas.runtime.context import pooled
+from apgas.runtime.context import Executor, pooled
 from apgas.runtime.driver import required_driver
-from apgas.runtime.executor import Executor
 from apgas.runtime.resizing import SerialCalls
 from apgas.testing.pytest_plugin import MakeJob
 from apgas.transport.loop import EventLoop

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from apgas.errors import ApgasError
 from apgas.malleability import orders as wire
-from apgas.malleability import socket as v2
+from apgas.malleability.communicator import SocketCommunicator, from_environment
 from apgas.malleability.v1 import lines
 from apgas.malleability.v1.communicator import ENV_LISTEN, ENV_SCHEDULER
 from apgas.malleability.v1.ports import CONNECT_S, LinePort, address, read_line
@@ -57,7 +57,7 @@ class Gate:
     def __init__(
         self,
         nodes: Sequence[str],
-        communicator: v2.SocketCommunicator,
+        communicator: SocketCommunicator,
         job: tuple[str, int],
         reports: tuple[str, int] = ("127.0.0.1", 0),
         *,
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nodes = [lines.host(node) for node in options.nodes.split(",")]
     except lines.BadLineError as error:
         parser.error(f"--nodes: {error}")
-    communicator = v2.from_environment()
+    communicator = from_environment()
     if communicator is None:
         parser.error(f"this is no job of a scheduler: {wire.ENV_SCHEDULER} is not set")
     try:

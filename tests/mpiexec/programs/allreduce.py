@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import apgas
 from apgas import Place, async_at, finish, gather, here, place, places
-from apgas.runtime import mpi_comm
+from apgas.runtime import collectives
 from apgas.testing.handlers import ReleaseNewest
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     assert set(memberships[-1]) == {member.id for member in places()}
     assert len(memberships[-1]) == first
 
-    vars(mpi_comm)["COMM_S"] = 0.5  # nothing is under way, so nothing is worth waiting for
+    vars(collectives)["COMM_S"] = 0.5  # nothing is under way, so nothing is worth waiting for
     complaint = ""
     try:
         apgas.comm([place(0), place(10**6)])

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import apgas
 from apgas import Place, async_at, comm, finish, gather, here, places
-from apgas.runtime import lifetime
+from apgas.runtime import process
 from apgas.runtime.watchdog import FORCE_S, HEED_S
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def taking() -> None:
 
 def losing() -> None:
     """What would end the job does not get to it."""
-    lifetime.abort = lambda _: ctypes.PyDLL(None).sleep(3600)  # type: ignore[assignment]  # it does not return either
+    process.abort = lambda _: ctypes.PyDLL(None).sleep(3600)  # type: ignore[assignment]  # it does not return either
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(3600)
 

@@ -1,18 +1,220 @@
-"""MPI: which libraries are here, what each can do, and the traps between a library and an mpiexec."""
+"""Checks what works on this machine, and says how to mend what does not.
+
+Every check tries the real thing, in a process of its own where it could hang, and has a deadline.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import resource
 import shlex
 import shutil
+import signal
+import socket
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 
-from apgas.doctor.check import Check, flat, run, version_of
 from apgas.runtime import environment
+
+__all__ = ["CHECKS", "Check", "as_text", "main", "run_checks"]
+
+DEADLINE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist.
+
+    Attributes:
+        name: what is checked.
+        ok: True: works; False: does not; None: absent, and not needed.
+        tried: what was done.
+        came_back: what was seen.
+        mend: the command or step that mends it; empty if there is nothing to mend.
+    """
+
+    name: str
+    ok: bool | None
+    tried: str
+    came_back: str
+    mend: str = ""
+
+
+def as_text(check: Check) -> str:
+    """Returns a check as plain text: one line, or three where there is something to mend."""
+    sign = {True: "ok  ", False: "FAIL", None: "-   "}[check.ok]
+    lines = [f"{sign}  {check.name:<16}  {check.came_back}"]
+    if check.ok is False:
+        lines += [f"{'':6}{'tried':<18}{check.tried}", f"{'':6}{'mend':<18}{check.mend}"]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a probe ended.
+
+    Attributes:
+        words: what it printed.
+        reason: why it did not end well; empty if it did.
+    """
+
+    words: str
+    reason: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether it did not end well."""
+        return bool(self.reason)
+
+
+def run_probe(command: list[str], deadline_s: float = DEADLINE_S) -> Done:
+    """Runs a probe to its end or its deadline; at the deadline everything it started is killed."""
+    source = str(Path(__file__).parents[1])  # a checkout that is not installed can be examined too
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))}
+    try:
+        process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Done("", f"{command[0]}: {error.strerror}")
+    with process:
+        try:
+            out, err = process.communicate(timeout=deadline_s)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):  # ended just now
+                os.killpg(process.pid, signal.SIGKILL)
+            return Done("", f"no answer within {deadline_s:.0f} s")
+    if process.returncode:
+        return Done(out.strip(), _last_line(err) or _last_line(out) or f"exit code {process.returncode}")
+    return Done(out.strip(), "")
+
+
+def version_of(distribution: str) -> str:
+    """Returns the version of an installed distribution, in words if it is not."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "of unknown version"
+
+
+def _last_line(text: str) -> str:
+    lines = [one_line(line) for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def one_line(text: str) -> str:
+    """One line, single spaces."""
+    return " ".join(text.split())
+
+
+# The machine: Python, limits, folders, names -------------------------------------------------------------------------
+
+LOOKUP_DEADLINE_S = 5.0
+ENOUGH_OPEN_FILES = 4096
+ENOUGH_SHARED_BYTES = 64 << 20
+ENOUGH_TEMPORARY_BYTES = 64 << 20
+
+
+def check_python() -> Check:
+    """Python is new enough."""
+    have = sys.version.split()[0]
+    ok = sys.version_info >= (3, 11)
+    return Check("Python", ok, sys.executable, f"{have} in {sys.prefix}", "" if ok else "install Python 3.11 or newer")
+
+
+def check_numba() -> Check:
+    """The compiled kernels can be used."""
+    probe = "import numba; print(numba.njit(lambda x: x + 1)(41))"
+    done = run_probe([sys.executable, "-c", probe], deadline_s=60.0)
+    if not done.failed and done.words == "42":
+        return Check("numba", True, "compiled a function", f"numba {version_of('numba')} compiles")
+    if "No module named 'numba'" in done.reason:
+        return Check(
+            "numba", None, "import numba", 'not installed: plain kernels (pip install "malleable-apgas[kernels]")'
+        )
+    return Check("numba", False, "compiled a function", done.reason, 'pip install --upgrade "malleable-apgas[kernels]"')
+
+
+def check_open_files() -> Check:
+    """Enough files may be open: each spawned process costs one for as long as the job lives."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reach = (
+        environment.WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else min(environment.WANTED_OPEN_FILES, hard)
+    )
+    ok = max(soft, reach) >= ENOUGH_OPEN_FILES
+    came = f"{soft}, raised to {max(soft, reach)} at start"
+    return Check(
+        "open files", ok, "limit of open files", came, "" if ok else f"ulimit -Hn {ENOUGH_OPEN_FILES} (as root)"
+    )
+
+
+def check_shared_memory() -> Check:
+    """There is room for MPI's shared-memory segments, and none is left over."""
+    return _check_room("shared memory", Path("/dev/shm"), ENOUGH_SHARED_BYTES, ("mpich_shm_*", "sm_segment.*"))
+
+
+def check_temporary_folder() -> Check:
+    """The temporary folder can be written and has room."""
+    leftovers = ("hydra_hwloc_xmlfile_*", "ompi.*", "prte.*")
+    return _check_room("temporary folder", Path(tempfile.gettempdir()), ENOUGH_TEMPORARY_BYTES, leftovers)
+
+
+def check_host_name() -> Check:
+    """This host's name resolves: mpiexec looks it up."""
+    name = socket.gethostname()
+    # In a process of its own: a lookup without an answer cannot be interrupted.
+    probe = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
+    done = run_probe([sys.executable, "-c", probe, name], deadline_s=LOOKUP_DEADLINE_S)
+    if done.failed:
+        # Jobs on this machine alone run all the same.
+        came = f"{name} does not resolve: jobs over several machines need it (a line '127.0.1.1 {name}' in /etc/hosts)"
+        return Check("host name", None, f"looked up {name}", came)
+    return Check("host name", True, f"looked up {name}", f"{name} is {done.words}")
+
+
+def check_slurm() -> Check:
+    """Whether Slurm is here; nothing needs it."""
+    if shutil.which("sinfo") is None:
+        return Check("Slurm", None, "looked for sinfo in PATH", "not here; the embedded scheduler needs none")
+    done = run_probe(["sinfo", "--version"])
+    if done.failed:
+        return Check("Slurm", False, "sinfo --version", done.reason, "ask the operator: sinfo does not answer")
+    return Check("Slurm", True, "sinfo --version", done.words)
+
+
+def _check_room(name: str, folder: Path, enough_bytes: int, leftovers: tuple[str, ...]) -> Check:
+    """Whether a folder can be written and has room; says how many old MPI files lie there."""
+    tried = f"wrote a file in {folder}"
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x" * 4096)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Check(name, False, tried, error.strerror or str(error), f"make {folder} writable, or free some of it")
+    old = sum(len(list(folder.glob(pattern))) for pattern in leftovers)
+    came = f"{free >> 20} MiB free in {folder}" + (f", {old} files of running or dead MPI jobs" if old else "")
+    ok = free >= enough_bytes
+    words = " ".join(f"{folder}/{pattern}" for pattern in leftovers)
+    mend = "" if ok else f"when no MPI job runs: rm -r {words}"
+    return Check(name, ok, tried, came, mend)
+
+
+# MPI: which libraries are here, what each can do, and the traps between a library and an mpiexec ---------------------
 
 _LOAD = """
 from apgas.runtime import environment
@@ -76,11 +278,11 @@ class Library:
 
 def library() -> Library:
     """Returns the MPI that mpi4py loads here."""
-    done = run([sys.executable, "-c", _LIBRARY])
+    done = run_probe([sys.executable, "-c", _LIBRARY])
     if done.failed:
         return Library(problem=done.reason)
     said, threads, file, *_ = [*done.words.splitlines(), "", "", ""]
-    return Library(flat(said.split(", package")[0].replace(" Version:", "")), threads, file)
+    return Library(one_line(said.split(", package")[0].replace(" Version:", "")), threads, file)
 
 
 def check_library() -> Check:
@@ -173,7 +375,7 @@ def check_world() -> Check:
         mend = f"start as another user, or: export {' '.join(f'{name}=1' for name in _AS_ROOT)}"
         return Check("world of 2", False, "mpiexec -n 2 python", came, mend)
     options = ["--map-by", ":OVERSUBSCRIBE"] if openmpi else []
-    done = run([mpiexec, *options, "-n", "2", sys.executable, "-c", _WORLD])
+    done = run_probe([mpiexec, *options, "-n", "2", sys.executable, "-c", _WORLD])
     sizes = done.words.split()
     ok = not done.failed and sizes == ["2", "2"]
     came = "a world of 2" if ok else done.reason or f"worlds of {' and '.join(sizes)}: mpiexec belongs to another MPI"
@@ -187,7 +389,7 @@ def check_spawn() -> Check:
     kind = library().kind
     if kind is not None and not kind.resizes:
         return Check("spawn", None, tried, f"not tried: under {kind.name} jobs are rigid")
-    done = run([sys.executable, "-c", _SPAWN, _CHILD])
+    done = run_probe([sys.executable, "-c", _SPAWN, _CHILD])
     ok = not done.failed and done.words.isdecimal()
     came = f"a process joined after {done.words} ms" if ok else done.reason or done.words
     mend = (
@@ -203,7 +405,7 @@ def check_emulated_nodes() -> Check:
     whose = identified(mpiexec)
     if whose is not None and whose[0] is not environment.MPICH:
         return Check("emulated nodes", None, tried, f"{whose[0].name} has none; the embedded scheduler needs MPICH")
-    done = run([mpiexec, "-launcher", "fork", "-hosts", "nodeA,nodeB", "-n", "2", sys.executable, "-c", _NODE])
+    done = run_probe([mpiexec, "-launcher", "fork", "-hosts", "nodeA,nodeB", "-n", "2", sys.executable, "-c", _NODE])
     names = sorted(done.words.split())
     ok = not done.failed and names == ["nodeA", "nodeB"]
     came = "nodeA and nodeB" if ok else done.reason or f"got {names}"
@@ -213,7 +415,7 @@ def check_emulated_nodes() -> Check:
 
 def identified(mpiexec: str) -> tuple[environment.Mpi, str] | None:
     """Returns whose an mpiexec is, and its version; None if it does not say."""
-    words = run([mpiexec, "--version"]).words
+    words = run_probe([mpiexec, "--version"]).words
     mpi = environment.named_in(words)
     number = _NUMBER.search(words)
     return None if mpi is None else (mpi, number.group() if number else "of unknown version")
@@ -234,3 +436,50 @@ def _mpiexec() -> str:
 
 def _activate() -> str:
     return shlex.quote(f"{sys.prefix}/bin/activate")
+
+
+# The checklist -------------------------------------------------------------------------------------------------------
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    check_python,
+    check_library,
+    check_binding,
+    check_mpiexec,
+    check_other_mpis,
+    check_world,
+    check_spawn,
+    check_emulated_nodes,
+    check_numba,
+    check_open_files,
+    check_shared_memory,
+    check_temporary_folder,
+    check_host_name,
+    check_slurm,
+)
+"""All checks, in the order of the list: what fails first may be why the next ones do."""
+
+
+def run_checks() -> list[Check]:
+    """Runs every check, one after another; takes a few seconds, at worst a minute or two."""
+    return [check() for check in CHECKS]
+
+
+def main(further: Iterable[Callable[[], Check]] = ()) -> int:
+    """Prints the checklist and its verdict.
+
+    Args:
+        further: Checks of those that build upon this package; they come last.
+
+    Returns:
+        0 if everything needed works, else 1.
+    """
+    failed = done = 0
+    for check in chain(CHECKS, further):
+        result = check()
+        failed += result.ok is False
+        done += 1
+        sys.stdout.write(as_text(result) + "\n")
+        sys.stdout.flush()
+    words = "everything that is needed works" if not failed else f"{failed} of {done} checks failed"
+    sys.stdout.write(f"\n{words}\n")
+    return 1 if failed else 0

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from support import Leftovers, python_run
+from support.transport_conformance import CHECKS, Check, TransportFactory
 
-from apgas.testing.transport_conformance import CHECKS, Check, TransportFactory
 from apgas.transport.auth import new_token
 from apgas.transport.local import LocalNetwork
 from apgas.transport.tcp import TcpTransport

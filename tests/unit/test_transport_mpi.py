@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.transport_conformance import Recorder, pass_through
 
 from apgas.errors import SlowPeerError
-from apgas.testing.transport_conformance import Recorder, pass_through
 from apgas.transport.auth import new_token
 from apgas.transport.base import UnknownPeerError
 from apgas.transport.communicators import Beginning, Epoch

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.transport_conformance import PATIENCE_S, Group, group
 
-from apgas.testing.transport_conformance import PATIENCE_S, Group, group
 from apgas.transport.channel import Channel, Incoming
 from apgas.transport.loop import EventLoop
 from apgas.transport.shared import LEAST_BYTES, NUMBER, Budget, Handing, Lender, receive, send_handing

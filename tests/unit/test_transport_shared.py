@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from support import PATIENCE_S
+from support.transport_conformance import Recorder
 
 from apgas.errors import ProtocolError
-from apgas.testing.transport_conformance import Recorder
 from apgas.transport import shared, unix_socket
 from apgas.transport.auth import new_token
 from apgas.transport.base import Buffer

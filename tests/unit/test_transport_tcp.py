@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.transport_conformance import PATIENCE_S, Group, Recorder, group
 
 from apgas.errors import UsageError
-from apgas.testing.transport_conformance import PATIENCE_S, Group, Recorder, group
 from apgas.transport.auth import Caller, Listener
 from apgas.transport.base import Address, TransportClosedError
 from apgas.transport.tcp import TcpConfig, TcpTransport

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 import traceback
+from pathlib import Path
 
 from apgas.runtime import environment
-from apgas.testing.transport_conformance import CHECKS
 from apgas.transport.auth import new_token
 from apgas.transport.communicators import Beginning, Epoch
 from apgas.transport.mpi import MpiConfig, MpiTransport
@@ -17,6 +17,9 @@ from apgas.transport.tcp import TcpTransport
 
 environment.prepare()
 from mpi4py import MPI  # noqa: E402 - the environment has to be prepared before
+
+sys.path.append(str(Path(__file__).parents[2]))
+from support.transport_conformance import CHECKS  # noqa: E402 - likewise
 
 environment.unlink_leftovers()
 TOKEN = new_token()

@@ -1,4 +1,4 @@
-"""What every transport must do: run ``check_transport`` on yours, or each of ``CHECKS`` as a test of its own.
+"""The contract of ``apgas.transport.base`` as checks, for each transport: ``CHECKS``.
 
 A check builds its own transports with the factory it is given, and closes them. It fails with ``AssertionError``.
 """
@@ -534,13 +534,3 @@ CHECKS: Final[tuple[Check, ...]] = (
     close_flushes,
     closed_means_closed,
 )
-
-
-def check_transport(new: TransportFactory) -> None:
-    """Run every check on transports that ``new`` makes; they must be able to reach one another.
-
-    Raises:
-        AssertionError: The transport breaks its contract; the text says how.
-    """
-    for check in CHECKS:
-        check(new)

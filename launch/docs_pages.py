@@ -1,0 +1,73 @@
+"""Pages that mkdocs adds to those in docs: the papers at the root of the project, and the modules of the public API.
+
+mkdocs.yml names this file as a hook. Links of the papers, which are written for the project's root, are rewritten.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import griffe
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+PAPERS = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "project/architecture.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "SECURITY.md": "project/security.md",
+    "LICENSE": "project/license.md",
+}
+"""Where each paper goes in the site."""
+API = {
+    "apgas": "apgas._public",  # `apgas` itself loads a name when it is first used, which only running it shows
+    "apgas.testing": "apgas.testing.job",
+    "glb": "glb",
+    "glb.testing": "glb.testing",
+    "scheduler_bridge.daemon": "scheduler_bridge.daemon",
+    "scheduler_bridge.model": "scheduler_bridge.model",
+    "scheduler_bridge.policies": "scheduler_bridge.policies",
+    "scheduler_bridge.sim": "scheduler_bridge.sim",
+    "scheduler_bridge.workloads": "scheduler_bridge.workloads",
+    "scheduler_bridge.record": "scheduler_bridge.record",
+}
+"""The modules of the public API by their names for users, and where mkdocstrings finds what they offer."""
+
+
+class Docstrings(griffe.Extension):
+    """Has the section `Example:` understood as griffe understands `Examples:`, as code with its output."""
+
+    def on_object(self, *, obj: griffe.Object, **_: object) -> None:
+        """Rewrites the title in an object's docstring."""
+        if obj.path == "apgas._public":
+            obj.docstring = None  # that of `apgas` stands there
+        if obj.docstring:
+            obj.docstring.value = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages."""
+    for paper, page in PAPERS.items():
+        text = (ROOT / paper).read_text(encoding="utf-8")
+        text = f"# License\n\n```text\n{text}\n```\n" if paper == "LICENSE" else relinked(text, page)
+        files.append(File.generated(config, page, content=text))
+    for name, module in API.items():
+        page = f"# {name}\n\n::: {module}\n"
+        if module == "apgas._public":
+            page = page.replace(":::", "::: apgas\n    options: {members: false, summary: false}\n\n:::")
+        files.append(File.generated(config, f"api/{name}.md", content=page))
+    return files
+
+
+def relinked(text: str, page: str) -> str:
+    """A paper's text with its links as the page has to write them."""
+    up = "../" * page.count("/")
+
+    def link(match: re.Match[str]) -> str:
+        path, anchor = match[1], match[2] or ""
+        return f"]({up}{PAPERS.get(path, path.removeprefix('docs/'))}{anchor})"
+
+    return re.sub(r"\]\((?!http|#)([^)#]+)(#[^)]*)?\)", link, text)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scheduler_bridge.core.events import Event
     from scheduler_bridge.policies import Policy
     from scheduler_bridge.sim import Replay, ReplayOptions
-    from scheduler_bridge.sim.result import Observer
+    from scheduler_bridge.sim.jobs import Observer
     from scheduler_bridge.workloads import TraceJob, Workload
 
 _HOUR_S: Final = 3600.0

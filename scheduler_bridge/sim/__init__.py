@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from scheduler_bridge.sim.audit import AuditError, Auditor
-from scheduler_bridge.sim.check import Conserves, Protects, Scenario, check_feasible, check_policy
-from scheduler_bridge.sim.checkpoints import CheckpointPlan, daly_s, young_s
-from scheduler_bridge.sim.costs import Cost, parse_cost
-from scheduler_bridge.sim.engine import Engine, simulate
-from scheduler_bridge.sim.export import COLUMNS, as_it_ran, job_rows
-from scheduler_bridge.sim.failures import FaultTolerance, Losses, earliest_end_s, random_failures
-from scheduler_bridge.sim.from_workload import Behaviour, sim_jobs
-from scheduler_bridge.sim.measures import FaultMeasures, Means, Measures, Power, Window, measure
-from scheduler_bridge.sim.models import JobRecord, SimJob
-from scheduler_bridge.sim.replay import Replay, ReplayOptions, replay
-from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
-from scheduler_bridge.sim.running import SharingModel
-from scheduler_bridge.sim.scenarios import random_scenario
-from scheduler_bridge.sim.speedup import Speedup, UnknownModelError, linear_speedup, parse_speedup
-from scheduler_bridge.sim.spread import Spread, Spreads, spreads
+from scheduler_bridge.sim.check import Conserves, Protects, Scenario, check_feasible, check_policy, random_scenario
+from scheduler_bridge.sim.engine import Engine, node_names, simulate
+from scheduler_bridge.sim.failures import (
+    CheckpointPlan,
+    FaultTolerance,
+    Losses,
+    daly_s,
+    earliest_end_s,
+    random_failures,
+    young_s,
+)
+from scheduler_bridge.sim.jobs import JobRecord, Observer, Progress, SharingModel, SimJob, SimResult
+from scheduler_bridge.sim.measures import (
+    FaultMeasures,
+    Means,
+    Measures,
+    Power,
+    Spread,
+    Spreads,
+    Window,
+    measure,
+    spreads,
+)
+from scheduler_bridge.sim.replay import COLUMNS, Behaviour, Replay, ReplayOptions, as_it_ran, job_rows, replay, sim_jobs
+from scheduler_bridge.sim.scaling import Cost, Speedup, UnknownModelError, linear_speedup, parse_cost, parse_speedup
 
 __all__ = [
     "COLUMNS",

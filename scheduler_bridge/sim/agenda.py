@@ -1,4 +1,4 @@
-"""What is to happen, by time."""
+"""The events to come of a simulation, by time, and the jobs that are yet to be submitted."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias, TypeVar
 
 from scheduler_bridge.core.events import Event, JobEnded
-from scheduler_bridge.sim.models import SimJob
-from scheduler_bridge.sim.running import Change, Release, Run, Wish
+from scheduler_bridge.sim.jobs import Change, Release, Run, SimJob, Wish
 
-What: TypeAlias = Event | Change | Wish | Release
+Occurrence: TypeAlias = Event | Change | Wish | Release
 _T = TypeVar("_T")
 
 _FEW: Final = 1000
@@ -27,14 +26,14 @@ class Agenda:
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, What, Run | None, int]] = []
+        self._heap: list[tuple[float, int, Occurrence, Run | None, int]] = []
         self._serial = 0
         self._most = _FEW
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def push(self, time_s: float, what: What, run: Run | None) -> None:
+    def push(self, time_s: float, what: Occurrence, run: Run | None) -> None:
         """Let ``what`` happen at ``time_s``, unless the job's speed changes before if it is a prediction."""
         self._serial += 1
         heapq.heappush(self._heap, (time_s, self._serial, what, run, run.version if run else 0))
@@ -55,7 +54,7 @@ class Agenda:
             heapq.heappop(heap)
         return math.inf
 
-    def pop(self, by_s: float) -> tuple[float, What, Run | None] | None:
+    def pop(self, by_s: float) -> tuple[float, Occurrence, Run | None] | None:
         """Take out the next thing, and say when it happens; None if that is later than ``by_s``."""
         heap = self._heap
         while heap and heap[0][0] <= by_s:
@@ -104,5 +103,58 @@ def taken(line: deque[_T]) -> Iterator[_T]:
         yield line.popleft()
 
 
-def _is_outdated(what: What, run: Run, version: int) -> bool:
+def _is_outdated(what: Occurrence, run: Run, version: int) -> bool:
     return run.over or (version != run.version and isinstance(what, JobEnded | Wish))
+
+
+class HeldBack:
+    """Jobs that come after others, which are held back until these have ended, as by the live scheduler.
+
+    Args:
+        jobs: All jobs, in the order of submission.
+
+    Attributes:
+        free: Those that come after no other.
+
+    Raises:
+        ValueError: A job comes after one that there is not, or two have the same id.
+    """
+
+    def __init__(self, jobs: Iterable[SimJob]) -> None:
+        self.free: deque[SimJob] = deque()
+        self._kept: dict[int, SimJob] = {}
+        self._missing: dict[int, set[int]] = {}
+        self._followers: dict[int, list[int]] = {}
+        there = set()
+        for sim in jobs:
+            job_id = sim.spec.job_id
+            if job_id in there:
+                raise ValueError(f"two jobs have the id {job_id}")
+            there.add(job_id)
+            before = set() if sim.after is None else {*sim.after.ok, *sim.after.any}
+            if not before:
+                self.free.append(sim)
+                continue
+            self._kept[job_id], self._missing[job_id] = sim, before
+            for other in before:
+                self._followers.setdefault(other, []).append(job_id)
+        if unknown := self._followers.keys() - there:
+            other = min(unknown)
+            raise ValueError(f"job {self._followers[other][0]} comes after job {other}, which there is not")
+
+    def ended(self, job_id: int, *, completed: bool, now: float) -> Iterator[tuple[float, SimJob, str]]:
+        """A job has ended: yield when which jobs are submitted, and why they are cancelled at once, if they are."""
+        for follower in self._followers.pop(job_id, ()):
+            if (sim := self._kept.get(follower)) is None or sim.after is None:
+                continue  # it has no hope any more
+            self._missing[follower].discard(job_id)
+            if not completed and job_id in sim.after.ok:
+                del self._kept[follower]
+                yield max(sim.spec.submit_s, now), sim, f"job {job_id} did not complete"
+            elif not self._missing[follower]:
+                del self._kept[follower]
+                yield max(sim.spec.submit_s, now + sim.after.think_s), sim, ""
+
+    def kept(self) -> Iterable[SimJob]:
+        """Those that still wait for others."""
+        return self._kept.values()

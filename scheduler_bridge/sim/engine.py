@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, assert_never
 
@@ -35,24 +35,38 @@ from scheduler_bridge.core.events import (
     NodeDrained,
     NodesLost,
     Outcome,
+    ResizeDeferred,
     ResizeFailed,
     ShrinkCompleted,
     WakeUp,
     WorkersChanged,
 )
+from scheduler_bridge.core.nodes import NumberedNodes
 from scheduler_bridge.policies import Policy
-from scheduler_bridge.sim.agenda import Agenda, Submissions, taken
-from scheduler_bridge.sim.answering import answers
+from scheduler_bridge.sim.agenda import Agenda, HeldBack, Occurrence, Submissions, taken
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, as_it_is
-from scheduler_bridge.sim.gate import Gate
-from scheduler_bridge.sim.models import JobRecord, SimJob
-from scheduler_bridge.sim.result import Observer, Progress, SimResult, node_names
-from scheduler_bridge.sim.running import ALL, Change, Release, Run, SharingModel, Wish, share, without
+from scheduler_bridge.sim.jobs import (
+    ALL,
+    Change,
+    JobRecord,
+    Observer,
+    Progress,
+    Release,
+    Run,
+    SharingModel,
+    SimJob,
+    SimResult,
+    Wish,
+    share,
+    without,
+)
 
 _PROGRESS_BATCHES: Final = 500
 _GIVES_UP: Final = FaultTolerance(requeue=False)
 _MAX_BATCHES: Final = 10_000
 """So many at one instant, each after the jobs have answered the one before, are taken for an endless loop."""
+_MANY_NODES: Final = 100_000
+"""Up to this number of nodes their names are kept; above, they are made anew each time that a job starts."""
 
 
 class Engine:
@@ -107,7 +121,7 @@ class Engine:
         self._progress = progress
         self._over = 0
         self._failures = 0
-        self._gate: Gate | None = None
+        self._held_back: HeldBack | None = None
         self._killed: list[Run] = []  # those whose ends the core has yet to judge
         self._again: dict[int, float] = {}  # what is left of jobs that wait to be run again
         self._here_s, self._here = math.nan, 0  # the instant, and its batches after the first
@@ -116,9 +130,7 @@ class Engine:
         self._batches = self._events = 0
         self._submissions = Submissions((), prompt=True)
         self._agenda = Agenda()
-        self._at_once: list[
-            tuple[Event | Change | Wish | Release, Run | None, int]
-        ] = []  # of this instant, for its next batch
+        self._at_once: list[tuple[Occurrence, Run | None, int]] = []  # of this instant, for its next batch
         self._sims: dict[int, SimJob] = {}  # of the jobs that wait
         self._runs: dict[int, Run] = {}
         self._records: dict[int, JobRecord] = {}
@@ -142,16 +154,16 @@ class Engine:
             if events:
                 self._step(events)
         self._note_ends(self._core.endings())
-        if self._gate is not None:  # some wait for jobs that never ended
-            self._records.update({sim.spec.job_id: JobRecord(sim.spec) for sim in self._gate.kept()})
+        if self._held_back is not None:  # some wait for jobs that never ended
+            self._records.update({sim.spec.job_id: JobRecord(sim.spec) for sim in self._held_back.kept()})
         return SimResult(self._records, self._now, self._batches, self._events, self._explanations(), self._failures)
 
     def _in_order(self, jobs: Iterable[SimJob]) -> Submissions:
         found = deque(sorted(jobs, key=lambda sim: (sim.spec.submit_s, sim.spec.job_id)))
         prompt = not any(sim.start_delay_s for sim in found)
         if any(sim.after is not None for sim in found):
-            self._gate = Gate(found)
-            found = self._gate.free
+            self._held_back = HeldBack(found)
+            found = self._held_back.free
         return Submissions(taken(found), prompt=prompt)
 
     @property
@@ -192,8 +204,8 @@ class Engine:
                 self._start(effect)
             else:
                 self._do(effect)
-        if self._gate is not None:
-            self._open(self._gate, events, effects)
+        if self._held_back is not None:
+            self._open(self._held_back, events, effects)
         if self._forgets:
             self._note_ends(self._core.forget())
         if self._started and self._observer is not None:
@@ -233,7 +245,7 @@ class Engine:
         while submissions.next_s <= now:
             sim = submissions.pop()
             self._take(sim, sim.spec.submit_s, events)
-        if due_s <= now or self._gate is not None:  # jobs that come after a refused one may come now
+        if due_s <= now or self._held_back is not None:  # jobs that come after a refused one may come now
             while (found := agenda.pop(now)) is not None:
                 self._now, event, run = found
                 self._add(event, run, run.version if run is not None else 0, events)
@@ -248,8 +260,8 @@ class Engine:
             raise ValueError(f"two jobs have the id {sim.spec.job_id}")
         if self._user_nodes is not None and sim.spec.min_nodes > self._user_nodes:  # the live scheduler refuses it, too
             self._records[sim.spec.job_id] = JobRecord(sim.spec, refused=True)
-            if self._gate is not None:
-                self._pass_on(self._gate, sim.spec.job_id, completed=False, now=now)
+            if self._held_back is not None:
+                self._pass_on(self._held_back, sim.spec.job_id, completed=False, now=now)
         else:
             self._sims[sim.spec.job_id], self._records[sim.spec.job_id] = sim, JobRecord(sim.spec)
             events.append(JobSubmitted(sim.spec))
@@ -263,7 +275,7 @@ class Engine:
         if release.reason and not self._records[sim.spec.job_id].refused:
             events.append(CancelJob(sim.spec.job_id, release.reason))
 
-    def _open(self, gate: Gate, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+    def _open(self, held_back: HeldBack, events: Sequence[Event], effects: Sequence[Effect]) -> None:
         """Let jobs in that come after those that ended in a batch."""
         for event in events:
             if not isinstance(event, JobEnded | CancelJob):
@@ -278,16 +290,16 @@ class Engine:
                 del self._sims[job_id]
                 if self._observer is not None:
                     self._observer(self._now, [JobEnded(job_id, *ended)], ())
-            self._pass_on(gate, job_id, completed=ended[0] == "completed", now=self._now)
+            self._pass_on(held_back, job_id, completed=ended[0] == "completed", now=self._now)
         for effect in effects:
             if isinstance(effect, Refuse) and self._records[effect.job_id].refused:
-                self._pass_on(gate, effect.job_id, completed=False, now=self._now)
+                self._pass_on(held_back, effect.job_id, completed=False, now=self._now)
 
-    def _pass_on(self, gate: Gate, job_id: int, *, completed: bool, now: float) -> None:
-        for time_s, sim, reason in gate.ended(job_id, completed=completed, now=now):
+    def _pass_on(self, held_back: HeldBack, job_id: int, *, completed: bool, now: float) -> None:
+        for time_s, sim, reason in held_back.ended(job_id, completed=completed, now=now):
             self._agenda.push(time_s, Release(sim, reason), None)
 
-    def _add(self, event: Event | Change | Wish | Release, run: Run | None, version: int, events: list[Event]) -> None:
+    def _add(self, event: Occurrence, run: Run | None, version: int, events: list[Event]) -> None:
         """Let ``event`` happen, and add what the scheduler sees of it."""
         if run is not None and isinstance(event, JobEnded):  # by far the most frequent
             if version == run.version and not run.over:
@@ -312,7 +324,7 @@ class Engine:
             assert not isinstance(event, Release)
             events.append(self._happens(event, run))
 
-    def _comes(self, event: Event | Change | Wish | Release, events: list[Event]) -> None:
+    def _comes(self, event: Occurrence, events: list[Event]) -> None:
         """Let an event happen that no running job brings about."""
         if isinstance(event, NodeDown):
             self._fail(event, events)
@@ -609,6 +621,12 @@ def _does_without(run: Run, node: str) -> bool:
     )
 
 
+def node_names(nodes: int) -> Sequence[str]:
+    """The names of simulated nodes: ``n0000``, ``n0001`` and so on."""
+    names = NumberedNodes(nodes)
+    return names if nodes > _MANY_NODES else names[:]
+
+
 def simulate(
     nodes: int | Sequence[str],
     policy: Policy,
@@ -618,3 +636,51 @@ def simulate(
 ) -> SimResult:
     """Run ``jobs`` on ``nodes`` under ``policy``; see ``Engine``."""
     return Engine(nodes, policy, settings).run(jobs, disturbances)
+
+
+# How jobs carry orders out -------------------------------------------------------------------------------------------
+
+PATIENCE_S: Final = 1.0
+"""A job that waits for the beginning of its computation tells so after this time, as the runtime does."""
+
+
+def answers(order: SendOrder, run: Run, now: float) -> Iterator[tuple[float, Event | Change]]:
+    """Yield what becomes of ``order``, given to ``run`` at ``now``, and when; the run remembers what it was told."""
+    sim = run.sim
+    fails = run.orders in sim.failing_orders
+    run.orders += 1
+    if sim.defer_s > 0:
+        yield now, ResizeDeferred(order.job_id, order.order, "not in this phase")
+    if run.computes_s > now + PATIENCE_S:
+        yield now + PATIENCE_S, ResizeDeferred(order.job_id, order.order, "it does not compute yet")
+    begin_s = run.next_point_s(max(now + sim.defer_s, run.computes_s))
+    if order.kind == "workers":
+        run.told_cores = order.cores
+        failed = ResizeFailed(order.job_id, order.order, "aborted") if fails else None
+        yield begin_s + sim.workers_s, failed or WorkersChanged(order.job_id, order.order)
+        return
+    yield from _resize_answers(order, run, now, begin_s, fails=fails)
+
+
+def _resize_answers(
+    order: SendOrder, run: Run, now: float, begin_s: float, *, fails: bool
+) -> Iterator[tuple[float, Event | Change]]:
+    sim, grows = run.sim, order.kind == "grow"
+    before = len(run.nodes)
+    after = before + (order.count if grows else -order.count)
+    done_s = begin_s + (sim.grow_s if grows else sim.shrink_s)
+    if grows:
+        run.growing = (now, order.count)
+    if sim.cost is not None:
+        done_s += sim.cost(before, after, sim.spec.overhead)
+        if sim.cost.stops and done_s > begin_s:
+            yield begin_s, Change(order.job_id, 0)
+    if fails:
+        yield done_s, ResizeFailed(order.job_id, order.order, "aborted")
+    elif grows:
+        yield done_s, GrowCompleted(order.job_id, order.order, order.nodes)
+    else:
+        released = run.nodes[1 : 1 + order.count] if sim.own_choice else order.nodes
+        yield done_s, ShrinkCompleted(order.job_id, order.order, released)
+        if sim.defer_s == 0 and not (sim.cost is not None and sim.cost.stops):
+            yield begin_s, Change(order.job_id, after)

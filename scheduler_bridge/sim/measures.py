@@ -11,14 +11,16 @@ good are in no mean: that they ended early would make it better.
 from __future__ import annotations
 
 import math
+import statistics
 from array import array
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, NamedTuple
+from operator import add
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from scheduler_bridge.sim.failures import clipped, node_s
-from scheduler_bridge.sim.models import JobRecord
+from scheduler_bridge.sim.jobs import JobRecord
 
 BOUND_S: Final = 10.0
 """Shorter jobs count as this long in the bounded slowdown [Feitelson and Rudolph 1998]."""
@@ -160,17 +162,11 @@ def measure(
     """
     everybody = records if isinstance(records, Collection) else list(records)
     jobs = [record for record in everybody if not record.refused]
-    ended = [
-        record
-        for record in jobs
-        if record.start_s is not None and record.end_s is not None and record.outcome != "lost"
-    ]
     first_s = min((record.spec.submit_s for record in jobs), default=0.0)
     last_s = max((record.spec.submit_s for record in jobs), default=0.0)
     end_s = max((record.end_s for record in jobs if record.end_s is not None), default=last_s)
     window = Window(first_s, end_s, None) if warmup_s is None else Window(first_s + warmup_s, last_s, warmup_s)
-    if warmup_s is not None:
-        ended = [record for record in ended if window.from_s <= record.spec.submit_s <= window.to_s]
+    ended = _counted(jobs, window)
     available = nodes * max(0.0, window.to_s - window.from_s)
     busy = sum(clipped((span for record in jobs for span in record.spans()), window.from_s, window.to_s))
     held = sum(clipped((span for record in jobs for span in record.reserved), window.from_s, window.to_s))
@@ -207,6 +203,18 @@ def measure(
         unfinished=sum([record.end_s is None for record in jobs]),
         faults=_faults(jobs, struck, node_failures) if struck or node_failures else None,
     )
+
+
+def _counted(records: Iterable[JobRecord], window: Window) -> list[JobRecord]:
+    """The jobs that the means are over."""
+    return [
+        record
+        for record in records
+        if record.start_s is not None
+        and record.end_s is not None
+        and record.outcome != "lost"
+        and (window.warmup_s is None or window.from_s <= record.spec.submit_s <= window.to_s)
+    ]
 
 
 def _spent(struck: Iterable[JobRecord], window: Window) -> tuple[float, float]:
@@ -295,3 +303,61 @@ def _means(records: Sequence[JobRecord], times: Times) -> Means:
         grows=sum([record.grows for record in records]),
         shrinks=sum([record.shrinks for record in records]),
     )
+
+
+# How far single jobs are from the means; apart from the rest, since sorting takes time -------------------------------
+
+Quartiles: TypeAlias = tuple[float, float, float]
+"""A quarter of the values is at most the first, half at most the second, three quarters at most the third."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Quartiles over the jobs that count and have ended; None of none.
+
+    Attributes:
+        wait_s: Of waits.
+        runtime_s: Of runtimes.
+        turnaround_s: Of turnarounds.
+        bounded_slowdown: Of bounded slowdowns.
+    """
+
+    wait_s: Quartiles | None
+    runtime_s: Quartiles | None
+    turnaround_s: Quartiles | None
+    bounded_slowdown: Quartiles | None
+
+
+class Spreads(msgspec.Struct, frozen=True):
+    """The same over all jobs that count, the rigid and the malleable ones."""
+
+    every: Spread
+    rigid: Spread
+    malleable: Spread
+
+
+def spreads(records: Iterable[JobRecord], window: Window) -> Spreads:
+    """Quartiles over the jobs that ``measure`` counts in this window."""
+    counted = _counted(records, window)
+    malleable = [record for record in counted if record.spec.is_malleable]
+    every = _spread(counted)
+    rigid = _spread([record for record in counted if not record.spec.is_malleable]) if malleable else every
+    return Spreads(every, rigid, _spread(malleable))
+
+
+def _spread(records: Sequence[JobRecord]) -> Spread:
+    times = Times.of(records)
+    turnarounds = array("d", map(add, times.wait_s, times.runtime_s))
+    return Spread(
+        quartiles(times.wait_s),
+        quartiles(times.runtime_s),
+        quartiles(turnarounds),
+        quartiles(times.bounded_slowdown),
+    )
+
+
+def quartiles(values: Sequence[float]) -> Quartiles | None:
+    """The quartiles, interpolated; None of nothing."""
+    if len(values) < 2:
+        return (values[0], values[0], values[0]) if values else None
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, median, high

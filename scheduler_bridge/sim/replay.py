@@ -1,25 +1,141 @@
-"""A workload under a policy: from its jobs to the figures."""
+"""A workload under a policy: from its jobs to the figures, and to a workload of the jobs as they ran."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from scheduler_bridge.core import Remembered, Settings
 from scheduler_bridge.core.events import Event
 from scheduler_bridge.gc_tuning import rare_searches
+from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import Policy
+from scheduler_bridge.sim.agenda import Submissions, taken
 from scheduler_bridge.sim.engine import Engine
-from scheduler_bridge.sim.from_workload import Behaviour, submissions
-from scheduler_bridge.sim.measures import Measures, Power, measure
-from scheduler_bridge.sim.result import Observer, Progress, SimResult
-from scheduler_bridge.sim.running import SharingModel
+from scheduler_bridge.sim.failures import FaultTolerance, node_s
+from scheduler_bridge.sim.jobs import JobRecord, Observer, Progress, SharingModel, SimJob, SimResult
+from scheduler_bridge.sim.measures import Measures, Power, bounded_slowdown, measure
+from scheduler_bridge.sim.scaling import Cost, Speedup, parse_speedup
 from scheduler_bridge.workloads import TraceJob, Workload, in_order
-from scheduler_bridge.workloads.dependencies import Dependencies, dependencies
+from scheduler_bridge.workloads.dependencies import After, Dependencies, dependencies
+from scheduler_bridge.workloads.findings import Findings
+from scheduler_bridge.workloads.record import Status
+
+# From jobs of workloads to simulated jobs ----------------------------------------------------------------------------
+
+_RUN_AGAIN: Final = FaultTolerance()
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How simulated jobs behave beside what the workload says of them. Times in seconds.
+
+    Attributes:
+        cost: What resizes cost; None: nothing.
+        start_delay_s: From the decision to the start.
+        moldable: Malleable jobs start on any size in their range and keep it.
+        steps: Parts of the work at whose ends jobs can be resized, for those of which the workload says nothing.
+        point_s: The same by length: so many seconds of progress, at the size asked for, make a part; 0: ``steps``.
+        tolerance: What becomes of jobs that lose a node: by default they are run again, from the beginning. Resilient
+            are malleable jobs only.
+    """
+
+    cost: Cost | None = None
+    start_delay_s: float = 0.0
+    moldable: bool = False
+    steps: int = 0
+    point_s: float = 0.0
+    tolerance: FaultTolerance = _RUN_AGAIN
+
+
+def sim_jobs(workload: Workload, behaviour: Behaviour | None = None) -> list[SimJob]:
+    """Make simulated jobs of the workload's.
+
+    [D] A job that ran longer than its walltime where it comes from is given the runtime as walltime: that machine let
+    it. [D] Where a malleable job's speedup is no power law, the scheduler believes in the one that has the same gain
+    from the size asked for to the largest one. [D] Walltimes are longer by what checkpoints and a restart take: who has
+    them asks for more time.
+
+    Raises:
+        UnknownModelError: A job has a speedup model that does not exist.
+    """
+    jobs = workload.jobs
+    return list(_made(jobs, _speedups(jobs), behaviour or Behaviour(), dependencies(jobs).after))
+
+
+def submissions(jobs: deque[TraceJob], behaviour: Behaviour, links: Dependencies) -> Submissions | Iterable[SimJob]:
+    """Make simulated jobs of ``jobs`` as they are submitted, and take these out of it; see ``sim_jobs``.
+
+    Args:
+        jobs: In the order of submission, then by id.
+        behaviour: How they behave.
+        links: Who comes after whom. Where there are such jobs, all are made at once.
+
+    Raises:
+        UnknownModelError: A job has a speedup model that does not exist.
+    """
+    sims = _made(taken(jobs), _speedups(jobs), behaviour, links.after)
+    return sims if links.after else Submissions(sims, prompt=not behaviour.start_delay_s)
+
+
+def _speedups(jobs: Iterable[TraceJob]) -> Mapping[str, Speedup]:
+    """All of the jobs' speedups, by name."""
+    return {name: parse_speedup(name) for name in {job.speedup for job in jobs}}
+
+
+def _made(
+    jobs: Iterable[TraceJob], speedups: Mapping[str, Speedup], behaviour: Behaviour, after: Mapping[int, After]
+) -> Iterator[SimJob]:
+    """Make simulated jobs one by one."""
+    rigid = structs.replace(behaviour.tolerance, resilient=False)
+    for job in jobs:
+        tolerance = behaviour.tolerance if job.is_malleable else rigid
+        sim = _sim_job(job, speedups[job.speedup], behaviour, tolerance)
+        yield structs.replace(sim, after=after[job.job_id]) if job.job_id in after else sim
+
+
+def _sim_job(job: TraceJob, speedup: Speedup, behaviour: Behaviour, tolerance: FaultTolerance) -> SimJob:
+    spec = job.spec()
+    if job.runtime_s > job.walltime_s:
+        spec = structs.replace(spec, walltime_s=job.runtime_s)
+    if tolerance.checkpoints is not None or tolerance.restart_s:
+        spec = structs.replace(spec, walltime_s=tolerance.takes_s(spec.walltime_s, spec.nodes))
+    if not job.is_malleable:
+        return SimJob(spec, job.runtime_s, start_delay_s=behaviour.start_delay_s, tolerance=tolerance)
+    if job.rho == 0 and job.speedup != "linear":
+        spec = structs.replace(spec, rho=believed_rho(spec, speedup))
+    steps = job.steps or behaviour.steps
+    if behaviour.point_s > 0:
+        steps = math.ceil(job.runtime_s / behaviour.point_s)
+    return SimJob(
+        spec,
+        job.runtime_s,
+        speedup=speedup,
+        start_delay_s=behaviour.start_delay_s,
+        ready_delay_s=None if behaviour.moldable else 0.0,
+        cost=behaviour.cost,
+        steps=steps,
+        wishes=() if behaviour.moldable else job.wishes,
+        tolerance=tolerance,
+    )
+
+
+def believed_rho(spec: JobSpec, speedup: Speedup) -> float:
+    """The rho of the power law with the gain from ``spec.nodes`` to the largest size, else from the smallest one."""
+    low, high = (spec.nodes, spec.max_nodes) if spec.max_nodes > spec.nodes else (spec.min_nodes, spec.nodes)
+    if low == high:
+        return 0.0
+    return min(1.0, max(0.0, 1.0 - math.log(speedup(high) / speedup(low)) / math.log(high / low)))
+
+
+# Replays -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +235,108 @@ def replay(
             node_failures=result.failures,
         )
     return Replay(result, measures, seconds, links)
+
+
+# What became of the jobs, for other programs: a table, and a workload that knows how they ran ------------------------
+
+Value: TypeAlias = str | int | float | None
+
+_STATUS: Final[dict[str, Status]] = {"completed": "completed", "cancelled": "cancelled"}
+
+COLUMNS: Final = (
+    "workload", "policy", "job", "name", "user", "class", "nodes", "min_nodes", "max_nodes", "walltime_s", "submit_s",
+    "start_s", "end_s", "wait_s", "runtime_s", "turnaround_s", "slowdown", "bounded_slowdown", "node_s",
+    "reserved_node_s", "grows", "shrinks", "outcome", "restarts", "lost_node_s", "overhead_node_s",
+)  # fmt: skip
+"""Of the table of jobs. Times in seconds; ``node_s`` are node-seconds on which the job computed, ``reserved_node_s``
+those that were held for it without use, ``lost_node_s`` and ``overhead_node_s`` what of the former was lost to
+failures, and spent on checkpoints and restarts; None: it never started, or never ended."""
+
+
+def job_rows(records: Iterable[JobRecord], workload: str, policy: str) -> Iterator[tuple[Value, ...]]:
+    """A row of the table for each job, in the order of submission.
+
+    Args:
+        records: What became of the jobs.
+        workload: What was simulated, so that tables can be put together.
+        policy: Under which policy.
+    """
+    for record in records:
+        spec, wait_s, runtime_s = record.spec, record.wait_s, record.runtime_s
+        turnaround_s = slowdown = bounded = None
+        if wait_s is not None and runtime_s is not None:
+            turnaround_s = wait_s + runtime_s
+            useful_s = record.useful_s or 0.0
+            slowdown = turnaround_s / useful_s if useful_s > 0 else None
+            bounded = bounded_slowdown(wait_s, runtime_s, useful_s)
+        yield (
+            workload, policy, spec.job_id, spec.label, spec.user, spec.job_class, spec.nodes, spec.min_nodes,
+            spec.max_nodes, spec.walltime_s, spec.submit_s, record.start_s, record.end_s, wait_s, runtime_s,
+            turnaround_s, slowdown, bounded, node_s(record.spans()), node_s(record.reserved), record.grows,
+            record.shrinks, "refused" if record.refused else record.outcome, *_losses(record),
+        )  # fmt: skip
+
+
+def _losses(record: JobRecord) -> tuple[int, float, float]:
+    """How often it was run again, and the node-seconds that were lost and that were spent to lose less."""
+    if (losses := record.losses) is None:
+        return 0, 0.0, 0.0
+    overhead_node_s = node_s(losses.checkpointing) + node_s(losses.restarting)
+    lost_node_s = node_s(record.spans()) - overhead_node_s if record.outcome == "lost" else node_s(losses.lost)
+    return losses.restarts, lost_node_s, overhead_node_s
+
+
+def as_it_ran(workload: Workload, records: dict[int, JobRecord], policy: str) -> Workload:
+    """The simulated workload with its jobs' waits, outcomes and sizes; what never ran is left out, and counted.
+
+    A job's runtime is still that on the nodes that it asked for, so that the workload can be simulated again; of a job
+    that did not complete it is the one that its part of the work would have taken there. Failures and checkpoints are
+    no part of it.
+
+    Args:
+        workload: What was simulated.
+        records: What became of its jobs.
+        policy: Under which policy.
+    """
+    findings = Findings(records=len(workload))
+    jobs = [ran for job in workload.jobs if (ran := _as_it_ran(job, records[job.job_id], findings)) is not None]
+    source = f"{workload.source or workload.name}, simulated under {policy}"
+    return replace(workload, jobs=tuple(jobs), source=source, findings=findings)
+
+
+def _as_it_ran(job: TraceJob, record: JobRecord, findings: Findings) -> TraceJob | None:
+    sizes = _last_run(record)
+    start_s = sizes[0][0] if sizes else None
+    runtime_s = job.runtime_s if record.outcome == "completed" else _done_s(job, record)
+    if start_s is None or record.end_s is None or runtime_s <= 0:
+        findings.skip("not over, or never ran")
+        return None
+    return structs.replace(
+        job,
+        runtime_s=runtime_s,
+        wait_s=max(0.0, start_s - record.spec.submit_s),
+        status=_STATUS.get(record.outcome or "", "failed"),
+        allocations=tuple((time_s - start_s, nodes) for time_s, nodes in sizes),
+    )
+
+
+def _done_s(job: TraceJob, record: JobRecord) -> float:
+    """How long the work that was done would have taken on the nodes that the job asked for; resizes count as work."""
+    speedup = parse_speedup(job.speedup)
+    done = 0.0
+    sizes = _last_run(record)
+    for from_s, to_s, used in record.spans():
+        nodes = next((nodes for time_s, nodes in reversed(sizes) if time_s <= from_s), 0)
+        if not nodes:
+            continue  # it was lost
+        done += (to_s - from_s) * used / nodes * speedup(nodes)
+    return min(job.runtime_s, done / speedup(job.nodes))
+
+
+def _last_run(record: JobRecord) -> Sequence[tuple[float, int]]:
+    """The sizes that it had since it was started last."""
+    sizes = list(record.sizes)
+    while sizes and sizes[-1][1] == 0:
+        sizes.pop()
+    lost = [index for index, (_, nodes) in enumerate(sizes) if nodes == 0]
+    return sizes[lost[-1] + 1 :] if lost else sizes

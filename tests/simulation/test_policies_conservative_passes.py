@@ -35,7 +35,7 @@ from scheduler_bridge.policies.base import Around
 from scheduler_bridge.policies.profile import Profile
 from scheduler_bridge.policies.timetable import Candidates, Slot, Timetable
 from scheduler_bridge.sim import Engine, SimJob, replay
-from scheduler_bridge.sim.result import node_names
+from scheduler_bridge.sim.engine import node_names
 from scheduler_bridge.workloads.generate.lublin import lublin
 
 NODES = 12

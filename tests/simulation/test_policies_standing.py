@@ -12,7 +12,7 @@ from scheduler_bridge.core.events import CancelJob, Event, NodeDown, NodeUp
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.sim import Engine, SimJob
-from scheduler_bridge.sim.result import node_names
+from scheduler_bridge.sim.engine import node_names
 
 
 class Twice:

@@ -17,7 +17,7 @@ from scheduler_bridge.experiments.mebf.means import Means
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
-from scheduler_bridge.sim.sizes import Sizes
+from scheduler_bridge.sim.jobs import Sizes
 
 MS = variant("1k", "intensive", "medium")
 

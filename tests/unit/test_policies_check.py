@@ -22,7 +22,7 @@ from scheduler_bridge.core.events import (
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Shrink, Stand, Start
 from scheduler_bridge.sim import AuditError, Scenario, SimJob, check_policy, random_scenario
-from scheduler_bridge.sim.keeping import NotKeptError
+from scheduler_bridge.sim.audit import NotKeptError
 
 
 def rigid(job_id: int, nodes: int, runtime_s: float) -> SimJob:

@@ -16,7 +16,7 @@ from scheduler_bridge.experiments.real_runs.plan import SCALING, Plan, RunKey
 from scheduler_bridge.experiments.real_runs.presenting import judged
 from scheduler_bridge.experiments.real_runs.scaling import scaling_table
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
-from scheduler_bridge.sim.costs import Measured, fit, fitted_line, parse_cost
+from scheduler_bridge.sim.scaling import Measured, fit, fitted_line, parse_cost
 
 CPU = {"cores": 2, "seconds": 1.0, "share": 0.1, "others_share": 0.0, "worst_lag_s": 0.0, "given_up_s": 0.0}
 NODES = ["a", "b", "c", "d"]

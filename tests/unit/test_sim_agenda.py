@@ -8,7 +8,7 @@ from scheduler_bridge.core.events import JobEnded, JobStarted
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import SimJob
 from scheduler_bridge.sim.agenda import Agenda
-from scheduler_bridge.sim.running import Change, Run
+from scheduler_bridge.sim.jobs import Change, Run
 
 
 def job(job_id: int) -> Run:

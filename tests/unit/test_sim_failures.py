@@ -38,8 +38,7 @@ from scheduler_bridge.sim import (
     simulate,
     young_s,
 )
-from scheduler_bridge.sim.checkpoints import Rhythm
-from scheduler_bridge.sim.failures import node_s
+from scheduler_bridge.sim.failures import Rhythm, node_s
 from scheduler_bridge.workloads import convert
 from scheduler_bridge.workloads.dependencies import After
 from scheduler_bridge.workloads.generate.catalogue import generate

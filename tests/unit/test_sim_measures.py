@@ -8,8 +8,8 @@ from scheduler_bridge import policies
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.model import JobClass, JobSpec
 from scheduler_bridge.sim import JobRecord, Power, SimJob, measure, simulate
+from scheduler_bridge.sim.jobs import Sizes
 from scheduler_bridge.sim.measures import jain
-from scheduler_bridge.sim.sizes import Sizes
 
 
 def record(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from scheduler_bridge.sim.sizes import Sizes
+from scheduler_bridge.sim.jobs import Sizes
 
 
 def test_they_are_pairs_of_a_time_and_a_number() -> None:

@@ -39,7 +39,7 @@ from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get
 from scheduler_bridge.record import JobRecord, RunRecord
 from scheduler_bridge.sim import Cost, Engine, SimJob
-from scheduler_bridge.sim.costs import Measured, Overhead, fit, fitted_line
+from scheduler_bridge.sim.scaling import Measured, Overhead, fit, fitted_line
 
 LIMIT: Final = 5.0
 """The error of the means that we aim at, in percent."""

@@ -17,7 +17,7 @@ from scheduler_bridge.core import settings_for
 from scheduler_bridge.experiments.sd_policy.traces import Trace
 from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.sim import JobRecord, Measures, ReplayOptions, replay
-from scheduler_bridge.sim.running import SharingModel
+from scheduler_bridge.sim.jobs import SharingModel
 from scheduler_bridge.workloads import TraceJob, Workload, convert
 
 STATIC: Final = "static"

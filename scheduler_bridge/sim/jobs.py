@@ -1,0 +1,390 @@
+"""A simulated job: how it behaves, how it runs, and what is recorded of it."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, overload
+
+import msgspec
+
+from scheduler_bridge.core import Explanation
+from scheduler_bridge.core.effects import Effect
+from scheduler_bridge.core.events import Event, Outcome
+from scheduler_bridge.model import JobSpec
+from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, clipped, node_s
+from scheduler_bridge.sim.scaling import Cost, Speedup, linear_speedup
+from scheduler_bridge.workloads.dependencies import After
+
+
+class SimJob(msgspec.Struct, frozen=True, gc=False):
+    """A job and its behaviour. All times in seconds.
+
+    Attributes:
+        spec: What is submitted, at ``spec.submit_s``.
+        runtime_s: Runtime on ``spec.nodes`` nodes, without ``startup``; may be longer than the walltime.
+        speedup: How the runtime changes with the nodes.
+        start_delay_s: From the decision to the start.
+        startup: From the start, on so many nodes, until it computes: nothing of its work is done, and orders wait;
+            the scheduler is told so after a second. None: it computes at once.
+        ready_delay_s: From the start to the malleable handler; None: it never registers one.
+        grow_s: Duration of a grow order; the job goes on at its old size meanwhile.
+        workers_s: Duration of an order to use another number of cores.
+        shrink_s: Duration of a shrink order; the job goes on at its new size meanwhile, unless it was put off.
+        defer_s: Puts every order off by this much first; 0: not at all.
+        failing_orders: Which of its orders fail, counted from 0.
+        own_choice: Releases other nodes than wished.
+        kill_delay_s: From being told to end to the end.
+        cost: What a resize costs, on top of ``grow_s`` and ``shrink_s``; None: nothing.
+        steps: Equal parts of the work at whose ends orders are carried out; 0: at any time. The scheduler is not told
+            that an order waits for the end of a part.
+        wishes: Nodes that the job asks for (negative: offers) once it has done so much of its work: (share from 0 to
+            1, nodes), by rising share: an evolving job.
+        tolerance: What becomes of it when it loses a node; None: it ends for good, and writes no checkpoints.
+        after: Which jobs end before it is submitted; None: it is submitted at ``spec.submit_s``.
+
+    Raises:
+        ValueError: The runtime is not positive, a duration is negative, or a share is out of range.
+    """
+
+    spec: JobSpec
+    runtime_s: float
+    speedup: Speedup = linear_speedup
+    start_delay_s: float = 0.0
+    ready_delay_s: float | None = 0.0
+    grow_s: float = 0.0
+    shrink_s: float = 0.0
+    workers_s: float = 0.0
+    defer_s: float = 0.0
+    failing_orders: frozenset[int] = frozenset()
+    own_choice: bool = False
+    kill_delay_s: float = 0.0
+    cost: Cost | None = None
+    steps: int = 0
+    wishes: tuple[tuple[float, int], ...] = ()
+    startup: Callable[[int], float] | None = None
+    tolerance: FaultTolerance | None = None
+    after: After | None = None
+
+    def __post_init__(self) -> None:
+        if self.runtime_s <= 0:
+            raise ValueError(f"job {self.spec.job_id}: runtime_s is {self.runtime_s}, must be positive")
+        if (
+            self.start_delay_s < 0
+            or (self.ready_delay_s or 0) < 0
+            or self.grow_s < 0
+            or self.shrink_s < 0
+            or self.workers_s < 0
+            or self.defer_s < 0
+            or self.kill_delay_s < 0
+        ):
+            self._complain()
+        if self.steps or self.wishes:
+            shares = [share for share, _ in self.wishes]
+            if self.steps < 0 or shares != sorted(shares) or not all(0 <= share < 1 for share in shares):
+                problem = f"{self.steps} steps, or wishes {self.wishes} are out of range"
+                raise ValueError(f"job {self.spec.job_id}: {problem}")
+
+    def _complain(self) -> None:
+        for name in ("start_delay_s", "ready_delay_s", "grow_s", "shrink_s", "workers_s", "defer_s", "kill_delay_s"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"job {self.spec.job_id}: {name} is {getattr(self, name)}, must not be negative")
+
+    def rate(self, nodes: int) -> float:
+        """Seconds of the runtime at ``spec.nodes`` that pass per second on ``nodes`` nodes."""
+        wanted = self.spec.nodes
+        return 1.0 if nodes == wanted else self.speedup(nodes) / self.speedup(wanted)
+
+
+# What is recorded of jobs --------------------------------------------------------------------------------------------
+
+
+class Sizes(Sequence[tuple[float, int]]):
+    """Times in seconds and numbers of nodes, as pairs.
+
+    The first pair, which is the only one of most jobs, is kept as it is, and what follows as plain numbers: pairs of
+    objects would take five times as much memory, and some jobs are resized thousands of times.
+
+    Args:
+        pairs: The first ones.
+    """
+
+    __slots__ = ("_first", "_nodes", "_rest")
+
+    def __init__(self, pairs: Iterable[tuple[float, int]] = ()) -> None:
+        self._first: float | None = None
+        self._nodes = 0
+        self._rest: array[float] | None = None
+        for time_s, nodes in pairs:
+            self.append(time_s, nodes)
+
+    def append(self, time_s: float, nodes: int) -> None:
+        """Add what is so from ``time_s`` on."""
+        if self._first is None:
+            self._first, self._nodes = float(time_s), nodes
+            return
+        if self._rest is None:
+            self._rest = array("d")
+        self._rest.append(time_s)
+        self._rest.append(nodes)
+
+    def spans(self, end_s: float) -> list[tuple[float, float, int]]:
+        """From when to when it had how many nodes, if it ended at ``end_s``: (from, to, nodes)."""
+        if self._first is None:
+            return []
+        if self._rest is None:
+            return [(self._first, end_s, self._nodes)]
+        pairs = list(self)
+        ends_s = [from_s for from_s, _ in pairs[1:]]
+        return [(from_s, to_s, nodes) for (from_s, nodes), to_s in zip(pairs, [*ends_s, end_s], strict=True)]
+
+    def __len__(self) -> int:
+        if self._first is None:
+            return 0
+        return 1 if self._rest is None else 1 + len(self._rest) // 2
+
+    def __iter__(self) -> Iterator[tuple[float, int]]:
+        if self._first is not None:
+            yield self._first, self._nodes
+        if self._rest is not None:
+            numbers = iter(self._rest)
+            for time_s, nodes in zip(numbers, numbers, strict=True):
+                yield time_s, int(nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[float, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[float, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[float, int] | list[tuple[float, int]]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        place = range(len(self))[index]
+        if not place:
+            return self._first or 0.0, self._nodes
+        assert self._rest is not None
+        return self._rest[2 * place - 2], int(self._rest[2 * place - 1])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class JobRecord(msgspec.Struct, gc=False):
+    """What became of a job. Times in seconds.
+
+    Attributes:
+        spec: What was submitted.
+        start_s: When it started first; None: never.
+        end_s: When it ended for good.
+        outcome: How, as the scheduler sees it; None while it is not over; ``refused`` jobs never enter the queue.
+        sizes: Its number of nodes from which time on; a shrink counts from its completion. 0 while it waits to be run
+            again.
+        shares: The part of its nodes' cores that it uses, from which time on; empty if it always has all.
+        grows: Completed grow orders.
+        shrinks: Completed shrink orders.
+        reserved: When how many nodes were held for it without use, before its start and while it grew: (from, to,
+            nodes).
+        losses: What failures and checkpoints cost it; None: it has had neither.
+    """
+
+    spec: JobSpec
+    start_s: float | None = None
+    end_s: float | None = None
+    outcome: Outcome | None = None
+    refused: bool = False
+    sizes: Sizes = msgspec.field(default_factory=Sizes)
+    shares: tuple[tuple[float, float], ...] = ()
+    grows: int = 0
+    shrinks: int = 0
+    reserved: tuple[tuple[float, float, int], ...] = ()
+    losses: Losses | None = None
+
+    @property
+    def wait_s(self) -> float | None:
+        """From the submission to the start, and from each time that it was lost to the next start."""
+        if self.start_s is None:
+            return None
+        again_s = 0.0 if self.losses is None else self.losses.waited_s
+        return self.start_s - self.spec.submit_s + again_s
+
+    @property
+    def runtime_s(self) -> float | None:
+        """From the start to the end, without the time in which it waited to be run again."""
+        if self.start_s is None or self.end_s is None:
+            return None
+        again_s = 0.0 if self.losses is None else self.losses.waited_s
+        return self.end_s - self.start_s - again_s
+
+    @property
+    def useful_s(self) -> float | None:
+        """The part of its runtime that was not lost, nor spent on checkpoints and restarts."""
+        runtime_s = self.runtime_s
+        if runtime_s is None or self.losses is None or self.outcome == "lost":
+            return runtime_s
+        held_node_s = node_s(self.spans())
+        return max(0.0, runtime_s - runtime_s * self.losses.spent_node_s() / held_node_s) if held_node_s else runtime_s
+
+    def held_node_s(self, from_s: float, to_s: float) -> float:
+        """The node-seconds that it has held from one time to another; of shared nodes, its part."""
+        return sum(clipped(self._spans_to(to_s), from_s, to_s))
+
+    def reserve(self, from_s: float, to_s: float, nodes: int) -> None:
+        """Note that so many nodes were held without use."""
+        if to_s > from_s and nodes > 0:
+            self.reserved += ((from_s, to_s, nodes),)
+
+    def spans(self) -> Sequence[tuple[float, float, float]]:
+        """When it computed on how many nodes: (from, to, nodes); nothing while it is not over.
+
+        Of nodes that it shares, the part counts that its cores are.
+        """
+        return () if self.end_s is None else self._spans_to(self.end_s)
+
+    def _spans_to(self, to_s: float) -> Sequence[tuple[float, float, float]]:
+        spans = self.sizes.spans(to_s)
+        return [part for span in spans for part in self._parts(*span)] if self.shares else spans
+
+    def _parts(self, from_s: float, to_s: float, nodes: int) -> Iterator[tuple[float, float, float]]:
+        share = 1.0
+        for time_s, after in self.shares:
+            if from_s < time_s < to_s:
+                yield from_s, time_s, nodes * share
+                from_s = time_s
+            if time_s < to_s:
+                share = after
+        yield from_s, to_s, nodes * share
+
+
+Observer: TypeAlias = Callable[[float, Sequence[Event], Sequence[Effect]], None]
+"""Called after every batch with its time, its events and their effects."""
+
+Progress: TypeAlias = Callable[[float, int], None]
+"""Called now and then with the time and how many jobs are over."""
+
+
+class SimResult(msgspec.Struct, frozen=True):
+    """What a simulation yields. It is plain data, which can be pickled, unlike many a policy.
+
+    Attributes:
+        records: By id, in the order of submission, so that sums over them are the same whatever order the jobs came in.
+        end_s: When the last thing happened.
+        batches: How often the core was asked.
+        events: How many events it was given.
+        explanations: By id, of the jobs whose histories were to be kept: what was decided about them, and why.
+        failures: How often a node failed.
+    """
+
+    records: dict[int, JobRecord]
+    end_s: float
+    batches: int
+    events: int
+    explanations: Mapping[int, Explanation]
+    failures: int = 0
+
+
+# A job while it runs: its progress, and what happens to it that the scheduler does not see ---------------------------
+
+_ROUNDING: Final = 1e-9
+"""What is this close to the end of a step is there."""
+
+ALL: Final = -1
+
+SharingModel: TypeAlias = Literal["ideal", "worst"]
+
+
+class Run(msgspec.Struct):
+    """A job that was told to start. ``version`` outdates what was predicted before a change of speed."""
+
+    sim: SimJob
+    nodes: tuple[str, ...]
+    left_s: float
+    told_s: float
+    rate: float = 0.0
+    since_s: float = 0.0
+    version: int = 0
+    orders: int = 0
+    wishes: int = 0
+    cores: tuple[int, ...] = ()
+    """The cores of each of its nodes that it uses; empty: all."""
+    told_cores: tuple[int, ...] = ()
+    computes_s: float = 0.0
+    """When its start-up is over."""
+    growing: tuple[float, int] | None = None
+    """Since when how many nodes are held for it that it does not use yet."""
+    killed: bool = False
+    over: bool = False
+    begun: bool = False
+    risk: Risk | None = None
+    """What it would lose with a node; None: it writes no checkpoints and has lost nothing."""
+    arriving: tuple[str, ...] = ()
+    """The nodes that are held for it while it grows."""
+    dead: tuple[str, ...] = ()
+    """The nodes that it has lost."""
+
+    def left_at(self, now: float) -> float:
+        """How much of its runtime is left."""
+        elapsed_s = now - self.since_s
+        if self.risk is not None:
+            elapsed_s = self.risk.rhythm.computing_s(elapsed_s, self.risk.nodes)
+        return max(0.0, self.left_s - self.rate * elapsed_s)
+
+    def takes_s(self, work_s: float) -> float:
+        """How long the next part of its runtime takes, as long as its speed stays the same."""
+        computing_s = work_s / self.rate
+        return computing_s if self.risk is None else self.risk.rhythm.elapsed_s(computing_s, self.risk.nodes)
+
+    def next_point_s(self, from_s: float) -> float:
+        """When, from ``from_s`` on, it can be resized."""
+        steps = self.sim.steps
+        if not steps or self.rate <= 0:
+            return from_s
+        step_s = self.sim.runtime_s / steps
+        left_s = self.left_at(from_s)
+        to_next_s = left_s - math.floor(left_s / step_s + _ROUNDING) * step_s
+        if self.risk is not None:
+            point_s = self.since_s + self.takes_s(self.left_s - left_s + max(0.0, to_next_s))
+            return max(from_s, point_s)  # it may be there since it began to write a checkpoint
+        return from_s + max(0.0, to_next_s) / self.rate
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The job's speed changes: the scheduler does not see that.
+
+    ``nodes`` 0: it stands still; ``ALL``: it uses all that it has then.
+    """
+
+    job_id: int
+    nodes: int
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """The job has come to where it asks for nodes."""
+
+    job_id: int
+
+
+class Release(msgspec.Struct, frozen=True):
+    """The jobs that a job comes after have ended: it is submitted, and cancelled at once if there is a ``reason``."""
+
+    sim: SimJob
+    reason: str
+
+
+def without(nodes: tuple[str, ...], released: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes that are left, in their order; mostly the last ones are released."""
+    if nodes[-len(released) :] == released:
+        return nodes[: -len(released)]
+    gone = set(released)
+    return tuple(node for node in nodes if node not in gone)
+
+
+def share(cores: tuple[int, ...], cores_per_node: int, model: SharingModel) -> float:
+    """How fast a job is with ``cores`` of its nodes, compared with all of them [2019 paper, section 3.4]."""
+    if model == "worst":
+        return min(cores) / cores_per_node
+    return sum(cores) / (len(cores) * cores_per_node)

@@ -32,11 +32,10 @@ other users through ``DaemonConfig.doors``.
 from scheduler_bridge.daemon.config import DaemonConfig, DaemonError, Limits
 from scheduler_bridge.daemon.control.access import Door
 from scheduler_bridge.daemon.control.client import ControlClient, ControlError
-from scheduler_bridge.daemon.daemon import Daemon
+from scheduler_bridge.daemon.daemon import Daemon, DaemonThread
 from scheduler_bridge.daemon.jobs.health import Standing
 from scheduler_bridge.daemon.requests import JobRequest, JobStatus, NodeStatus, ReservationStatus, Snapshot, SubmitError
 from scheduler_bridge.daemon.storage.restore import Run, read_run, read_runs, runs
-from scheduler_bridge.daemon.thread import DaemonThread
 
 __all__ = [
     "ControlClient",

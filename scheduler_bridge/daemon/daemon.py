@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, assert_never
+from typing import Any, Final, Self, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -43,9 +46,6 @@ from scheduler_bridge.daemon.storage.restore import Restored, restore
 from scheduler_bridge.daemon.storage.state import StateFolder
 from scheduler_bridge.daemon.storage.store import Store, StoreError
 from scheduler_bridge.record import RunRecord
-
-if TYPE_CHECKING:
-    from scheduler_bridge.daemon.thread import Beside, DaemonThread
 
 _logger = logging.getLogger(__name__)
 _LAST_WORD_S: Final = 0.2
@@ -89,8 +89,6 @@ class Daemon:
             DaemonError: It cannot start.
             UnknownPolicyError: There is no such policy.
         """
-        from scheduler_bridge.daemon.thread import DaemonThread
-
         return DaemonThread(config, executor=executor, beside=beside)
 
     async def __aenter__(self) -> Self:
@@ -396,3 +394,233 @@ class Daemon:
         if self._driver is None:
             raise DaemonError("the daemon is not serving", "use it inside `async with Daemon(config) as daemon:`")
         return self._driver
+
+
+# For programs without asyncio: a daemon in a thread of its own -------------------------------------------------------
+
+_T = TypeVar("_T")
+Beside: TypeAlias = Callable[[Daemon], AbstractAsyncContextManager[object]]
+
+
+class DaemonThread:
+    """The methods of ``Daemon``, blocking, from any thread. A context manager: leaving it is ``stop``.
+
+    Args:
+        config: Settings.
+        executor: Makes what runs the jobs' processes.
+        beside: Makes what is entered while the daemon serves, and left before it ends.
+
+    Raises:
+        DaemonError: The daemon cannot start.
+        UnknownPolicyError: There is no such policy.
+    """
+
+    def __init__(
+        self, config: DaemonConfig, *, executor: ExecutorMaker = Executor, beside: Beside = nullcontext
+    ) -> None:
+        self.config = config
+        self._make_executor = executor
+        self._beside = beside
+        self._daemon: Daemon | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._serving: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="malleable-daemon", daemon=True)
+        self._thread.start()
+        try:
+            self._serving.result()
+        except BaseException:
+            self._thread.join()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def submit(self, request: JobRequest) -> int:
+        """Queue a job; return its id.
+
+        Raises:
+            SubmitError: It cannot run here.
+        """
+        return self._call(lambda daemon: daemon.submit(request))
+
+    def cancel(self, job_id: int) -> None:
+        """End a job, waiting or running.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It has ended.
+        """
+        self._call(lambda daemon: daemon.cancel(job_id))
+
+    def use(self, policy: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Let another policy decide from now on.
+
+        Raises:
+            UnknownPolicyError: There is none of this name.
+            ValueError: A parameter is wrong.
+        """
+        self._call(lambda daemon: daemon.use(policy, dict(parameters or {})))
+
+    def explain(self, job_id: int) -> Explanation:
+        """Say why a job is where it is, and how that came about.
+
+        Raises:
+            KeyError: There never was such a job.
+        """
+        return self._call(lambda daemon: daemon.explain(job_id))
+
+    def resize(self, job_id: int, delta: int) -> int:
+        """Have a malleable job grow (positive ``delta``) or shrink; return the change that is ordered.
+
+        Raises:
+            KeyError: There never was such a job.
+            ValueError: It cannot be resized so now.
+        """
+        return self._call(lambda daemon: daemon.resize(job_id, delta))
+
+    @property
+    def doors(self) -> tuple[Door, ...]:
+        """Where users can come in, beside the control socket."""
+        return self._call(lambda daemon: tuple(daemon.doors))
+
+    def snapshot(self) -> Snapshot:
+        """Return nodes and jobs at this moment."""
+        return self._call(lambda daemon: daemon.snapshot())
+
+    def record(self) -> RunRecord:
+        """Return the record of the run so far; also after the end."""
+        if self._daemon is not None and not self._thread.is_alive():
+            return self._daemon.record()
+        return self._call(lambda daemon: daemon.record())
+
+    def note(self, text: str) -> None:
+        """Add a remark that belongs on every picture of this run."""
+        self._call(lambda daemon: daemon.note(text))
+
+    def note_result(self, job_id: int, result: Mapping[str, Any]) -> None:
+        """Add the JSON document that a job wrote to the record."""
+        self._call(lambda daemon: daemon.note_result(job_id, result))
+
+    def output(self, job_id: int) -> Path:
+        """Return the file with a job's standard output."""
+        return self._call(lambda daemon: daemon.output(job_id))
+
+    def errors(self, job_id: int) -> Path:
+        """Return the file with a job's standard error."""
+        return self._call(lambda daemon: daemon.errors(job_id))
+
+    def idle(self, timeout_s: float | None = None) -> None:
+        """Wait until no job waits or runs.
+
+        Raises:
+            TimeoutError: Some still do after ``timeout_s``.
+        """
+        self._await(lambda daemon: daemon.idle(), timeout_s)
+
+    def ended(self, job_id: int, timeout_s: float | None = None) -> Snapshot:
+        """Wait until a job has ended; return the cluster at that moment.
+
+        Raises:
+            KeyError: There never was such a job.
+            TimeoutError: It has not ended after ``timeout_s``.
+        """
+        return self._await(lambda daemon: daemon.ended(job_id), timeout_s)
+
+    def stop(self) -> None:
+        """End every job and the daemon. Idempotent.
+
+        Raises:
+            Exception: What the daemon itself failed with, if it did.
+        """
+        if self._loop is not None and self._daemon is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._daemon.request_stop)
+        self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the start or the end
+            if not self._serving.done():
+                self._serving.set_exception(error)
+            else:
+                self._failure = error
+
+    async def _serve(self) -> None:
+        daemon = Daemon(self.config, executor=self._make_executor)
+        async with daemon, self._beside(daemon):
+            self._daemon, self._loop = daemon, asyncio.get_running_loop()
+            self._serving.set_result(None)
+            await daemon.stopping()
+
+    def _call(self, ask: Callable[[Daemon], _T]) -> _T:
+        async def asked(daemon: Daemon) -> _T:
+            result = ask(daemon)
+            await daemon.durable()
+            return result
+
+        return self._await(asked, None)
+
+    def _await(self, ask: Callable[[Daemon], Coroutine[Any, Any, _T]], timeout_s: float | None) -> _T:
+        if self._loop is None or self._daemon is None or not self._thread.is_alive():
+            raise DaemonError("the daemon has ended")
+        future = asyncio.run_coroutine_threadsafe(ask(self._daemon), self._loop)
+        try:
+            return future.result(timeout_s)
+        except concurrent.futures.CancelledError:
+            raise DaemonError("the daemon has ended") from None
+        except TimeoutError:
+            future.cancel()
+            raise
+
+
+# A batch of jobs, each submitted when it is due --------------------------------
+
+ENDED: Final = frozenset({"completed", "failed", "cancelled", "timeout", "lost", "refused"})
+"""States after which nothing more happens to a job."""
+
+
+def drive(
+    daemon: DaemonThread,
+    due: Sequence[tuple[float, JobRequest]],
+    show: Callable[[Snapshot, RunRecord], None],
+    refresh_s: float = 0.2,
+) -> list[int]:
+    """Submit all jobs on time, and wait until all have ended.
+
+    Args:
+        daemon: Serves the cluster.
+        due: When each job is submitted, in seconds from now, and what it is.
+        show: Called every ``refresh_s`` with the present moment.
+        refresh_s: Seconds between two looks.
+
+    Returns:
+        The ids of the jobs, in the order of ``due``.
+
+    Raises:
+        SubmitError: A job cannot run on this cluster.
+    """
+    ids: dict[int, int] = {}
+    order = sorted(range(len(due)), key=lambda index: due[index][0])
+    began_s = time.monotonic()
+    while True:
+        while len(ids) < len(order) and due[order[len(ids)]][0] <= time.monotonic() - began_s:
+            index = order[len(ids)]
+            ids[index] = daemon.submit(due[index][1])
+        snapshot = daemon.snapshot()
+        show(snapshot, daemon.record())
+        if len(ids) == len(order):
+            if all(job.state in ENDED for job in snapshot.jobs):
+                return [ids[index] for index in range(len(due))]
+            wait_s = refresh_s
+        else:
+            wait_s = due[order[len(ids)]][0] - (time.monotonic() - began_s)
+        time.sleep(min(refresh_s, max(0.0, wait_s)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, Snapshot
-from scheduler_bridge.daemon.driving import drive
+from scheduler_bridge.daemon.daemon import drive
 from scheduler_bridge.daemon.trial import children_cpu_s
 from scheduler_bridge.demo.batch import BatchJob
 from scheduler_bridge.demo.pace import SHARE, Pace

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from scheduler_bridge.daemon.driving import ENDED
+from scheduler_bridge.daemon.daemon import ENDED
 from scheduler_bridge.report import words
 from scheduler_bridge.report.sheet import Look, looks
 

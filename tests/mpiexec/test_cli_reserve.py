@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_bridge.cli.app import run
 from scheduler_bridge.daemon import Daemon, DaemonConfig
-from scheduler_bridge.daemon.thread import DaemonThread
+from scheduler_bridge.daemon.daemon import DaemonThread
 
 
 @pytest.fixture

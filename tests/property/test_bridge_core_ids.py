@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from apgas.malleability import core_ids as words
 from apgas.malleability import orders as wire
-from scheduler_bridge.daemon.jobs.core_lists import MOST_CHARACTERS, NO_LISTS, lists
+from scheduler_bridge.daemon.jobs.session import MOST_CHARACTERS, NO_LISTS, core_lists
 
 sets = st.integers(1, (1 << 70) - 1)
 
@@ -42,7 +42,7 @@ def test_what_is_no_list_is_refused(text: str) -> None:
 @given(st.lists(sets, min_size=1, max_size=5))
 def test_each_node_has_as_many_cores_as_threads_and_only_those_that_are_the_jobs(cores: list[int]) -> None:
     nodes = [f"n{number}" for number in range(len(cores))]
-    told = lists(nodes, cores)
+    told = core_lists(nodes, cores)
     fewest = min(bits.bit_count() for bits in cores)
     message = wire.Workers(order=1, count=fewest, core_ids=told.everywhere, core_ids_of=told.by_node)
     read = wire.decode_to_job(wire.encode(message))
@@ -58,8 +58,8 @@ def test_each_node_has_as_many_cores_as_threads_and_only_those_that_are_the_jobs
 def test_a_message_is_never_too_long() -> None:
     nodes = [f"a-node-of-many-{number}" for number in range(5000)]
     uneven = [(1 << 64) // 3 << number % 2 for number in range(5000)]
-    assert lists(nodes, uneven) == NO_LISTS
-    some = lists(nodes[:200], uneven[:200])
+    assert core_lists(nodes, uneven) == NO_LISTS
+    some = core_lists(nodes[:200], uneven[:200])
     assert sorted(some.by_node) == sorted(nodes[:200])
     assert len(wire.encode(wire.Workers(1, 32, some.everywhere, some.by_node))) < MOST_CHARACTERS + 200
-    assert lists(nodes, [6] * 5000).everywhere == "1-2"
+    assert core_lists(nodes, [6] * 5000).everywhere == "1-2"

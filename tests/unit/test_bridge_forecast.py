@@ -14,8 +14,7 @@ from scheduler_bridge.core.events import (
     WakeUp,
 )
 from scheduler_bridge.daemon.admission import JobFacts
-from scheduler_bridge.daemon.control.forecast import expected_starts
-from scheduler_bridge.daemon.control.status import NEAR_JOBS, FarJobs, snapshot
+from scheduler_bridge.daemon.control.status import NEAR_JOBS, FarJobs, expected_starts, snapshot
 from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.ledger import spec_of
 from scheduler_bridge.model import AdvanceReservation, JobSpec

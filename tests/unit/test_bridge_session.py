@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from apgas.malleability import orders as wire
 from scheduler_bridge.daemon.config import Limits
-from scheduler_bridge.daemon.jobs.core_lists import Lists
 from scheduler_bridge.daemon.jobs.session import (
     Action,
     Attach,
     Close,
     Heard,
     JobLink,
+    Lists,
     OpenOrder,
     Send,
     Session,

@@ -18,7 +18,7 @@ from apgas.malleability import communicator
 from apgas.malleability import orders as wire
 from apgas.malleability.core_ids import ENV_BIND_CORES, ENV_CORE_IDS
 from scheduler_bridge.daemon.config import EMULATED, DaemonConfig
-from scheduler_bridge.daemon.jobs.core_lists import lists
+from scheduler_bridge.daemon.jobs.session import core_lists
 from scheduler_bridge.daemon.jobs.template import (
     ENV_RESILIENT,
     ENV_RESULT,
@@ -94,7 +94,7 @@ class Executor:
         mark = self._folder.mark(key)
         output, errors = output_files(request, job_id, self._folder)
         core_ids = attempt.core_ids or ((1 << self._setup.cores_per_node) - 1,) * len(nodes)
-        cores, listed = min(ids.bit_count() for ids in core_ids), str(lists(nodes, core_ids))
+        cores, listed = min(ids.bit_count() for ids in core_ids), str(core_lists(nodes, core_ids))
         launch = Launch(
             notes=str(self._folder.runs),
             key=key,

@@ -13,9 +13,8 @@ from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.admission import JobFacts
 from scheduler_bridge.daemon.config import DaemonConfig
-from scheduler_bridge.daemon.jobs.core_lists import lists
 from scheduler_bridge.daemon.jobs.server import JobServer
-from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Trespassed
+from scheduler_bridge.daemon.jobs.session import Heard, JobLink, OpenOrder, Trespassed, core_lists
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.journal import Timed, untimed
 from scheduler_bridge.daemon.storage.ledger import Held
@@ -93,7 +92,7 @@ class JobOrders:
         """Give an order, and see to it that it is answered in time."""
         if self.server.link(effect.job_id) is None:  # The job ended while the order was being logged.
             return
-        core_ids = lists(effect.nodes, effect.core_ids)
+        core_ids = core_lists(effect.nodes, effect.core_ids)
         order = OpenOrder(effect.order, effect.kind, effect.count, effect.nodes, core_ids)
         self.server.order(effect.job_id, order)
         self._after(self._config.resize_deadline_s, effect, self._overdue)

@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler_bridge.daemon import DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.config import numbered_nodes
-from scheduler_bridge.daemon.driving import ENDED, drive
+from scheduler_bridge.daemon.daemon import ENDED, drive
 from scheduler_bridge.daemon.trial import children_cpu_s
 from scheduler_bridge.experiments.real_runs.keeping import HERE, Site, scratch_in, state_of
 from scheduler_bridge.experiments.real_runs.plan import Plan, RunKey

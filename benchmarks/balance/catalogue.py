@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..harness.goals import Goal, Unit
+from ..compare.engine import Goal, Quantity
 
 PACED_ORDERS: Final = ",".join(f"{0.5 + 0.8 * i:.1f}:{'-+'[i % 2]}1" for i in range(6))
 PACED_RATE: Final = 2.5e7
@@ -13,21 +13,6 @@ PACED_RATE: Final = 2.5e7
 PACED_DEPTH: Final = 14
 COARSE: Final = Goal("<=", 1.03)
 TWIN: Final = Goal(">=", 0.96)
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """One line of the table.
-
-    Attributes:
-        title: What it is.
-        unit: Its unit; a ratio is that of our rate to the reference's.
-        goal: What it should be.
-    """
-
-    title: str
-    unit: Unit
-    goal: Goal | None
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,7 @@ class Measure:
         kernels: How many bare kernels run at once beside which it is measured, by session: a scheduler that groups
             processes by session, as Linux does, gives each session the same share of a busy machine. Empty: none.
         naps: Tasks that are coarse, beside greedy list scheduling; None: those of a UTS tree.
-        quantities: Its lines, by the keys of what is found out.
+        quantities: Its lines; a ratio is that of our rate to the reference's.
         limit_s: Seconds after which it has failed.
     """
 
@@ -66,23 +51,23 @@ class Measure:
     places: int
     workers: int
     kernels: tuple[int, ...]
-    quantities: dict[str, Quantity]
+    quantities: tuple[Quantity, ...]
     limit_s: float = 120.0
     naps: Naps | None = None
 
 
-def _rates(what: str, least: float, beside: str) -> dict[str, Quantity]:
-    goal = Goal(">=", least)
-    return {
-        "rate": Quantity(f"{what}: rate / that of {beside}", "ratio", goal),
-        "cpu": Quantity(f"{what}: the same per CPU second", "ratio", goal),
-        "starving": Quantity(f"{what}: workers without work", "share", None),
-    }
+def _rates(what: str, least: float, beside: str) -> tuple[Quantity, ...]:
+    goals = (Goal(">=", least),)
+    return (
+        Quantity("rate", f"{what}: rate / that of {beside}", "ratio", goals),
+        Quantity("cpu", f"{what}: the same per CPU second", "ratio", goals),
+        Quantity("starving", f"{what}: workers without work", "share"),
+    )
 
 
 def _naps(name: str, places: int, what: str, naps: Naps) -> Measure:
-    quantities = {"greedy": Quantity(f"{what}: time / that of greedy list scheduling", "ratio", COARSE)}
-    return Measure(name, places, 1, (), quantities, 600.0, naps)
+    quantity = Quantity("greedy", f"{what}: time / that of greedy list scheduling", "ratio", (COARSE,))
+    return Measure(name, places, 1, (), (quantity,), 600.0, naps)
 
 
 MEASURES: Final = {
@@ -93,11 +78,11 @@ MEASURES: Final = {
             1,
             1,
             (1,),
-            {
-                **_rates("1 place, 1 worker", 0.97, "a bare kernel"),
-                "twin": Quantity("1 place, 1 worker: rate / that of the kernel in C", "ratio", TWIN),
-                "twin_cpu": Quantity("1 place, 1 worker: the same per CPU second", "ratio", TWIN),
-            },
+            (
+                *_rates("1 place, 1 worker", 0.97, "a bare kernel"),
+                Quantity("twin", "1 place, 1 worker: rate / that of the kernel in C", "ratio", (TWIN,)),
+                Quantity("twin_cpu", "1 place, 1 worker: the same per CPU second", "ratio", (TWIN,)),
+            ),
         ),
         Measure("workers", 1, 2, (2,), _rates("1 place, 2 workers", 0.95, "two bare kernels")),
         Measure("places", 2, 1, (1, 1), _rates("2 places", 0.95, "two bare kernels")),
@@ -106,20 +91,20 @@ MEASURES: Final = {
             8,
             1,
             (1, 1),
-            {
-                **_rates("8 places", 0.90, "two bare kernels"),
-                "tail_s": Quantity("8 places: last task to the return of compute", "s", Goal("<=", 0.020)),
-            },
+            (
+                *_rates("8 places", 0.90, "two bare kernels"),
+                Quantity("tail_s", "8 places: last task to the return of compute", "s", (Goal("<=", 0.020),)),
+            ),
         ),
         Measure(
             "resize",
             4,
             1,
             (),
-            {
-                "grow": Quantity("others' throughput while 1 place joins 3", "share", Goal(">=", 0.97)),
-                "shrink": Quantity("others' throughput while 1 of 4 leaves", "share", Goal(">=", 0.97)),
-            },
+            (
+                Quantity("grow", "others' throughput while 1 place joins 3", "share", (Goal(">=", 0.97),)),
+                Quantity("shrink", "others' throughput while 1 of 4 leaves", "share", (Goal(">=", 0.97),)),
+            ),
         ),
         _naps("coarse", 4, "16 long tasks on 4 places", Naps(16)),
         _naps("coarse-uneven", 4, "80 uneven tasks on 4 places", Naps(80, 0.16, 1.0)),

@@ -11,7 +11,7 @@ from multiprocessing import Pipe, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from ..harness.channel import Answer, Channel, Command
+from ..compare.contender import Answer, Channel, Command
 from ..levelbag import Count
 from ..uts.reference import run_kernel, warm_up
 from ..uts.tree import Tree
@@ -68,7 +68,7 @@ def _kernel(depth: int) -> tuple[int, float, float]:
 
 def _twin_in_c(command: Command) -> Answer:
     """Run the kernel as a C program, in as many lanes as are faster here; return what ``_kernels`` does, or why not."""
-    from ..kernels.results import Absent
+    from ..kernels.catalogue import Absent
 
     try:
         return min((_in_c(lanes, command["depth"]) for lanes in (16, 32)), key=lambda found: found["cpu_s"])

@@ -100,45 +100,6 @@ class Progress:
         return " · ".join(parts)
 
 
-class Meter:
-    """Shows one line that changes: written over on a terminal, now and then elsewhere; a context manager.
-
-    Args:
-        quiet: Whether to show nothing.
-        stream: Where to; standard error by default.
-        clock: Seconds since any moment.
-    """
-
-    def __init__(self, quiet: bool, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._quiet = quiet
-        self._stream = stream or sys.stderr
-        self._clock = clock
-        self._shown_s = clock()
-        self._live: _LiveLine | None = None
-
-    def __enter__(self) -> Self:
-        if not self._quiet and self._stream.isatty():
-            self._live = _LiveLine(self._stream)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.close()
-            self._live = None
-
-    def show(self, line: Callable[[], str]) -> None:
-        """Show ``line()`` unless the last one is still fresh."""
-        now = self._clock()
-        if self._quiet or now - self._shown_s < (PLAIN_EVERY_S if self._live is None else LIVE_EVERY_S):
-            return
-        self._shown_s = now
-        if self._live is not None:
-            self._live.show(line())
-        else:
-            self._stream.write(line() + "\n")
-            self._stream.flush()
-
-
 class _LiveLine:
     """A line on a terminal that is written over."""
 

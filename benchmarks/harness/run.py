@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import time
 import traceback
 from collections.abc import Sequence, Sized
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apgas
 
-from . import procfs
 from .errors import BadUsage, first_cause, show_error
 from .jit import has_numba
 from .measurement import (
@@ -31,7 +32,6 @@ from .progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from glb import Result
 
@@ -108,7 +108,7 @@ def _report_failure(benchmark: Benchmark[Any], options: CommonOptions, target: R
 def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     import apgas
 
-    born_ago_s, began_s = procfs.age_s(), time.monotonic()
+    born_ago_s, began_s = age_s(), time.monotonic()
     _slow_down(options.slow_resizes)
     if not options.quiet:
         count = len(apgas.places())
@@ -144,6 +144,16 @@ def _measure(benchmark: Benchmark[R], options: CommonOptions) -> Measurement:
     _verify(benchmark, options, measurement, values, result)
     measurement.notes = benchmark.publish(result)
     return measurement
+
+
+def age_s() -> float | None:
+    """Return how long ago this process was made, to some 10 ms; None where the system does not tell."""
+    try:
+        # the name, in brackets, may hold anything; what follows are fields 3 and on of proc(5)
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError, AttributeError):
+        return None
 
 
 def _slow_down(slow_resizes: tuple[float, float] | None) -> None:

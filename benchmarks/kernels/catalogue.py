@@ -8,18 +8,19 @@ import importlib
 import shutil
 import subprocess
 from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..harness.goals import OURS, Goal, Quantity
+from ..compare.engine import OURS, Goal, Quantity
 from ..nqueens.bag import known_solutions
 from ..uts.tree import Tree, last_word, law
-from .results import Absent, Contender, Measure, Setting, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,66 @@ if TYPE_CHECKING:
     Edges = NDArray[Any]
 
     import numpy as np
+
+
+# What is measured: contenders that do a measured amount of work in one thread, and what a measure asks of them -------
+
+Amounts: TypeAlias = Mapping[str, float]
+Work: TypeAlias = Callable[[], Amounts]
+"""Does the work once, in the calling thread, and returns how much of what was done."""
+
+
+class Absent(Exception):
+    """A contender cannot take part; the text says why."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What contenders are prepared for.
+
+    Attributes:
+        quick: Whether small problems will do.
+        folder: Where files may be put that are not needed afterwards.
+    """
+
+    quick: bool
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Somebody who does the work.
+
+    Attributes:
+        name: Short name, "ours" for us.
+        label: Name for people.
+        prepare: Loads and compiles what is needed, and returns the work; may raise ``Absent``.
+        group: Goals may be set against the best of a group.
+    """
+
+    name: str
+    label: str
+    prepare: Callable[[Setting], Work]
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One kernel beside its references; all amounts are given per CPU-second.
+
+    Attributes:
+        name: What ``--measures`` calls it.
+        title: Says for people what is computed.
+        quantities: What is read off the amounts; the first is drawn in the figure.
+        contenders: Who takes part, ours first.
+        rule: What a rate counts.
+    """
+
+    name: str
+    title: Callable[[bool], str]
+    quantities: tuple[Quantity, ...]
+    contenders: tuple[Contender, ...]
+    rule: str
 
 
 # The C references, compiled where gcc exists into a folder that the caller removes -----------------------------------
@@ -422,3 +483,5 @@ PI: Final = Measure(
     ),
     rule="Pi: a sample is one point; 32 bits a coordinate from us, 53 from NumPy",
 )
+
+MEASURES: Final = {measure.name: measure for measure in (UTS, NQUEENS, BC, PI)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from ..harness.goals import OURS, Goal, Quantity
+from ..compare.engine import OURS, Goal, Quantity
 
 Kind: TypeAlias = Literal["ask", "start", "idle"]
 
@@ -252,32 +252,3 @@ MEASURES: Final = {
     measure.name: measure
     for measure in (_RTT, _THROUGHPUT, _FINISH, _ECHO, _START, _GROW, _NUMBA, _LOST, _IDLE, _IDLE_MPI, _MEMORY)
 }
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to do in one run.
-
-    Attributes:
-        measures: What is measured, in this order.
-        contenders: Who takes part if it is installed.
-        rounds: How often everything is asked.
-    """
-
-    measures: tuple[Measure, ...] = field(default_factory=lambda: tuple(MEASURES.values()))
-    contenders: tuple[str, ...] = (OURS, *FLOORS, *PEERS)
-    rounds: int = 5
-
-    def rounds_of(self, measure: Measure) -> int:
-        """Return the number of rounds of one measure."""
-        return self.rounds if measure.rounds is None else min(self.rounds, measure.rounds)
-
-    def steps(self, measure: Measure, present: tuple[str, ...]) -> list[tuple[int, Case, str]]:
-        """Return who is asked what and when: round, case, contender; the contenders take turns (A B C A B C)."""
-        return [
-            (number, case, name)
-            for number in range(self.rounds_of(measure))
-            for case in measure.cases
-            for name in case.contenders
-            if name in present
-        ]

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ..harness import child
-from ..harness.goals import OURS
+from ..compare import child
+from ..compare.contender import Config
+from ..compare.engine import OURS
 from .catalogue import DASK, FUTURES, MPI, POOL, RAY, SOCKET, Measure
-from .programs.serve import Config
 
 _NEEDS: Final = {OURS: "mpi4py", MPI: "mpi4py", FUTURES: "mpi4py.futures", RAY: "ray", DASK: "distributed"}
 _PROGRAMS: Final = {

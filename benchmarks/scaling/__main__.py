@@ -1,24 +1,105 @@
-"""How far it scales: ``python -m benchmarks.scaling``; simulated: ``… model``; what balancing costs: ``… balance``."""
+"""How far it scales: ``python -m benchmarks.scaling``, or simulated, ``... model``; ``... balance`` is another name."""
 
 from __future__ import annotations
 
 import sys
+from typing import Annotated, Final
 
 from apgas.errors import extras_named
 
+with extras_named():
+    import typer
+
+    from ..compare import command_line
+    from ..compare.engine import carry_out
+    from ..harness.errors import BadUsage
+    from .catalogue import (
+        LEAST_S,
+        MOST_SHARE,
+        NODES,
+        PROGRAMS,
+        QUICK_LEAST_S,
+        QUICK_NODES,
+        find_published,
+        read_published,
+    )
+    from .emulated import Scaling
+
+_MOST_NODES: Final = 64
+
 
 def main(arguments: list[str]) -> int:
-    """Run the command that ``arguments`` name; return its exit code."""
-    with extras_named():
-        from . import command
-        from .model import command as model
+    """Run the command that ``arguments`` name.
+
+    Returns:
+        The exit code: 0 measured, 1 a benchmark failed or was wrong, 2 bad usage, 128 + N ended by signal N.
+    """
     if arguments[:1] == ["model"]:
-        return model.main(arguments[1:])
+        from .model import sweep
+
+        return sweep.main(arguments[1:])
     if arguments[:1] == ["balance"]:
-        from ..balance import command as balance
+        from ..balance import __main__ as balance
 
         return balance.main(arguments[1:])
-    return command.main(arguments)
+    return command_line.main(f"python -m {__package__}", _command, arguments)
+
+
+def _command(
+    benchmarks: Annotated[str, typer.Option(help="Which benchmarks, as a,b.", show_default=",".join(PROGRAMS))] = "",
+    nodes: Annotated[
+        str, typer.Option(help="On how many emulated nodes, as 1,2.", show_default=",".join(map(str, NODES)))
+    ] = "",
+    rounds: command_line.Rounds = 1,
+    share: Annotated[float, typer.Option(help="How much of the cores the nodes may use in all.")] = MOST_SHARE,
+    quick: Annotated[bool, typer.Option("--quick", help="Small problems on 1 and 4 nodes: a look.")] = False,
+    json: command_line.Json = None,
+    figure: command_line.Figure = None,
+    quiet: command_line.Quiet = False,
+) -> int:
+    """Run every benchmark on 1 to 16 emulated nodes of this machine, and compare with one node.
+
+    Simulate many more: python -m benchmarks.scaling model --help
+
+    What balancing costs beside bare kernels: python -m benchmarks.scaling balance --help
+
+    Example: python -m benchmarks.scaling --benchmarks uts,pi --figure scaling.png
+    """
+    command_line.check_rounds(rounds)
+    if not 0 < share <= MOST_SHARE:
+        raise BadUsage(
+            f"--share {share:g}",
+            f"the nodes together may use up to {MOST_SHARE:g} of the cores, or they would not be emulated honestly",
+            f"give --share {MOST_SHARE:g} or less",
+        )
+    names = command_line.chosen("--benchmarks", benchmarks, PROGRAMS) or PROGRAMS
+    asked = Scaling(
+        rounds=rounds,
+        programs=[PROGRAMS[name] for name in names],
+        nodes=parse_nodes(nodes) if nodes.strip() else QUICK_NODES if quick else NODES,
+        share=share,
+        least_s=QUICK_LEAST_S if quick else LEAST_S,
+        quick=quick,
+        published=read_published(find_published()),
+    )
+    return carry_out(asked, json, quiet, figure)
+
+
+def parse_nodes(text: str) -> tuple[int, ...]:
+    """Return the numbers of nodes, ascending; 1 is always among them.
+
+    Raises:
+        BadUsage: They are no such numbers.
+    """
+    try:
+        counts = {int(part) for part in text.split(",")}
+    except ValueError:
+        counts = {0}
+    if min(counts) < 1 or max(counts) > _MOST_NODES:
+        raise BadUsage(
+            f"--nodes {text}", f"these are no numbers of nodes from 1 to {_MOST_NODES}", "give them like --nodes 1,2,4"
+        )
+    return tuple(sorted(counts | {1}))
 
 
 if __name__ == "__main__":

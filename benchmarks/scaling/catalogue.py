@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    Times = Mapping[str, Mapping[int, float]]
-    """Seconds by problem and number of nodes."""
-
+from typing import Final, TypeAlias
 
 NODES: Final = (1, 2, 4, 8, 12, 16)
 QUICK_NODES: Final = (1, 4)
@@ -75,6 +69,8 @@ def one_node_s(cpu_s: float, nodes: int, cores: int, share: float, least_s: floa
 
 # The published running times, where their file is at hand ------------------------------------------------------------
 
+Published: TypeAlias = Mapping[str, Mapping[str, Mapping[int, float]]]
+"""Seconds by program, problem and number of nodes."""
 VARIABLE: Final = "MALLEABLE_DATA"
 _FILE: Final = Path("reference", "real-runs-32-nodes", "strong_scaling.csv")
 

@@ -9,11 +9,10 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.balance import bags
+from benchmarks.balance.__main__ import Balance, main
 from benchmarks.balance.bags import StampedBag, take_stamps
 from benchmarks.balance.catalogue import MEASURES
-from benchmarks.balance.command import main
 from benchmarks.balance.programs import resize_spans, share_done
-from benchmarks.balance.results import Results, rows, show_results
 from benchmarks.levelbag import Count
 from benchmarks.scaling import __main__ as scaling
 from benchmarks.uts.samples import bag_of
@@ -60,17 +59,17 @@ def test_a_stamped_bag_notes_every_task_and_finds_the_same() -> None:
 
 
 def test_medians_are_judged() -> None:
-    results = Results(3)
-    results.expect(MEASURES["many"])
+    many = MEASURES["many"]
+    results = Balance(rounds=3, measures=[many])
     for rate, tail_s in ((0.95, 0.030), (0.91, 0.021), (0.5, 0.001)):
-        results.add(MEASURES["many"], {"rate": rate, "cpu": 0.8, "starving": 0.1, "tail_s": tail_s})
-    assert [met for *_, met in rows(results)] == ["met", "MISSED", "", "MISSED"]
-    lines = cast("list[dict[str, object]]", results.as_json({})["lines"])
+        results.add("many", many.quantities, "ours", {"rate": rate, "cpu": 0.8, "starving": 0.1, "tail_s": tail_s})
+    assert [met for *_, met in results.sheets()[0].sections[0]] == ["met", "MISSED", "", "MISSED"]
+    lines = cast("list[dict[str, object]]", results.as_json()["lines"])
     assert [line["median"] for line in lines] == [0.91, 0.8, 0.1, 0.021]
     assert lines[3]["goal"] == "<= 20.0 ms"
     stream = io.StringIO()
-    results.failures["one"] = "it has ended"
-    show_results(results, None, stream)
+    results.failures["one", "ours"] = "it has ended"
+    results.show(stream)
     assert "one FAILED: it has ended" in stream.getvalue()
 
 

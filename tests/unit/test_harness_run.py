@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.harness import app, procfs, run
+from benchmarks.harness import app, run
 from benchmarks.harness.errors import BadUsage
 from benchmarks.harness.measurement import cores
 from benchmarks.harness.options import CommonOptions
@@ -153,12 +153,12 @@ def test_the_start_is_told_where_the_system_knows_it(
     runtime: FakeRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, path = with_json(tmp_path)
-    monkeypatch.setattr(procfs, "age_s", lambda: 1.5)
+    monkeypatch.setattr(run, "age_s", lambda: 1.5)
     assert run.run_benchmark(build(SAMPLES, 1), options) == 0
     startup = read(path)["startup"]
     assert startup["runtime_s"] == 1.5
     assert startup["balancer_s"] >= 0
-    monkeypatch.setattr(procfs, "age_s", lambda: None)
+    monkeypatch.setattr(run, "age_s", lambda: None)
     assert run.run_benchmark(build(SAMPLES, 1), options) == 0
     assert read(path)["startup"] == {}
 

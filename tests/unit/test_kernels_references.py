@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernels import catalogue
-from benchmarks.kernels.results import Absent
+from benchmarks.kernels.catalogue import Absent
 from benchmarks.nqueens.bag import known_solutions
 from benchmarks.uts.bag import UtsBag
 from benchmarks.uts.tree import Tree

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.compare.command_line import RunProgress
+from benchmarks.compare.engine import Goal, Quantity, Stage
 from benchmarks.harness.errors import BadUsage
-from benchmarks.harness.goals import Goal, Quantity
-from benchmarks.harness.measuring import Display
-from benchmarks.kernels import command
-from benchmarks.kernels.results import Absent, Contender, Measure, Results, Setting, Work, remarks, rows, show_results
+from benchmarks.kernels import __main__ as command
+from benchmarks.kernels.__main__ import Kernels
+from benchmarks.kernels.catalogue import Absent, Contender, Measure, Setting, Work
 
 
 def contender(name: str, log: list[str], amount: float = 1.0, group: str = "") -> Contender:
@@ -31,15 +32,19 @@ def measure(*contenders: Contender, goals: tuple[Goal, ...] = ()) -> Measure:
     return Measure("some", lambda quick: "Something", (Quantity("things", "things", "1/s", goals),), contenders, "rule")
 
 
-def run(asked: Measure, rounds: int = 2) -> Results:
-    return command.run([asked], rounds, False, Display(1, quiet=True))
+def run(asked: Measure, rounds: int = 2) -> Kernels:
+    results = Kernels(rounds=rounds, quick=False, measures=[asked])
+    with Stage("kernels", RunProgress(1, quiet=True)) as stage:
+        results.measure(stage)
+    results.ended = True
+    return results
 
 
-def filled(asked: Measure, rates: Mapping[str, list[float]]) -> Results:
-    results = Results(2, False, [asked])
+def filled(asked: Measure, rates: Mapping[str, list[float]]) -> Kernels:
+    results = Kernels(rounds=2, quick=False, measures=[asked])
     for name, values in rates.items():
         for value in values:
-            results.add(asked, name, {"things": value}, 1.0)
+            results.add(asked.name, asked.quantities, name, {"things": value})
     return results
 
 
@@ -68,16 +73,16 @@ def test_a_contender_that_fails_is_named_and_the_others_go_on(prepared: bool) ->
     log: list[str] = []
     bad = Contender("c", "C", failing(ArithmeticError("5 where there are 6"), prepared=prepared))
     results = run(measure(contender("ours", log), bad, contender("python", log)))
-    assert results.missing == {("some", "c"): "FAILED: ArithmeticError: 5 where there are 6"}
+    assert results.failures == {("some", "c"): "FAILED: ArithmeticError: 5 where there are 6"}
     assert log.count("python") == 2
     assert results.complete
-    assert "C (some): FAILED: ArithmeticError: 5 where there are 6" in remarks(results)
+    assert "C (some): FAILED: ArithmeticError: 5 where there are 6" in results.remarks()
 
 
 def test_a_failure_of_ours_makes_the_run_incomplete() -> None:
     results = run(measure(Contender("ours", "ours", failing(Absent("no reason"), prepared=False))))
     assert not results.complete
-    assert results.missing == {("some", "ours"): "no reason"}
+    assert results.failures == {("some", "ours"): "no reason"}
 
 
 def test_goals_are_judged_against_the_best_of_a_group() -> None:
@@ -88,11 +93,14 @@ def test_goals_are_judged_against_the_best_of_a_group() -> None:
         contender("slow", log, group="library"),
         goals=(Goal(">=", 4, "library"), Goal(">=", 100)),
     )
-    (line,) = filled(asked, {"ours": [80.0, 120.0], "fast": [30.0], "slow": [10.0]}).lines
+    results = filled(asked, {"ours": [80.0, 120.0], "fast": [30.0], "slow": [10.0]})
+    (line,) = results.lines
     assert line.medians["ours"] == 100.0
     assert [(verdict.met, verdict.reached) for verdict in line.verdicts] == [(False, 100 / 30), (True, 100.0)]
     assert line.ratios == {"fast": 100 / 30, "slow": 10.0}
-    assert rows(line)[0] == [
+    (sheet,) = results.sheets()
+    assert sheet.sections[0][0] == [
+        "Something:\nthings",
         "Ours",
         "100 /s",
         "",
@@ -101,33 +109,30 @@ def test_goals_are_judged_against_the_best_of_a_group() -> None:
     ]
 
 
-def test_the_table_shows_rules_rates_and_the_file() -> None:
+def test_the_table_shows_rules_and_rates() -> None:
     log: list[str] = []
     asked = measure(contender("ours", log), contender("c", log), goals=(Goal(">=", 2, "c"),))
     stream = io.StringIO()
-    show_results(filled(asked, {"ours": [3e9], "c": [1e6]}), Path("result.json"), stream)
+    filled(asked, {"ours": [3e9], "c": [1e6]}).show(stream)
     text = stream.getvalue()
-    for words in ("Something:", "3 G/s", "1 M/s", "3000x", "met", "rule", "per CPU-second", "result file: result.json"):
+    for words in ("Something:", "3 G/s", "1 M/s", "3000x", "met", "rule", "per CPU-second"):
         assert words in text
 
 
 def test_the_json_form_tells_runs_ratios_and_goals() -> None:
     log: list[str] = []
     asked = measure(contender("ours", log), contender("c", log), goals=(Goal(">=", 2, "c"),))
-    content = json.loads(json.dumps(filled(asked, {"ours": [4.0], "c": [1.0]}).as_json({"cpu": "x"})))
+    content = json.loads(json.dumps(filled(asked, {"ours": [4.0], "c": [1.0]}).as_json()))
     (line,) = content["lines"]
     assert (line["medians"], line["ratios"]) == ({"ours": 4.0, "c": 1.0}, {"c": 4.0})
     assert line["goals"] == [{"goal": ">= 2x C", "reached": 4.0, "met": True}]
-    assert content["provenance"] == {"cpu": "x"}
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from benchmarks.kernels.results import draw_figure
-
     log: list[str] = []
     results = filled(measure(contender("ours", log), contender("c", log)), {"ours": [4.0], "c": [1.0]})
-    draw_figure(results, tmp_path / "kernels.png", "a processor")
+    results.draw("a processor").savefig(tmp_path / "kernels.png")
     assert (tmp_path / "kernels.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -148,13 +153,13 @@ def test_bad_options_are_named(options: dict[str, object], culprit: str) -> None
 
 
 def test_a_quick_run_has_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, ...]] = []
+    asked: list[Kernels] = []
 
-    def note(*arguments: object) -> int:
-        asked.append(arguments)
+    def note(comparison: Kernels, *_: object) -> int:
+        asked.append(comparison)
         return 0
 
-    monkeypatch.setattr(command, "_run", note)
+    monkeypatch.setattr(command, "carry_out", note)
     for rounds, quick in ((None, True), (None, False), (7, True)):
-        assert command._command(rounds, "pi", quick=quick)() == 0
-    assert [arguments[1:3] for arguments in asked] == [(2, True), (5, False), (7, True)]
+        assert command._command(rounds, "pi", quick=quick) == 0
+    assert [(each.rounds, each.quick) for each in asked] == [(2, True), (5, False), (7, True)]

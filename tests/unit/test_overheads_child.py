@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness import procfs
-from benchmarks.harness.child import Child, ContenderFailed
+from benchmarks.compare.child import Child, ContenderFailed, cpu_s, marked
+from benchmarks.compare.contender import Config, memory
 from benchmarks.overheads.contenders import keep_bytecode
-from benchmarks.overheads.programs.serve import Config
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 STUBBORN = """
@@ -38,7 +37,7 @@ def start() -> Iterator[Start]:
     yield begin
     for child in children:
         child.end(0)
-        assert procfs.marked(child.mark) == []
+        assert marked(child.mark) == []
 
 
 def test_a_command_is_answered(start: Start) -> None:
@@ -96,17 +95,17 @@ def test_a_mark_covers_the_marks_that_begin_with_it() -> None:
     child = Child([sys.executable, "-c", ECHO], os.environ, f"{run}.1.")
     try:
         assert child.ask({}, 20) == {}
-        assert procfs.marked(run) == procfs.marked(f"{run}.1.") == child.processes()
-        assert procfs.marked(f"{run}.2.") == []
+        assert marked(run) == marked(f"{run}.1.") == child.processes()
+        assert marked(f"{run}.2.") == []
     finally:
         child.end()
 
 
 def test_cpu_time_and_memory_of_a_process_are_seen() -> None:
-    before_s = procfs.cpu_s([os.getpid()])
+    before_s = cpu_s([os.getpid()])
     sum(range(1_000_000))
-    assert procfs.cpu_s([os.getpid()]) > before_s
-    found = procfs.memory()
+    assert cpu_s([os.getpid()]) > before_s
+    found = memory()
     assert 0 < found["pss_bytes"] <= found["rss_bytes"]
 
 

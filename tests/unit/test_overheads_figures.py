@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.harness.goals import Goal, Unit, judge, of_samples, percentile, ratio, ratio_written, written
+from benchmarks.compare.contender import of_samples, percentile
+from benchmarks.compare.display import Unit, ratio_written, written
+from benchmarks.compare.engine import Goal, judge, ratio
 
 
 def test_a_percentile_is_the_sample_of_nearest_rank() -> None:

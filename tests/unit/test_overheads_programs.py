@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 
 import pytest
 from support import PATIENCE_S
 
-from benchmarks.harness.measuring import Display
-from benchmarks.overheads import runner
+from benchmarks.compare.child import Child, ContenderFailed
+from benchmarks.compare.command_line import RunProgress
+from benchmarks.compare.contender import WARM_UP, Ends, per_second, timed
+from benchmarks.compare.engine import Contenders, Stage
+from benchmarks.overheads.__main__ import plan
 from benchmarks.overheads.catalogue import MEASURES
-from benchmarks.overheads.command import plan
 from benchmarks.overheads.programs.ours import PERIOD_S, share_done
-from benchmarks.overheads.programs.serve import WARM_UP, Ends, per_second, timed
 
 SERVE = """
-from benchmarks.harness.channel import Channel
+from benchmarks.compare.contender import Channel
 import subprocess
 
 def broken(command):
@@ -94,7 +96,7 @@ def test_the_conversation_is_not_disturbed_by_what_else_is_printed() -> None:
 
 def test_progress_elsewhere_is_a_line_per_measure(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    with Display(4, quiet=False, clock=lambda: now[0]) as display:
+    with RunProgress(4, quiet=False, clock=lambda: now[0]) as display:
         display.begin("rtt", "ours, rounds: 1")
         display.step("round 1 of 1, ours")
         display.step("round 1 of 1, raw socket")
@@ -107,7 +109,7 @@ def test_progress_elsewhere_is_a_line_per_measure(capsys: pytest.CaptureFixture[
 
 
 def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    with Display(4, quiet=True) as display:
+    with RunProgress(4, quiet=True) as display:
         display.begin("rtt", "ours, rounds: 1")
         display.step("round 1 of 1, ours")
     assert capsys.readouterr() == ("", "")
@@ -116,14 +118,15 @@ def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_idle_program_of_the_mpi_transport_is_told_so_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str | None] = []
 
-    def child(_: object, env: Mapping[str, str], __: str) -> None:
+    def start(_: object, __: object, env: Mapping[str, str], ___: object) -> Child:
         started.append(env.get("APGAS_TRANSPORT"))
+        raise ContenderFailed("it was not to be started")
 
-    monkeypatch.setattr(runner, "Child", child)
+    monkeypatch.setattr(Contenders, "start", start)
     chosen = plan(1, "idle,idle-mpi", "")
-    asked = runner.Runner(chosen, Display(1, quiet=True))
-    for measure in chosen.measures:
-        asked._child(measure, [])
+    with Stage("overheads", RunProgress(1, quiet=True)) as stage:
+        monkeypatch.setattr(time, "sleep", lambda _: None)
+        chosen.measure(stage)
     assert started == [None, "mpi"]
 
 

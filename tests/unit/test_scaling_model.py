@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.harness.errors import BadUsage
-from benchmarks.scaling.model import command, report
-from benchmarks.scaling.model.engine import Job, Machine, Model, ModelError, spread
-from benchmarks.scaling.model.sweep import Point, parse_places, sweep
-from benchmarks.scaling.model.tree import Nodes, TreeBag, children
+from benchmarks.scaling.model import sweep as command
+from benchmarks.scaling.model.simulation import Job, Machine, Model, ModelError, Nodes, TreeBag, children, spread
+from benchmarks.scaling.model.sweep import Point, parse_places, sweep_of
 from glb import LedgerError
 from glb.testing import check_bag
 
@@ -118,25 +117,25 @@ def test_numbers_of_places() -> None:
 
 
 def test_reports_are_left_out_where_they_are_too_many() -> None:
-    sizes = sweep((16, 64), Job(places=2), 16, most_reports=16).sizes
+    sizes = sweep_of((16, 64), Job(places=2), 16, most_reports=16).sizes
     assert [(job.places, job.finish) for job in sizes] == [(16, "none"), (64, "none"), (16, "tree"), (16, "home")]
 
 
 def test_the_title_says_what_the_first_panel_shows() -> None:
     drawing = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
-    made = sweep((16, 64), Job(places=2, work_s=0.2), 16, most_reports=16)
+    made = sweep_of((16, 64), Job(places=2, work_s=0.2), 16, most_reports=16)
     points = {
         job: Point(job, 0.5, 0.75 if job.finish == "home" else 0.875, 1.0, 2.0, 3, 0.001, 0.5, 1.0)
         for job in made.sizes
     }
     axes = drawing.Figure().subplots()
-    report._balance(axes, made, points)
+    command._balance(axes, made, points)
     ends = {line.get_ydata()[-1] for line in axes.lines}
     assert ends == {87.5, 75.0}
-    said = report.finding(made, points)
+    said = command.finding(made, points)
     assert "loses 12.5 % of the compute on 64 places" in said
     assert "with reports to place 0, 25 % are lost on 16" in said
-    assert {text.get_text() for text in axes.texts} == set(report._NAMES.values())
+    assert {text.get_text() for text in axes.texts} == set(command._NAMES.values())
 
 
 def test_the_command_shows_draws_and_does_not_repeat(

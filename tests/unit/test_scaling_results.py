@@ -10,22 +10,38 @@ import pytest
 
 from benchmarks.harness.errors import BadUsage
 from benchmarks.scaling import catalogue
-from benchmarks.scaling.__main__ import main
-from benchmarks.scaling.catalogue import PROGRAMS, one_node_s
-from benchmarks.scaling.command import parse_nodes
-from benchmarks.scaling.results import Published, Resize, Results, Series, draw_figure, show_results
-from benchmarks.scaling.runner import Plan
+from benchmarks.scaling.__main__ import main, parse_nodes
+from benchmarks.scaling.catalogue import PROGRAMS, Published, one_node_s
+from benchmarks.scaling.emulated import Resize, Scaling, Series
 
 CSV = "program,size,nodes,runs,median_s,min_s,max_s\nUTS,18,1,16,200,1,2\nUTS,18,4,3,60,1,2\nUTS,20,8,3,400,1,2\n"
 
 
-def measured() -> Results:
+def scaling(
+    nodes: tuple[int, ...], rounds: int = 1, *, quick: bool = False, published: Published | None = None
+) -> Scaling:
+    return Scaling(
+        rounds=rounds,
+        programs=list(PROGRAMS.values()),
+        nodes=nodes,
+        share=0.8,
+        least_s=1.0,
+        quick=quick,
+        published=published or {},
+        cores=2,
+    )
+
+
+def measured(published: Published | None = None) -> Scaling:
     uts = Series(PROGRAMS["uts"], ("--depth", "14"), "nodes", 44e6, 0.1, verified=True)
     uts.runs_s = {1: [24.0, 25.0, 23.0], 16: [2.0, 1.6, 1.5], 4: [6.25]}
     uts.lag_s = {1: 0.01, 4: 0.02, 16: 0.4}
     uts.resizes = [Resize("grow", 8, 0.12), Resize("shrink", 8, 0.01)]
-    pi = Series(PROGRAMS["pi"], ("--samples", "1e9"), failure="it has ended: no room")
-    return Results(2, 0.8, 3, {"uts": uts, "pi": pi}, ended=True)
+    results = scaling((1, 4, 16), 3, published=published)
+    results.series = {"uts": uts, "pi": Series(PROGRAMS["pi"], ("--samples", "1e9"))}
+    results.failures["pi", "ours"] = "it has ended: no room"
+    results.ended = True
+    return results
 
 
 @pytest.fixture
@@ -81,8 +97,8 @@ def test_the_published_times_may_be_missing(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_table_tells_what_is_emulated_late_and_wrong(published: Published) -> None:
     stream = io.StringIO()
-    results = measured()
-    show_results(results, published, stream)
+    results = measured(published)
+    results.show(stream)
     text = stream.getvalue()
     for words in (
         "EMULATED",
@@ -98,19 +114,19 @@ def test_the_table_tells_what_is_emulated_late_and_wrong(published: Published) -
         assert words in text, words
     assert not results.complete
     stream = io.StringIO()
-    show_results(results, {}, stream)
+    measured().show(stream)
     assert "paper" not in stream.getvalue()
 
 
 def test_the_picture_is_drawn_with_and_without_the_papers_times(tmp_path: Path, published: Published) -> None:
     for name, times in (("with", published), ("without", {})):
         path = tmp_path / f"{name}.png"
-        draw_figure(measured(), times, path)
+        measured(times).draw("a processor").savefig(path)
         assert path.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_result_is_written_with_its_doubts() -> None:
-    content: Any = measured().as_json({"cpu": "x"})
+    content: Any = measured().as_json()
     uts, pi = content["series"]
     assert uts["nodes"]["16"] == {
         "seconds": 1.6,
@@ -123,9 +139,8 @@ def test_the_result_is_written_with_its_doubts() -> None:
 
 
 def test_steps_are_counted() -> None:
-    programs = tuple(PROGRAMS.values())
-    assert Plan(programs, (1, 2, 4), 3, 0.8, 16, quick=False).steps == 4 * (1 + 9 + 1)
-    assert Plan(programs, (1, 4), 1, 0.8, 1, quick=True).steps == 4 * 3
+    assert scaling((1, 2, 4), 3).steps == 4 * (1 + 9 + 1)
+    assert scaling((1, 4), quick=True).steps == 4 * 3
 
 
 def test_numbers_of_nodes() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from ...harness.channel import Channel
-from .serve import Config
+from ...compare.contender import Channel, Config
 
 if __name__ == "__main__":
     channel = Channel()

@@ -7,8 +7,7 @@ import time
 from functools import partial
 from typing import Any, Final
 
-from ...harness.channel import Answer, Channel, Command
-from .serve import Config, Ends, load_optional, memory_with_numpy
+from ...compare.contender import Answer, Channel, Command, Config, Ends, load_optional, memory_with_numpy
 
 POLL_S: Final = 0.005
 GONE_S: Final = 20.0

@@ -12,12 +12,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import apgas
 
-from ...harness.channel import Answer, Channel, Command
-from ...harness.goals import of_samples
-from .serve import WARM_UP, Config, Ends, load_numba, memory_with_numpy, per_second, pin, timed
+from ...compare.contender import (
+    WARM_UP,
+    Answer,
+    Channel,
+    Command,
+    Config,
+    Ends,
+    load_numba,
+    memory_with_numpy,
+    of_samples,
+    per_second,
+    pin,
+    timed,
+)
 
 if TYPE_CHECKING:
-    from ...harness.channel import Handlers
+    from ...compare.contender import Handlers
 
 _COUNTED: Final = 50
 """Finishes whose messages are counted."""

@@ -12,12 +12,22 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ...harness.channel import Answer, Channel, Command
-from ...harness.goals import of_samples
-from .serve import Config, Ends, load_optional, memory_with_numpy, per_second, pin, timed
+from ...compare.contender import (
+    Answer,
+    Channel,
+    Command,
+    Config,
+    Ends,
+    load_optional,
+    memory_with_numpy,
+    of_samples,
+    per_second,
+    pin,
+    timed,
+)
 
 if TYPE_CHECKING:
-    from ...harness.channel import Handlers
+    from ...compare.contender import Handlers
 
 GONE_S: Final = 20.0
 """How long the processes of workers that were removed may take to end."""

@@ -7,9 +7,7 @@ import socket
 from functools import partial
 from typing import Final
 
-from ...harness.channel import Answer, Channel, Command
-from ...harness.goals import of_samples
-from .serve import Config, pin, timed
+from ...compare.contender import Answer, Channel, Command, Config, of_samples, pin, timed
 
 SMALL_BYTES: Final = 64
 _HEAD_BYTES: Final = 8

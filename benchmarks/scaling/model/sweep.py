@@ -1,13 +1,27 @@
-"""Which runs make up the picture, and what is kept of each."""
+"""The command ``python -m benchmarks.scaling model``: the runs of a picture, what is kept of them, the table."""
 
 from __future__ import annotations
 
+import json as json_module
+import socket
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import typer
+
+from ...compare import command_line, display
+from ...compare.display import Sheet, written
+from ...compare.engine import name_files
 from ...harness.errors import BadUsage
-from .engine import Finish, Job, Machine, Model, Outcome
+from ...harness.measurement import ResultFile, gather_provenance
+from ...harness.progress import scaled
+from .simulation import Finish, Job, Machine, Model, Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FINISHES: Final[tuple[Finish, ...]] = ("none", "tree", "home")
 STEALS: Final = (0, 1, 2, 3, 5, 8)
@@ -83,7 +97,7 @@ class Sweep:
         return tuple(sorted(dict.fromkeys((*self.sizes, *self.steals, *self.graphs)), key=lambda job: job.places))
 
 
-def sweep(places: Sequence[int], base: Job, at: int, most_reports: int) -> Sweep:
+def sweep_of(places: Sequence[int], base: Job, at: int, most_reports: int) -> Sweep:
     """Return the runs for ``places``; w and the graphs are varied ``at`` a number of places.
 
     Args:
@@ -157,3 +171,299 @@ def known(content: Mapping[str, Any], machine: Machine) -> dict[Job, Point]:
         return {}
     points = [Point.from_json(run) for run in content["runs"]]
     return {point.job: point for point in points}
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+PROGRAM: Final = f"python -m {__package__.rpartition('.')[0]} model"
+_AT: Final = 1024
+_QUICK: Final = "16,64"
+
+
+def main(arguments: list[str]) -> int:
+    """Simulate what ``arguments`` ask for, show the table, and draw it.
+
+    Returns:
+        The exit code: 0 done, 2 bad usage, 128 + N ended by signal N.
+    """
+    return command_line.main(PROGRAM, _command, arguments)
+
+
+def _command(
+    places: Annotated[str, typer.Option(help="Numbers of places: 16,100 or 16..100000 (in steps of 4 times).")] = (
+        "16..4096"
+    ),
+    work: Annotated[float, typer.Option(help="Seconds of work per place.")] = 10.0,
+    at: Annotated[int, typer.Option(help="Places of the runs that vary w and the graph.")] = _AT,
+    most_reports: Annotated[
+        int, typer.Option(help="Above so many places the finish is left out: place 0 would only read reports.")
+    ] = 16384,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of victims.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Few places and little work: a look.")] = False,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the result there; runs that it holds are not repeated.")
+    ] = None,
+    figure: command_line.Figure = None,
+    quiet: command_line.Quiet = False,
+) -> int:
+    """Simulate the balancer on many places: a discrete-event simulation of its real state machines.
+
+    Example: python -m benchmarks.scaling model --places 16..4096 --figure model.png
+    """
+    if not work > 0:
+        raise BadUsage(f"--work {work:g}", "there must be work", "give a positive number of seconds")
+    if at < 2:
+        raise BadUsage(f"--at {at}", "there must be at least 2 places", f"give --at {_AT}")
+    display.check_picture(figure)
+    counts = parse_places(_QUICK if quick else places)
+    base = Job(places=2, work_s=0.5 if quick else work, seed=seed)
+    chosen = sweep_of(counts, base, min(at, counts[-1]), most_reports)
+    return _run(chosen, base, Machine(), json, figure, quiet)
+
+
+def _run(chosen: Sweep, base: Job, machine: Machine, path: Path | None, figure: Path | None, quiet: bool) -> int:
+    points = _earlier(path, machine)
+    target = ResultFile(path)
+    found = gather_provenance([socket.gethostname()], base.seed)
+    left = [job for job in chosen.jobs if job not in points]
+    with command_line.interruptible(), command_line.RunProgress(len(left), quiet) as progress:
+        for number, job in enumerate(left):
+            progress.begin("model", f"{_spoken(job)}, run {number + 1} of {len(left)}")
+            progress.step(_spoken(job))
+
+            def note(share: float, now_s: float, job: Job = job) -> None:
+                progress.note(f"{_spoken(job)}, at {now_s:.2f} s, {100 * share:.0f} %")
+
+            points[job] = run(job, machine, note)
+            target.write(as_json(list(points.values()), machine, found))
+    display.show_sheets("SIMULATED: the balancer on many places", [sheet_of(chosen, points)], remarks(machine, base))
+    if figure is not None:
+        draw_figure(chosen, points, machine, base, figure)
+    name_files(path, figure)
+    return 0
+
+
+def _spoken(job: Job) -> str:
+    return f"{job.places:,} places, w {job.random_steals}, {graph_name(job)}, reports: {job.finish}"
+
+
+def _earlier(path: Path | None, machine: Machine) -> dict[Job, Point]:
+    """Return the runs that the result file holds already.
+
+    Raises:
+        BadUsage: There is something else in it.
+    """
+    if path is None or not path.is_file():
+        ResultFile(path).reserve()
+        return {}
+    try:
+        return known(json_module.loads(path.read_text(encoding="utf-8")), machine)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BadUsage(f"--json {path}", "it holds something else", "give another --json, or remove the file") from None
+
+
+# The table at the end ------------------------------------------------------------------------------------------------
+
+_FINISH: Final = {
+    "home": "reports go to place 0, as in the runtime",
+    "tree": "reports go up a tree, which the runtime does not have",
+    "none": "no reports: the stealing alone",
+}
+
+
+def conditions(machine: Machine, base: Job) -> str:
+    """Return what the figures depend on, in one line."""
+    return (
+        f"{base.work_s:g} s of work per place, calls of {1e3 * machine.call_s:g} ms, latency "
+        f"{1e6 * machine.latency_s:g} µs, {1e6 * machine.message_s:g} µs of CPU per message and end"
+    )
+
+
+def graph_name(job: Job) -> str:
+    """Name the lifeline graph of a job."""
+    return "ring" if job.lifelines == "ring" else f"{job.lifelines} {job.radix}"
+
+
+def _row(name: str, point: Point) -> list[str]:
+    """Return the cells of a run."""
+    return [
+        name,
+        f"{100 * point.efficiency:.1f} %",
+        f"{100 * point.balance:.1f} %",
+        f"{point.steals:.1f}",
+        f"{point.messages:.0f}",
+        scaled(point.home_messages),
+        "-" if point.spread_s is None else written(point.spread_s, "s"),
+        written(point.end_s, "s"),
+    ]
+
+
+def sheet_of(sweep: Sweep, points: Mapping[Job, Point]) -> Sheet:
+    """Return the table: a section per kind of finish, one for w, one for the graphs."""
+    at = f"{sweep.steals[0].places:,} places"
+    sections = [
+        [[_FINISH[finish]], *(_row(f"{job.places:,}", points[job]) for job in sweep.sizes if job.finish == finish)]
+        for finish in dict.fromkeys(job.finish for job in sweep.sizes)
+    ]
+    sections.append([[f"{at}, w ="], *(_row(str(job.random_steals), points[job]) for job in sweep.steals)])
+    sections.append([[f"{at}, lifelines"], *(_row(graph_name(job), points[job]) for job in sweep.graphs)])
+    heads = (
+        "places",
+        "efficiency",
+        "to last task",
+        "steals/place",
+        "messages/place",
+        "at place 0",
+        "spread",
+        "end",
+    )
+    return Sheet(heads, "lrrrrrrr", sections)
+
+
+def remarks(machine: Machine, base: Job) -> list[str]:
+    """Return the lines below the table."""
+    return [
+        f"simulated: {conditions(machine, base)}; w = {base.random_steals}, {graph_name(base)} unless said",
+        "spread: until 99 % of the places have had work; end: from the last task to the result on place 0",
+    ]
+
+
+# The picture of the model: four panels; needs matplotlib -------------------------------------------------------------
+
+_NAMES: Final = {"none": "stealing alone", "tree": "reports up a tree", "home": "reports to place 0 (the runtime)"}
+
+
+def draw_figure(sweep: Sweep, points: Mapping[Job, Point], machine: Machine, base: Job, path: Path) -> None:
+    """Draw the runs of ``sweep``; the ending of ``path`` tells the kind of file."""
+    figure, panels = display.new_picture(9.6, 7.0, 2, 2)
+    _balance(panels[0][0], sweep, points)
+    _times(panels[0][1], sweep, points)
+    _messages(panels[1][0], sweep, points)
+    _choices(panels[1][1], sweep, points)
+    title = f"SIMULATED: {finding(sweep, points)}".replace(" %", "\N{NO-BREAK SPACE}%")
+    figure.suptitle(textwrap.fill(title, 90), x=0.01, ha="left", fontsize=11, weight="bold")
+    figure.supxlabel(
+        f"discrete-event simulation, no measurement: {conditions(machine, base)};\n"
+        f"w = {base.random_steals}, {graph_name(base)} unless said",
+        fontsize=8,
+        color=display.INK,
+    )
+    figure.savefig(path, dpi=150)
+
+
+def finding(sweep: Sweep, points: Mapping[Job, Point]) -> str:
+    """Return what the picture says, in one line."""
+    ends = {finish: _series(sweep, points, finish) for finish in _NAMES}
+    alone = ends["none"][-1]
+    text = f"stealing loses {100 * (1 - alone.balance):.1f} % of the compute on {alone.job.places:,} places"
+    if not ends["home"]:
+        return text
+    home = ends["home"][-1]
+    return f"{text}; with reports to place 0, {100 * (1 - home.balance):.0f} % are lost on {home.job.places:,}"
+
+
+def _series(sweep: Sweep, points: Mapping[Job, Point], finish: str) -> list[Point]:
+    return [points[job] for job in sweep.sizes if job.finish == finish]
+
+
+def _by_places(axes: Axes, sweep: Sweep) -> None:
+    places = sorted({job.places for job in sweep.sizes})
+    axes.set_xscale("log")
+    axes.set_xticks(places, [_short(count) for count in places], rotation=0)
+    axes.minorticks_off()
+
+
+def _short(count: int) -> str:
+    return f"{count // 1000}k" if count >= 1000 and count % 1000 == 0 else f"{count:,}"
+
+
+def _balance(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+    for index, (finish, name) in enumerate(_NAMES.items()):
+        series = _series(sweep, points, finish)
+        axes.plot(
+            [point.job.places for point in series],
+            [100 * point.balance for point in series],
+            color=display.COLOURS[index],
+            marker=display.MARKERS[index],
+            # the first two nearly coincide
+            linewidth=5 if finish == "none" else 1.5,
+            markersize=9 if finish == "none" else 5,
+            alpha=0.4 if finish == "none" else 1.0,
+        )
+        if series:
+            # the third one leaves them at the right
+            end, beside, side = {"none": (0, 9, "left"), "tree": (0, -11, "left"), "home": (-1, -12, "right")}[finish]
+            point = series[end]
+            _name(axes, name, (point.job.places, 100 * point.balance), (0, beside), index, side)
+    _by_places(axes, sweep)
+    axes.set_ylim(0, 112)
+    display.dress_axes(axes, "Compute, of the time up to the last task", "places", "%")
+
+
+def _times(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+    alone = _series(sweep, points, "none")
+    reached = [point for point in alone if point.spread_s is not None]
+    spread = [1e3 * (point.spread_s or 0.0) for point in reached]
+    _line(axes, 0, [point.job.places for point in reached], spread, "until 99 % have had work", (-4, -28))
+    ends = [1e3 * point.end_s for point in alone]
+    _line(axes, 1, [point.job.places for point in alone], ends, "last task to result", (-10, 0))
+    _by_places(axes, sweep)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    title = "Times to spread and to end (stealing alone)"
+    if alone and ends[-1] > 0:
+        title = f"The end takes {_seconds(ends[-1] / 1e3)} on {alone[-1].job.places:,} places"
+    display.dress_axes(axes, title, "places", "ms")
+
+
+def _messages(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+    alone = _series(sweep, points, "none")
+    places = [point.job.places for point in alone]
+    _line(axes, 0, places, [point.messages for point in alone], "messages", (-8, 4))
+    _line(axes, 1, places, [point.steals for point in alone], "steals", (-4, -16))
+    _by_places(axes, sweep)
+    axes.set_ylim(bottom=0)
+    title = "Messages and steals per place (stealing alone)"
+    if len(alone) > 1 and alone[0].messages:
+        more, wider = alone[-1].messages / alone[0].messages, places[-1] / places[0]
+        title = f"{more:.1f} times the messages of a place on {wider:,.0f} times the places"
+    display.dress_axes(axes, title, "places", "per place")
+
+
+def _line(
+    axes: Axes, index: int, across: Sequence[float], upwards: Sequence[float], name: str, beside: tuple[float, float]
+) -> None:
+    axes.plot(across, upwards, color=display.COLOURS[index], marker=display.MARKERS[index])
+    if across:
+        _name(axes, name, (across[-1], upwards[-1]), beside, index)
+
+
+def _name(
+    axes: Axes, name: str, end: tuple[float, float], beside: tuple[float, float], index: int, side: str = "right"
+) -> None:
+    """Write the name of a line beside one of its ends."""
+    color = display.COLOURS[index]
+    axes.annotate(name, end, beside, textcoords="offset points", ha=side, va="center", fontsize=8.5, color=color)
+
+
+def _seconds(value_s: float) -> str:
+    return f"{value_s:.1f} s" if value_s >= 1 else f"{1000 * value_s:.0f} ms"
+
+
+def _choices(axes: Axes, sweep: Sweep, points: Mapping[Job, Point]) -> None:
+    rows = [(f"w = {job.random_steals}", points[job]) for job in sweep.steals]
+    rows += [(graph_name(job), points[job]) for job in sweep.graphs]
+    lost = [100 * (1 - point.balance) for _, point in rows]
+    colours = [display.COLOURS[0]] * len(sweep.steals) + [display.COLOURS[2]] * len(sweep.graphs)
+    axes.barh(range(len(rows)), lost, color=colours, height=0.7)
+    for position, ((_, point), share) in enumerate(zip(rows, lost, strict=True)):
+        text = f"{share:.2f} %, {point.messages:,.0f} messages"
+        axes.text(share + 0.01 * max(lost), position, text, va="center", fontsize=7.5, color=display.INK)
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.6 * max(lost))
+    places = sweep.steals[0].places
+    worst, _ = min(rows, key=lambda _row: _row[1].balance)
+    title = f"Compute lost on {places:,} places: most with {worst}"
+    display.dress_axes(axes, title, "% of the time up to the last task")
+    axes.grid(visible=False)

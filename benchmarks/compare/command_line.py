@@ -1,4 +1,4 @@
-"""What the commands that measure beside references share: choices, interrupts, what is seen meanwhile."""
+"""The command line of a comparison: its options, interrupts, and what is seen meanwhile."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ import inspect
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TextIO, TypeAlias, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TextIO, TypeAlias, cast
 
 import typer
 import typer.main
 
-from .cli import as_called
-from .errors import BadUsage, show_error
+from ..harness.cli import as_called
+from ..harness.errors import BadUsage, show_error
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 
-Run: TypeAlias = Callable[[], int]
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """click's UsageError, whichever click typer brings along."""
 
 
-def main(program: str, command: Callable[..., Run], arguments: list[str]) -> int:
+def main(program: str, command: Callable[..., int], arguments: list[str]) -> int:
     """Parse ``arguments``, measure, and return the exit code.
 
     Args:
         program: How the command is called.
-        command: Has the options as annotated parameters, as for typer; returns what is to be run for the exit code.
+        command: Has the options as annotated parameters, as for typer; measures, and returns the exit code.
         arguments: The words after the command.
+
+    Returns:
+        What ``command`` returns, 2 for bad usage, 128 + N if signal N ended it.
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     app.command(help=as_called(inspect.getdoc(command)))(command)
     try:
-        run = typer.main.get_command(app).main(arguments, prog_name=program, standalone_mode=False)
-        # after --help there is nothing to do, and click returns 0
-        return cast("Run", run)() if callable(run) else 0
+        return cast("int", typer.main.get_command(app).main(arguments, prog_name=program, standalone_mode=False))
     except BadUsage as error:
         show_error(error.culprit, error.why, error.remedy)
     except _USAGE_ERROR as error:
@@ -51,7 +52,24 @@ def main(program: str, command: Callable[..., Run], arguments: list[str]) -> int
     return 2
 
 
-def chosen(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+Rounds: TypeAlias = Annotated[int, typer.Option(help="How often everybody is asked; medians are shown.")]
+Json: TypeAlias = Annotated[Path | None, typer.Option(help="Write the result there.")]
+Figure: TypeAlias = Annotated[Path | None, typer.Option(help="Draw it there, as PNG, SVG or PDF.")]
+Quick: TypeAlias = Annotated[bool, typer.Option("--quick", help="Small problems: a look, no measurement.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+def check_rounds(rounds: int) -> None:
+    """Refuse what is no number of rounds.
+
+    Raises:
+        BadUsage: It is below 1.
+    """
+    if rounds < 1:
+        raise BadUsage(f"--rounds {rounds}", "there must be at least 1 round", "give --rounds 1 or more")
+
+
+def chosen(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
     """Return the names in ``text``, which are separated by commas.
 
     Raises:
@@ -92,7 +110,7 @@ def _interrupt(number: int, _: object) -> NoReturn:
 # What is seen while it measures: a live line on a terminal, a plain line per measure elsewhere -----------------------
 
 
-class Display:
+class RunProgress:
     """Shows how far a run is; a context manager.
 
     Args:

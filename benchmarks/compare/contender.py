@@ -1,19 +1,57 @@
-"""What all contenders use: their configuration, pinning, loops that time calls, the end of processes.
+"""A contender's own process: the conversation with who measures it, its configuration, and loops that time calls.
 
-Nothing heavy is imported here: the floors are measured with it.
+Nothing heavy is imported here: the start and the memory of the floors are measured with it.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import select
 import time
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
+
+# The conversation: commands in, answers out --------------------------------------------------------------------------
+
+Command: TypeAlias = dict[str, Any]
+Answer: TypeAlias = Mapping[str, object]
+Handlers: TypeAlias = Mapping[str, Callable[[Command], Answer]]
+
+
+class Channel:
+    """Standard input and output, kept for the conversation: what else the process prints goes to standard error."""
+
+    def __init__(self) -> None:
+        self._commands = os.fdopen(os.dup(0), encoding="utf-8")
+        self._answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+
+    def serve(self, handlers: Handlers) -> None:
+        """Say that we are ready, then answer commands until there are no more."""
+        self._answer({"ready": True})
+        for line in self._commands:
+            command = json.loads(line)
+            try:
+                answer = handlers[command["measure"]](command)
+            except Exception as error:  # noqa: BLE001 - whatever failed, the parent is told
+                traceback.print_exc()
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            self._answer(answer)
+
+    def _answer(self, answer: Answer) -> None:
+        self._answers.write(json.dumps(answer) + "\n")
+        self._answers.flush()
+
+
+# Configuration, pinning, memory --------------------------------------------------------------------------------------
 
 WARM_UP: Final = 20
 """Calls before those that are timed."""
@@ -55,10 +93,18 @@ def load_numpy() -> None:
 
 def memory_with_numpy() -> dict[str, float]:
     """Return what this process takes once NumPy is loaded."""
-    from ...harness import procfs
-
     load_numpy()
-    return procfs.memory()
+    return memory()
+
+
+def memory() -> dict[str, float]:
+    """Return the memory of this process: ``rss_bytes`` and ``pss_bytes`` (shared pages divided by their users)."""
+    found = {}
+    for line in Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines():
+        name, _, rest = line.partition(":")
+        if name in ("Rss", "Pss"):
+            found[f"{name.lower()}_bytes"] = 1024.0 * int(rest.split()[0])
+    return found
 
 
 def load_numba() -> None:
@@ -110,6 +156,24 @@ def _seconds(batch: Callable[[int], object], items: int) -> float:
     before_s = time.perf_counter()
     batch(items)
     return time.perf_counter() - before_s
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    """Return the smallest sample that at least ``share`` of all samples do not exceed (nearest rank).
+
+    Raises:
+        ValueError: There is no sample, or ``share`` is not in (0, 1].
+    """
+    if not samples or not 0 < share <= 1:
+        raise ValueError(f"no percentile {share} of {len(samples)} samples")
+    return sorted(samples)[math.ceil(share * len(samples)) - 1]
+
+
+def of_samples(samples: Sequence[float]) -> dict[str, float]:
+    """Return the figures of one round of times in seconds: ``median_s``, ``p99_s``, ``samples``."""
+    from statistics import median  # loads decimal and fractions, which the memory of a floor must not pay for
+
+    return {"median_s": median(samples), "p99_s": percentile(samples, 0.99), "samples": len(samples)}
 
 
 # Waiting for processes to end ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A contender as the parent sees it: a process that is asked, with a deadline, and that is ended whatever happens."""
+"""A contender as the command sees it: a process that is asked, with a deadline, and ended whatever happens."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-
-from . import procfs
 
 END_S: Final = 15.0
 """How long a contender that is not needed any more may take to end in good order."""
@@ -44,7 +42,7 @@ class Child:
         self.began_s = time.monotonic()
         self._process = subprocess.Popen(
             command,
-            env={**env, procfs.MARK: mark},
+            env={**env, MARK: mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -108,7 +106,7 @@ class Child:
 
     def processes(self) -> list[int]:
         """Return all of its living processes."""
-        return procfs.marked(self.mark)
+        return marked(self.mark)
 
     def finish(self) -> None:
         """Tell it that there are no more commands; does not wait."""
@@ -166,7 +164,7 @@ def environment(folder: Path) -> dict[str, str]:
 def kill_marked(mark: str) -> None:
     """Kill all processes that carry ``mark``, and remove the shared memory that MPI leaves behind when killed."""
     while pids := _somebody(mark):
-        segments = procfs.mpi_segments(pids)
+        segments = mpi_segments(pids)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):  # ended just now
                 os.kill(pid, signal.SIGKILL)
@@ -177,8 +175,53 @@ def kill_marked(mark: str) -> None:
 
 def _somebody(mark: str) -> list[int]:
     """Return who carries ``mark``; looks twice if nobody does, for one just being started has no environment yet."""
-    pids = procfs.marked(mark)
+    pids = marked(mark)
     if not pids:
         time.sleep(LOOK_S)
-        pids = procfs.marked(mark)
+        pids = marked(mark)
     return pids
+
+
+# What Linux tells about processes: who belongs to a contender, what they used ----------------------------------------
+
+MARK: Final = "MALLEABLE_OVERHEADS"
+"""Environment variable by which all processes of a contender are found, whoever their parent is by now."""
+
+
+def marked(mark: str) -> list[int]:
+    """Return the living processes (zombies are not) that carry a mark that begins with ``mark``."""
+    wanted = f"\0{MARK}={mark}".encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
+            continue
+        try:
+            if wanted in b"\0" + (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue  # gone meanwhile, or somebody else's
+    return found
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """Return the CPU time in s that living processes have used so far, exact to the ns, all threads."""
+    total = 0.0
+    for pid in pids:
+        try:
+            # what clock_getcpuclockid(3) makes of a process id; /proc/PID/stat counts ticks of 10 ms only
+            total += time.clock_gettime((~pid << 3) | 2)
+        except OSError:
+            continue  # it has ended
+    return total
+
+
+def mpi_segments(pids: Iterable[int]) -> set[Path]:
+    """Return the shared-memory files of MPI that these processes use; those of a killed process stay behind."""
+    found = set()
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue  # it has ended
+        found |= {Path(line.split(None, 5)[5]) for line in lines if "/dev/shm/mpich_shm_" in line}
+    return {path for path in found if path.exists()}

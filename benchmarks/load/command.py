@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from scheduler_bridge.daemon.config import DaemonError
 
-from ..harness import measuring
+from ..compare import command_line
 from ..harness.errors import BadUsage, show_error
 from .daemon import Spread
 from .measure import Plan, Report, measure
@@ -33,7 +32,7 @@ def main(arguments: list[str]) -> int:
     Raises:
         SystemExit: TERM or INT ended it: 128 and the signal's number.
     """
-    return measuring.main(_PROGRAM, _command, arguments)
+    return command_line.main(_PROGRAM, _command, arguments)
 
 
 def _command(
@@ -50,7 +49,7 @@ def _command(
     policy: Annotated[str, typer.Option(help="What decides.")] = _FULL.policy,
     quick: Annotated[bool, typer.Option("--quick", help="Try it in a small way: 500 jobs, 50 connected.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> measuring.Run:
+) -> int:
     """Measure a scheduler of its own under load; the jobs are connections only, nothing is computed.
 
     Example: python -m benchmarks.load --quick
@@ -59,7 +58,7 @@ def _command(
         plan = _QUICK if quick else Plan(queued, connected, rate, requests, ends, seconds, policy)
     except ValueError as error:
         raise BadUsage("the load", str(error), f"see {_PROGRAM} --help") from None
-    return partial(_run, plan, as_json=json)
+    return _run(plan, as_json=json)
 
 
 def _run(plan: Plan, *, as_json: bool) -> int:

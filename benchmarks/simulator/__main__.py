@@ -19,7 +19,7 @@ with extras_named():
     from rich.table import Table
 
     from scheduler_bridge.core.form import COMPILED
-    from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
+    from scheduler_bridge.experiments.real_workloads.cells import THETA_FILE
 
     from . import process
     from .cases import MOST_MB, SUITES, Case

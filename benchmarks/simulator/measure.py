@@ -14,7 +14,7 @@ from typing import Any
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.real_workloads.traces import theta
+from scheduler_bridge.experiments.real_workloads.cells import theta
 from scheduler_bridge.model import ClusterView
 from scheduler_bridge.policies import Decision, Policy
 from scheduler_bridge.policies.base import Around

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import scheduler_bridge
-from scheduler_bridge.experiments.real_workloads.traces import THETA_FILE
+from scheduler_bridge.experiments.real_workloads.cells import THETA_FILE
 from scheduler_bridge.workloads import Workload, load, write_swf
 from scheduler_bridge.workloads.generate.catalogue import generate
 

@@ -71,7 +71,7 @@ _RANKS: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
 def real_workloads(asked: Asked) -> Outcome:
     """Run the experiment of the 2025 paper."""
-    from scheduler_bridge.experiments.real_workloads.experiment import run
+    from scheduler_bridge.experiments.real_workloads.study import run
 
     return swept(asked, lambda how: run(asked.data, how))
 
@@ -85,21 +85,21 @@ def ours(asked: Asked) -> Outcome:
 
 def penalty(asked: Asked) -> Outcome:
     """Run the experiment of the 2016 paper."""
-    from scheduler_bridge.experiments.penalty.experiment import run
+    from scheduler_bridge.experiments.penalty.study import run
 
     return swept(asked, run)
 
 
 def mebf(asked: Asked) -> Outcome:
     """Run the experiment of the MEBF paper."""
-    from scheduler_bridge.experiments.mebf.experiment import run
+    from scheduler_bridge.experiments.mebf.study import run
 
     return swept(asked, run)
 
 
 def sd_policy(asked: Asked) -> Outcome:
     """Run the experiment of the 2019 paper."""
-    from scheduler_bridge.experiments.sd_policy.experiment import run
+    from scheduler_bridge.experiments.sd_policy.study import run
 
     return swept(asked, lambda how: run(asked.data, how))
 

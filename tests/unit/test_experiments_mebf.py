@@ -9,11 +9,9 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.mebf import cells, figure
+from scheduler_bridge.experiments.mebf import cells, study
 from scheduler_bridge.experiments.mebf.cells import COLUMNS, backfills, column, simulated, utilizations, variant
-from scheduler_bridge.experiments.mebf.claims import judge, quantity, read_claims
-from scheduler_bridge.experiments.mebf.experiment import run
-from scheduler_bridge.experiments.mebf.means import Means
+from scheduler_bridge.experiments.mebf.study import CLAIMS, Twins, judged, printed, run
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
@@ -29,7 +27,7 @@ def _row(trace: str, policy: str, turnaround_s: float, share: int = 100) -> Row:
 def test_every_claim_is_of_workloads_that_are_simulated() -> None:
     known = {(cell.trace, cell.policy, cell.share) for cell in cells.cells((1,))}
     assert len(known) == len(cells.cells((1,)))
-    claims = read_claims()
+    claims = CLAIMS
     assert sum(len(of) for of in claims.values()) >= 20
     for claim in (*claims["gain"], *claims["best"]):
         assert (claim["variant"], claim["policy"], claim.get("share", 100)) in known
@@ -79,13 +77,13 @@ def test_claims_are_judged_by_gains_against_easy() -> None:
     rows = [_row("1k intensive", "easy", 1000.0, 0)]
     rows += [_row(MS, name, value) for name, value in (("handoff", 700.0), ("spare", 650.0), ("intensive", 600.0))]
     rows += [_row("5k intensive", "easy", 1000.0, 0), _row(MS, "handoff", 1010.0, 40)]
-    verdicts = {verdict.text: verdict for verdict in judge(Means(rows))}
+    verdicts = {verdict.text: verdict for verdict in judged(Twins(rows))}
     assert verdicts["1K intensive, medium: Intensive improves by 42 %"].word == "holds"
     assert verdicts["1K intensive, medium: Intensive is best"].word == "holds"
     assert verdicts["40 % malleable: little is gained, 2.1 %"].found == "+1.0 %"
     assert verdicts["5K intensive, low: Spare is best"].word == "not judged"
     worse = [_row(name, "shrink+", 720.0) for name in (MS, MS.replace("1k", "5k"))]
-    verdicts = {v.text: v for v in judge(Means([*rows, *worse, _row(MS.replace("1k", "5k"), "handoff", 600.0)]))}
+    verdicts = {v.text: v for v in judged(Twins([*rows, *worse, _row(MS.replace("1k", "5k"), "handoff", 600.0)]))}
     assert verdicts["shrink+ gains as much as the basic policy"].found == "+2.9 %, +20.0 %"
     assert verdicts["shrink+ gains as much as the basic policy"].word == "differs"
     assert verdicts["shrink+ gains as much as the basic policy"].reason.startswith("not known")
@@ -106,12 +104,12 @@ def test_quantities_of_claims() -> None:
     figures: dict[str, float | None] = dict.fromkeys(COLUMNS)
     figures |= {column(hour): float(hour) for hour in (0, 4, 8, 12)}
     figures |= {"shrinks": 30.0, "expands": 60.0, "backfills": 10.0, "expands_1_to_1": 15.0, "expands_2_to_4": 45.0}
-    means = Means([Row(Cell(MS, "spare", 100, 1), figures)])
-    assert quantity({"hours": [4, 12]}, means, MS, "spare") == 6.0
-    assert quantity({"hours": [12, 20]}, means, MS, "spare") is None
-    assert quantity({"part": ["shrinks", "backfills"]}, means, MS, "spare") == 40.0
-    assert quantity({"part": ["expands_2_to_4"]}, means, MS, "spare") == 75.0
-    assert quantity({"measure": "shrinks"}, means, MS, "spare") == 30.0
+    means = Twins([Row(Cell(MS, "spare", 100, 1), figures)])
+    assert means.quantity({"hours": [4, 12]}, MS, "spare") == 6.0
+    assert means.quantity({"hours": [12, 20]}, MS, "spare") is None
+    assert means.quantity({"part": ["shrinks", "backfills"]}, MS, "spare") == 40.0
+    assert means.quantity({"part": ["expands_2_to_4"]}, MS, "spare") == 75.0
+    assert means.quantity({"measure": "shrinks"}, MS, "spare") == 30.0
 
 
 @pytest.mark.parametrize(
@@ -137,11 +135,11 @@ def test_verdicts_by_kind(
         figures: dict[str, float | None] = dict.fromkeys(COLUMNS)
         figures |= {"wait_s": wait_s, "utilization": used, "shrinks": 10.0, "expands": 30.0, "backfills": 0.0}
         rows.append(Row(Cell(MS, policy, 100, 1), figures))
-    only: dict[str, list[object]] = {name: [] for name in read_claims()}
+    only: dict[str, list[object]] = {name: [] for name in CLAIMS}
     only[kind] = [{"text": "a claim", "variants": [MS], **claim}]
-    monkeypatch.setattr("scheduler_bridge.experiments.mebf.claims.read_claims", lambda: only)
-    (verdict,) = judge(Means(rows))
-    assert verdict.found.startswith(found)
+    monkeypatch.setattr("scheduler_bridge.experiments.mebf.study.CLAIMS", only)
+    (verdict,) = judged(Twins(rows))
+    assert str(verdict.found).startswith(found)
     assert verdict.word == word
 
 
@@ -150,7 +148,7 @@ def test_an_outcome_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     outcome = run(how, jobs=40)
     assert len(outcome.tables[1].rows) == 75
     assert all(verdict != "not judged" for *_, verdict, _ in outcome.tables[0].rows)
-    monkeypatch.setattr("scheduler_bridge.experiments.mebf.experiment.simulated", lambda *_: pytest.fail("again"))
+    monkeypatch.setattr("scheduler_bridge.experiments.mebf.study.simulated", lambda *_: pytest.fail("again"))
     assert run(how, jobs=40).tables == outcome.tables
 
 
@@ -171,12 +169,12 @@ def test_figures_show_printed_gains_from_our_easy_and_how_events_divide() -> Non
     rows = [_row("1k intensive", "easy", 1000.0, 0)]
     events = {"turnaround_s": 900.0, "shrinks": 1.0, "expands": 2.0, "backfills": 1.0}
     rows.append(Row(Cell(MS, "intensive", 100, 1), {**dict.fromkeys(COLUMNS), **events}))
-    means = Means(rows)
-    assert figure._printed(MS, "intensive", 100) == -42.0
-    assert figure._printed(MS, "spare", 100) is None
-    assert means.shares(MS, "intensive", ("shrinks", "expands", "backfills")) == [25.0, 50.0, 25.0]
-    assert means.shares(MS, "spare", ("shrinks", "expands", "backfills")) == []
-    pictures = {name: draw(means) for name, draw in figure.DRAWN.items()}
+    means = Twins(rows)
+    assert printed(MS, "intensive", 100) == -42.0
+    assert printed(MS, "spare", 100) is None
+    assert means.parts(MS, "intensive", ("shrinks", "expands", "backfills")) == [25.0, 50.0, 25.0]
+    assert means.parts(MS, "spare", ("shrinks", "expands", "backfills")) == []
+    pictures = {name: draw(means) for name, draw in study.DRAWN.items()}
     assert set(pictures) == {"turnaround", "slowdown", "utilization", "over-time", "events"}
     assert all("1 twins" in picture.caption for picture in pictures.values())
     assert pictures["turnaround"].alt.startswith(
@@ -188,6 +186,6 @@ def test_titles_say_what_is_in_the_rows() -> None:
     rows = [_row("1k intensive", "easy", 1000.0, 0)]
     slower, faster = ({**dict.fromkeys(COLUMNS), "turnaround_s": value} for value in (1100.0, 700.0))
     rows += [Row(Cell(MS, "intensive", 100, 1), slower), Row(Cell(MS, "spare", 100, 1), faster)]
-    assert figure.draw_turnarounds(Means(rows)).alt.startswith(
+    assert study.draw_turnarounds(Twins(rows)).alt.startswith(
         "Resizing turns jobs around faster than EASY in 1 of 2 cases. "
     )

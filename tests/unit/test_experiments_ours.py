@@ -12,11 +12,10 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge import policies
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments.ours import experiment, traces
-from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Plan, simulated, without
+from scheduler_bridge.experiments.ours import cells, experiment
+from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, WITHOUT, Plan, Trace, simulated, without
 from scheduler_bridge.experiments.ours.experiment import run
 from scheduler_bridge.experiments.ours.results import Results, against, best, estimate, which
-from scheduler_bridge.experiments.ours.traces import Trace
 from scheduler_bridge.experiments.outcome import write_outcome
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload
@@ -145,7 +144,7 @@ def test_a_policy_that_is_better_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(traces.SIZES, "small", dict.fromkeys(traces.SIZES["small"], 20))
+    monkeypatch.setitem(cells.SIZES, "small", dict.fromkeys(cells.SIZES["small"], 20))
     assert malleable(["experiment", "ours", "--places", "1", "--out", str(tmp_path)]) == 0
     assert "Over all workloads" in capsys.readouterr().out
     assert (tmp_path / "ablation.png").exists()

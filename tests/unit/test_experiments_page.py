@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from support.outlines import fetches, outline
 
 from scheduler_bridge.cli.app import run as malleable
-from scheduler_bridge.experiments import page
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture
-from scheduler_bridge.experiments.page import listed, of_rows, render
+from scheduler_bridge.experiments import outcome
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, listed, of_rows, render
 from scheduler_bridge.experiments.rows import Cell, Origin
 from scheduler_bridge.experiments.sweep import Row, sweep
 
@@ -88,8 +87,8 @@ def test_simulations_of_two_versions_are_both_named(monkeypatch: pytest.MonkeyPa
         "simulated with": "malleable-apgas 1, commit cccccccccccc, Python 3.12, on cpu; "
         "malleable-apgas 2, commit cccccccccccc, Python 3.12, on cpu",
     }
-    monkeypatch.setattr(page, "commit", lambda _: None)
-    assert "outside of a checkout" in page.here()["reported with"]
+    monkeypatch.setattr(outcome, "commit", lambda _: None)
+    assert "outside of a checkout" in outcome.here()["reported with"]
 
 
 def test_rows_of_a_sweep_know_where_they_come_from() -> None:

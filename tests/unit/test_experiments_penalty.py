@@ -11,9 +11,9 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.penalty import cells
-from scheduler_bridge.experiments.penalty.cells import COLUMNS, Waits, figures_of
-from scheduler_bridge.experiments.penalty.claims import judge, read_claims
-from scheduler_bridge.experiments.penalty.experiment import run
+from scheduler_bridge.experiments.penalty.cells import COLUMNS, figures_of
+from scheduler_bridge.experiments.penalty.study import CLAIMS, judged, run
+from scheduler_bridge.experiments.study import Means
 from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
@@ -41,21 +41,21 @@ def test_users_are_classed_by_their_last_ten_jobs_and_weigh_the_same() -> None:
     assert set(found) == set(COLUMNS)
 
 
-def _as_printed() -> Waits:
+def _as_printed() -> Means:
     rows = []
-    for scenario, waits in read_claims()["printed"].items():
+    for scenario, waits in CLAIMS["printed"].items():
         figures: Figures = {**dict.fromkeys(COLUMNS), **{f"{name}_wait_min": wait for name, wait in waits.items()}}
         rows += [Row(Cell(scenario, policy, 0, 1), figures) for policy in ("penalty", "easy")]
-    return Waits(rows)
+    return Means(rows)
 
 
 def test_the_printed_table_fulfils_the_printed_claims() -> None:
-    verdicts = judge(_as_printed())
+    verdicts = judged(_as_printed())
     assert len(verdicts) >= 12
     assert {verdict.word for verdict in verdicts} == {"holds"}
     for verdict in verdicts:
         if "times less" in verdict.text:
-            assert float(verdict.found) == pytest.approx(float(verdict.printed), abs=0.02)
+            assert float(str(verdict.found)) == pytest.approx(float(str(verdict.printed)), abs=0.02)
 
 
 def test_a_claim_on_a_class_without_users_is_not_judged_and_others_have_a_reason() -> None:
@@ -63,7 +63,7 @@ def test_a_claim_on_a_class_without_users_is_not_judged_and_others_have_a_reason
         Row(Cell("CF", "penalty", 0, 1), {**dict.fromkeys(COLUMNS), "a1_wait_min": 10.0, "a2_wait_min": 20.0}),
         Row(Cell("CFG", "penalty", 0, 1), {**dict.fromkeys(COLUMNS), "a1_wait_min": 100.0, "a5_wait_min": 1.0}),
     ]
-    verdicts = {verdict.text: verdict for verdict in judge(Waits(rows))}
+    verdicts = {verdict.text: verdict for verdict in judged(Means(rows))}
     assert verdicts["CF: the best class waits 2.43 times less than a1"].word == "not judged"
     assert verdicts["CF: each better class waits less"].word == "differs"
     far = verdicts["CFG: the best class waits 2.88 times less than a1"]

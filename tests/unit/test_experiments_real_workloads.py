@@ -11,14 +11,11 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.outcome import write_outcome
-from scheduler_bridge.experiments.real_workloads import cells, traces
-from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Plan, simulated, timeline
-from scheduler_bridge.experiments.real_workloads.claims import judge, read_claims
-from scheduler_bridge.experiments.real_workloads.experiment import run
-from scheduler_bridge.experiments.real_workloads.figure import printed
-from scheduler_bridge.experiments.real_workloads.means import MeanTable, change
-from scheduler_bridge.experiments.real_workloads.traces import Trace
+from scheduler_bridge.experiments.real_workloads import cells
+from scheduler_bridge.experiments.real_workloads.cells import COLUMNS, Plan, Trace, simulated, timeline
+from scheduler_bridge.experiments.real_workloads.study import CLAIMS, Shares, judged, printed, run
 from scheduler_bridge.experiments.rows import default_form
+from scheduler_bridge.experiments.study import change
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.workloads import TraceJob, Workload
 
@@ -66,7 +63,7 @@ def _row(policy: str, share: int, seed: int = 1, **figures: float) -> Row:
 
 
 def test_means_are_over_seeds_and_the_best_is_found() -> None:
-    means = MeanTable(
+    means = Shares(
         [
             _row("easy", 0, wait_s=100.0),
             _row("min", 60, 1, wait_s=40.0, utilization=70.0),
@@ -78,36 +75,35 @@ def test_means_are_over_seeds_and_the_best_is_found() -> None:
     assert means.choose("four", "best", "any", "utilization") == ("avg", 100, 90.0)
     assert means.choose("four", "best", "100", "wait_s") == ("avg", 100, 80.0)
     assert means.choose("four", "pref", "any", "wait_s") is None
-    assert means.spread("four", "min", 60, "utilization") == (72.5, 77.5)
     assert change(means.rigid("four", "wait_s"), 50.0) == -50
     assert change(0.0, 50.0) is None
 
 
 def test_claims_are_of_all_workloads_and_judged_with_a_reason() -> None:
-    claims = [claim for kind in ("change", "limit", "order") for claim in read_claims()[kind]]
+    claims = [claim for kind in ("change", "limit", "order") for claim in CLAIMS[kind]]
     assert len(claims) >= 20
     assert {claim["trace"] for claim in claims} == {"theta", "haswell", "knl", "eagle"}
     waits = {"min": 4.0, "avg": 5.0, "pref": 6.0, "keep-pref": 7.0}
     rows = [_row(name, 100, wait_s=wait, turnaround_s=1000.0, expands=1.0) for name, wait in waits.items()]
-    means = MeanTable([_row("easy", 0, wait_s=400.0, turnaround_s=1500.0), *rows])
-    verdicts = {verdict.text: verdict for verdict in judge(means, [FOUR])}
+    means = Shares([_row("easy", 0, wait_s=400.0, turnaround_s=1500.0), *rows])
+    verdicts = {verdict.text: verdict for verdict in judged(means, [FOUR])}
     assert verdicts["wait falls by up to 99.71 %"].word == "holds"
     assert verdicts["the best strategy waits less than 10 s from 40 % malleable on"].word == "holds"
     far = verdicts["turnaround falls from 2,391 to 792 s"]
     assert (far.word, far.reason) == ("same sign", "rigid turnaround is 1,500, printed 2,391")
     assert verdicts["utilization rises from 72.33 to 98.73 %"].word == "not judged"
     assert verdicts["keep-pref expands most often"].word == "not judged"  # all are equal
-    nobody = MeanTable([_row("easy", 0, wait_s=4.0), *rows])
+    nobody = Shares([_row("easy", 0, wait_s=4.0), *rows])
     text = "the best strategy waits less than 10 s from 40 % malleable on"
-    assert {verdict.text: verdict for verdict in judge(nobody, [FOUR])}[text].word == "not judged"
+    assert {verdict.text: verdict for verdict in judged(nobody, [FOUR])}[text].word == "not judged"
 
 
 def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "SMALL_JOBS", {"haswell": 60, "knl": 60, "eagle": 60})
+    monkeypatch.setattr(cells, "SMALL_JOBS", {"haswell": 60, "knl": 60, "eagle": 60})
     plan, how = Plan((100,), (1,)), Sweeping("small", tmp_path)
     outcome = run(None, how, plan=plan)
     monkeypatch.setattr(
-        "scheduler_bridge.experiments.real_workloads.experiment.simulated", lambda *_: pytest.fail("simulated again")
+        "scheduler_bridge.experiments.real_workloads.study.simulated", lambda *_: pytest.fail("simulated again")
     )
     again = run(None, how, plan=plan)
     assert again.tables == outcome.tables
@@ -119,7 +115,7 @@ def test_an_outcome_from_a_folder_that_goes_on(tmp_path: Path, monkeypatch: pyte
 def test_the_command_goes_on_and_explains_mistakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(traces, "SMALL_JOBS", {"haswell": 40, "knl": 40, "eagle": 40})
+    monkeypatch.setattr(cells, "SMALL_JOBS", {"haswell": 40, "knl": 40, "eagle": 40})
     monkeypatch.setitem(cells.PLANS, "small", Plan((100,), (1,)))
     monkeypatch.delenv("MALLEABLE_DATA", raising=False)
     out = tmp_path / "out"
@@ -137,9 +133,7 @@ def test_the_command_goes_on_and_explains_mistakes(
 
 def test_printed_means_stand_at_the_bars_that_they_are_of() -> None:
     rigid = Row(Cell("four", "easy", 0, 0), {**dict.fromkeys(COLUMNS), "turnaround_s": 100.0, "runtime_s": 50.0})
-    means = MeanTable(
-        [rigid, *(_row(name, 100, turnaround_s=at, runtime_s=at) for name, at in (("min", 4), ("avg", 3)))]
-    )
+    means = Shares([rigid, *(_row(name, 100, turnaround_s=at, runtime_s=at) for name, at in (("min", 4), ("avg", 3)))])
     found = printed(means, "four", "haswell", "turnaround_s")
     assert found == {("easy", 0): 2391.0, ("avg", 100): pytest.approx(792.0, abs=1)}
     assert printed(means, "four", "haswell", "runtime_s") == {("avg", 100): pytest.approx(50 * 0.3468)}

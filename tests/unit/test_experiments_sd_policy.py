@@ -15,20 +15,31 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from scheduler_bridge.cli.app import run as malleable
 from scheduler_bridge.experiments.sd_policy.cells import (
     COLUMNS,
+    CURIE_FILE,
     LIMITS,
     STATIC,
     Jobs,
+    Trace,
     cells,
     named,
     replayed,
     roles,
     simulated,
+    traces,
 )
-from scheduler_bridge.experiments.sd_policy.claims import judge, read_claims
-from scheduler_bridge.experiments.sd_policy.experiment import run
-from scheduler_bridge.experiments.sd_policy.figure import draw_limits, printed
-from scheduler_bridge.experiments.sd_policy.means import Category, Day, Gains, Means, categories, days
-from scheduler_bridge.experiments.sd_policy.traces import CURIE_FILE, Trace, traces
+from scheduler_bridge.experiments.sd_policy.study import (
+    CLAIMS,
+    Category,
+    Day,
+    Gains,
+    Limits,
+    categories,
+    days,
+    draw_limits,
+    judged,
+    printed,
+    run,
+)
 from scheduler_bridge.experiments.sweep import Cell, Row, Sweeping
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import JobRecord
@@ -123,7 +134,7 @@ def _printed_rows(traces_there: list[Trace]) -> list[Row]:
     worst = {1: (1.16, 1.11, 1.0), 2: (1, 1, 1), 3: (1.035, 1.015, 1.09), 4: (1.01, 1.01, 1), 5: (1, 1, 1)}
     rows = []
     for trace in traces_there:
-        table = read_claims()["printed"][str(trace.paper)]
+        table = CLAIMS["printed"][str(trace.paper)]
         rest = {"energy_kwh": 1000.0, "guests": 10.3, "mates": 8.6}
         static = {**dict.fromkeys(COLUMNS), **rest, **table}
         rows.append(Row(Cell(trace.name, STATIC, 0, 1), static))
@@ -159,7 +170,7 @@ def _all_five(tmp_path: Path) -> list[Trace]:
 
 def test_what_is_printed_fulfils_the_claims(tmp_path: Path) -> None:
     five = _all_five(tmp_path)
-    verdicts = judge(Means(_printed_rows(five)), five, _gains(five[3]))
+    verdicts = judged(Limits(_printed_rows(five)), five, _gains(five[3]))
     assert len(verdicts) >= 12
     assert {verdict.text: verdict.found for verdict in verdicts if verdict.word != "holds"} == {}
 
@@ -172,7 +183,7 @@ def test_claims_differ_where_sharing_does_harm(tmp_path: Path) -> None:
     ]
     worse = tuple(Day(number, 1.0, 2.0, 1, 1) for number in range(3))
     category = Category(0, 0, 100, 0.5, 0.5, 0.9)
-    verdicts = judge(Means(rows), five, Gains(five[3], (category, Category(6, 5, 100, 0.6, 1.0, 1.0)), worse))
+    verdicts = judged(Limits(rows), five, Gains(five[3], (category, Category(6, 5, 100, 0.6, 1.0, 1.0)), worse))
     words = {verdict.text: verdict.word for verdict in verdicts}
     for text in (
         "workload 1: slowdown is reduced by up to 49.5 %",
@@ -189,7 +200,7 @@ def test_claims_differ_where_sharing_does_harm(tmp_path: Path) -> None:
 
 
 def test_claims_on_workloads_that_are_not_there_are_not_judged() -> None:
-    verdicts = judge(Means([]), traces("small", None), None)
+    verdicts = judged(Limits([]), traces("small", None), None)
     assert {verdict.word for verdict in verdicts} == {"not judged"}
 
 
@@ -228,7 +239,7 @@ def test_the_experiment_at_small_scale(
 def test_the_same_rows_again_need_no_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workloads = [TWO, Trace("two-exact", 2, "two jobs again", 4, partial(_two_jobs))]
     first = run(None, Sweeping("small", tmp_path), workloads=workloads)
-    monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.experiment.simulated", None)
+    monkeypatch.setattr("scheduler_bridge.experiments.sd_policy.study.simulated", None)
     assert run(None, Sweeping("small", tmp_path), workloads=workloads).tables == first.tables
 
 
@@ -237,7 +248,7 @@ def test_printed_changes_stand_at_the_bars_that_they_are_of() -> None:
     rows = [
         Row(Cell("two", policy, 100, 1), {**dict.fromkeys(COLUMNS), "slowdown": of}) for policy, of in limits.items()
     ]
-    found = printed(Means(rows), TWO, "slowdown")
+    found = printed(Limits(rows), TWO, "slowdown")
     assert found == {"10": pytest.approx(-49.5), "dynamic worst": pytest.approx(100 * (0.8 * 1.16 - 1))}
 
 
@@ -257,4 +268,4 @@ def test_the_title_says_what_is_in_the_rows(slowdown: float, said: str) -> None:
     for limit in LIMITS:
         changed = {**figures, "slowdown": slowdown, "makespan_s": 98.0}
         rows.append(Row(Cell("two", limit, 100, 1), {**dict.fromkeys(COLUMNS), **changed}))
-    assert draw_limits(Means(rows), [TWO]).alt.startswith(said)
+    assert draw_limits(Limits(rows), [TWO]).alt.startswith(said)

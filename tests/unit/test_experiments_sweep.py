@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_bridge.experiments.judging import counted, word_for
+from scheduler_bridge.experiments.study import counted, word_for
 from scheduler_bridge.experiments.sweep import Cell, Figures, Standing, SweepFileError, sweep
 
 CELLS = [Cell("a", "easy", 0, 1), Cell("a", "min", 60, 1), Cell("b", "easy", 0, 1)]

@@ -45,6 +45,8 @@ def utilizations(records: Iterable[JobRecord], nodes: int) -> dict[str, float]:
     return {column(hour): 100 * seconds / (nodes * _STEP_S) for hour, seconds in zip(HOURS, busy, strict=True)}
 
 
+# The simulations -----------------------------------------------------------------------------------------------------
+
 SEEDS: Final[dict[Scale, tuple[int, ...]]] = {"small": (1,), "full": tuple(range(1, 11))}
 """Each draws a twin and its malleable jobs."""
 EBF: Final = "easy"

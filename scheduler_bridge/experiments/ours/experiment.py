@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, PLANS, Plan, simulated
+from scheduler_bridge.experiments.ours.cells import COLUMNS, OTHERS, OWN, PLANS, Plan, Trace, simulated, traces
 from scheduler_bridge.experiments.ours.results import CONFIDENCE, Results, ablation, against, means, which
-from scheduler_bridge.experiments.ours.traces import Trace, traces
-from scheduler_bridge.experiments.outcome import Outcome
-from scheduler_bridge.experiments.page import of_rows
-from scheduler_bridge.experiments.real_workloads.traces import NO_THETA
+from scheduler_bridge.experiments.outcome import Outcome, of_rows
+from scheduler_bridge.experiments.real_workloads.cells import NO_THETA
 from scheduler_bridge.experiments.sweep import OnTraces, Row, Scale, Sweeping
 
 NAME: Final = "ours"

@@ -12,7 +12,7 @@ from typing import Final
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import settings_for
-from scheduler_bridge.experiments.sweep import Cell, Figures, Row, Scale
+from scheduler_bridge.experiments.sweep import Cell, Figures, Scale
 from scheduler_bridge.policies.penalty import priority
 from scheduler_bridge.sim import JobRecord, ReplayOptions, replay
 from scheduler_bridge.workloads.generate.penalty import JOBS, SCENARIOS, penalty
@@ -59,35 +59,3 @@ def figures_of(records: Iterable[JobRecord]) -> Figures:
         found[f"{name}_wait_min"] = statistics.fmean(of) if of else None
         found[f"{name}_users"] = len(of)
     return found
-
-
-# Means over the workloads --------------------------------------------------------------------------------------------
-
-
-class Waits:
-    """Mean waits in minutes over those workloads in which the class has users."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows: dict[tuple[str, str], list[Row]] = {}
-        for row in rows:
-            self._rows.setdefault((row.cell.trace, row.cell.policy), []).append(row)
-
-    def workloads(self) -> int:
-        """How many there are of a scenario."""
-        return max((len({row.cell.seed for row in rows}) for rows in self._rows.values()), default=0)
-
-    def each(self, scenario: str, policy: str, name: str) -> list[float]:
-        """The waits of a class, or of ``all`` jobs, by workload."""
-        column = "wait_min" if name == "all" else f"{name}_wait_min"
-        found = (row.figures[column] for row in self._rows.get((scenario, policy), ()))
-        return [value for value in found if value is not None]
-
-    def get(self, scenario: str, policy: str, name: str) -> float | None:
-        """Their mean; None: the class is empty in all workloads."""
-        values = self.each(scenario, policy, name)
-        return statistics.fmean(values) if values else None
-
-    def users(self, scenario: str, policy: str, name: str) -> float:
-        """How many users the class has, on average."""
-        rows = self._rows.get((scenario, policy), ())
-        return statistics.fmean(row.figures[f"{name}_users"] or 0.0 for row in rows) if rows else 0.0

@@ -6,8 +6,8 @@ import statistics
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_bridge.experiments.judging import Word, claims_file, word_for
 from scheduler_bridge.experiments.published_runs.compare import Cell, Comparison
+from scheduler_bridge.experiments.study import Word, claims_file, word_for
 
 TOLERANCE: Final = 5.0
 """So many points a change of real runs that were replayed may be off, half as many as one of drawn workloads."""

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value
-from scheduler_bridge.experiments.page import listed
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Value, listed
 from scheduler_bridge.experiments.published_runs.claims import judge
 from scheduler_bridge.experiments.published_runs.compare import JUDGED, LIMIT, Cell, Comparison, compare
 from scheduler_bridge.experiments.published_runs.data import SHARES, Reference, RunKey, read_reference

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from scheduler_bridge.daemon.trial import CalibrationError
-from scheduler_bridge.experiments.judging import counted
 from scheduler_bridge.experiments.outcome import Outcome
 from scheduler_bridge.experiments.published_runs import Reference, read_reference
 from scheduler_bridge.experiments.real_runs import fidelity, findings
@@ -28,6 +27,7 @@ from scheduler_bridge.experiments.real_runs.presenting import (
 from scheduler_bridge.experiments.real_runs.problems import Problem, calibrate, calibrated, of_paper_size
 from scheduler_bridge.experiments.real_runs.runner import Again, Runner, Watcher, all_kept, run_all
 from scheduler_bridge.experiments.real_runs.scaling import published_s
+from scheduler_bridge.experiments.study import counted
 from scheduler_bridge.record import RunRecord, busy_node_s
 
 NAME: Final = "real-runs"

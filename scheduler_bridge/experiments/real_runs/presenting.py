@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_bridge.experiments.judging import Word, word_for
-from scheduler_bridge.experiments.outcome import DataTable, Picture, Value
-from scheduler_bridge.experiments.page import listed
+from scheduler_bridge.experiments.outcome import DataTable, Picture, Value, listed
 from scheduler_bridge.experiments.published_runs.claims import Claim, read_claims
 from scheduler_bridge.experiments.real_runs import findings
 from scheduler_bridge.experiments.real_runs.costs import HONEST, costs, costs_table, honest
@@ -18,6 +16,7 @@ from scheduler_bridge.experiments.real_runs.fidelity import LIMIT, REPLICAS, SAM
 from scheduler_bridge.experiments.real_runs.findings import PUBLISHED, cells, orders
 from scheduler_bridge.experiments.real_runs.plan import SCALING, Plan, RunKey
 from scheduler_bridge.experiments.real_runs.scaling import computed_s, scaling_table
+from scheduler_bridge.experiments.study import Word, word_for
 from scheduler_bridge.record import RunRecord
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from scheduler_bridge.experiments.judging import counted
 from scheduler_bridge.experiments.outcome import Outcome, Picture
 from scheduler_bridge.experiments.real_runs.experiment import LAG_LIMIT_S, import_path
 from scheduler_bridge.experiments.real_runs.findings import faults, honesty_table
@@ -19,6 +18,7 @@ from scheduler_bridge.experiments.real_runs.runner import Runner, Watcher, quali
 from scheduler_bridge.experiments.sd_real import findings
 from scheduler_bridge.experiments.sd_real.findings import meetings
 from scheduler_bridge.experiments.sd_real.plan import PLANS, SHARED, Scale, SharedPlan
+from scheduler_bridge.experiments.study import counted
 from scheduler_bridge.record import RunRecord, metrics
 from scheduler_bridge.report.words import seconds
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler_bridge.experiments.outcome import Picture
-from scheduler_bridge.experiments.sd_policy.claims import read_claims
+from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.experiments.sd_real.findings import PAPER, change
 from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
 
@@ -19,7 +19,7 @@ def draw_changes(found: Mapping[str, Mapping[str, float]], runs: int) -> Picture
     figure = sheet(3.8, 8.0)
     figure.suptitle("From static backfill to SD-Policy: change in percent, real jobs", fontweight="bold")
     axes = figure.subplots()
-    printed = {claim["measure"]: claim["printed"] for claim in read_claims()["real"]}
+    printed = {claim["measure"]: claim["printed"] for claim in CLAIMS["real"]}
     bars = (
         ([change(found, name) or 0.0 for name in PAPER], OKABE_ITO[4], "here, emulated nodes"),
         ([printed[name] for name in PAPER], "#bdbdbd", "the paper, 49 nodes"),

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apgas.malleability.core_ids import parsed
-from scheduler_bridge.experiments.judging import CLOSE, Word, word_for
 from scheduler_bridge.experiments.outcome import DataTable, Value
 from scheduler_bridge.experiments.real_runs.plan import RunKey
-from scheduler_bridge.experiments.sd_policy.claims import read_claims
+from scheduler_bridge.experiments.sd_policy.study import CLAIMS
 from scheduler_bridge.experiments.sd_real.plan import SHARED, STATIC
+from scheduler_bridge.experiments.study import CLOSE, Word, word_for
 from scheduler_bridge.record import JobRecord, RunRecord, metrics
 from scheduler_bridge.sim.measures import Power
 
@@ -109,7 +109,7 @@ def change(found: Mapping[str, Mapping[str, float]], measure: str) -> float | No
 
 def merit_table(found: Mapping[str, Mapping[str, float]]) -> DataTable:
     """Means over the batches and the changes, beside the paper's."""
-    printed = {claim["measure"]: claim["printed"] for claim in read_claims()["real"]}
+    printed = {claim["measure"]: claim["printed"] for claim in CLAIMS["real"]}
     rows: list[tuple[Value, ...]] = [
         (
             title,
@@ -128,7 +128,7 @@ def claims_table(found: Mapping[str, Mapping[str, float]], *, enough: bool) -> t
     """The paper's claims on its real run, and the verdicts; of a batch that is not ``enough``, none."""
     rows: list[tuple[Value, ...]] = []
     words: list[Word] = []
-    for claim in read_claims()["real"]:
+    for claim in CLAIMS["real"]:
         text, printed, word = _judged(claim, found)
         words.append(word if enough else "not judged")
         rows.append((claim["text"], printed, text, words[-1], _WHY if words[-1] in ("same sign", "differs") else ""))

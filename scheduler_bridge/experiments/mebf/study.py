@@ -1,0 +1,476 @@
+"""The experiment ``mebf``: simulate, compare with what the MEBF paper prints."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from scheduler_bridge.experiments.mebf.cells import (
+    COLUMNS,
+    COMMON,
+    EBF,
+    EXPANDS,
+    GROUPS,
+    HOURS,
+    SCALABILITIES,
+    SEEDS,
+    SIZES,
+    STEP_H,
+    cells,
+    column,
+    simulated,
+    variant,
+)
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
+from scheduler_bridge.experiments.study import (
+    CLOSE,
+    TOLERANCE,
+    Claim,
+    Means,
+    Named,
+    Verdict,
+    agree,
+    below_zero,
+    change,
+    changed,
+    claims_file,
+    claims_table,
+    counted,
+    draw_bars,
+    first,
+    judge,
+    leading,
+    near,
+    spread,
+    unchanged,
+)
+from scheduler_bridge.experiments.sweep import Sweeping
+from scheduler_bridge.report import words
+from scheduler_bridge.report.charts import FAINT, INK, MARKERS, OURS, BarRow, Curve, Entry, draw_curves, say
+from scheduler_bridge.report.sheet import sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAME: Final = "mebf"
+CLAIMS: Final = claims_file(__package__)
+EVENTS: Final = ("shrinks", "expands", "backfills")
+"""The events that Table 5 divides."""
+EXPAND_SIZES: Final = {f"expands_{low}_to_{high}": str(low) if low == high else f"{low}-{high}" for low, high in GROUPS}
+"""The expands that figure 6 divides, and the sizes of their jobs."""
+OVER_TIME: Final = variant("1k", "intensive", "high")
+"""The workload of figure 11."""
+_REMARKS: Final = (
+    (
+        f"A gain holds where it has the printed sign and is at most {TOLERANCE:g} points away; up to {CLOSE:g} points, "
+        "the sign does not matter."
+    ),
+    (
+        "The workload is a statistical twin of KIT's, synthetic: 500 nodes and the numbers of jobs are the paper's, "
+        "sizes, runtimes and arrivals ours. So the gains are of this workload, not of the log."
+    ),
+    "EBF is EASY with rigid jobs. Slowdown is mean turnaround by the mean runtime without resizes, as in the paper.",
+    (
+        "A resize costs 10 s x ((alpha + b) x change + beta / (before + after)), alpha and beta drawn for each job "
+        "from the paper's interval, and known to the scheduler, b its middle; half overhead is half of that. The "
+        "paper's scale in seconds is not printed."
+    ),
+    "Nobody is killed; requested times are scaled where a job has another size than it asked for.",
+    "shrink+ and expand+ are with handoff; the paper does not name the policy below them.",
+)
+_TWIN: Final = "not known; the workload is a twin of which only numbers of jobs and nodes are the paper's"
+
+
+def run(how: Sweeping, *, jobs: int | None = None) -> Outcome:
+    """Simulate what is not known yet and compare.
+
+    Args:
+        how: How the sweep is run; at scale ``small`` there is one twin, at ``full`` there are ten.
+        jobs: Another number of jobs in all workloads.
+
+    Raises:
+        SweepFileError: The folder holds rows of another kind.
+        OSError: It cannot be written.
+    """
+    seeds = how.seeds_of(SEEDS)
+    rows = how.rows(cells(seeds), partial(simulated, jobs=jobs), COLUMNS)
+    means = Twins(rows)
+    verdicts = judged(means)
+    return Outcome(
+        NAME,
+        "The MEBF paper: resizing by scalability",
+        f"Twins: {len(seeds)}. {counted(verdict.word for verdict in verdicts)}.",
+        _REMARKS,
+        (claims_table(verdicts), *_tables(means)),
+        {name: draw(means) for name, draw in DRAWN.items()},
+        passed=agree(verdicts),
+        provenance=of_rows(rows),
+    )
+
+
+class Twins(Means):
+    """Means over twins; those of EASY, whose jobs are rigid, are those of a variant's size and load."""
+
+    def get(self, trace: str, policy: str, measure: str = "turnaround_s", share: int | None = 100) -> float | None:
+        """The mean."""
+        if policy == EBF:
+            trace, share = " ".join(trace.split()[:2]), 0
+        return super().get(trace, policy, measure, share)
+
+    def gain(self, trace: str, policy: str, measure: str = "turnaround_s", share: int = 100) -> float | None:
+        """The change against EASY in percent."""
+        return change(self.get(trace, EBF, measure), self.get(trace, policy, measure, share))
+
+    def parts(self, trace: str, policy: str, names: Sequence[str], share: int = 100) -> list[float]:
+        """How numbers of events divide, in percent; empty: there are none."""
+        counts = [self.get(trace, policy, name, share) or 0.0 for name in names]
+        total = sum(counts)
+        return [100 * count / total for count in counts] if total else []
+
+    def quantity(self, claim: Claim, trace: str, policy: str) -> float | None:
+        """What a claim is about: a mean, that of the utilization in some ``hours``, or a ``part`` of events, in %."""
+        share = claim.get("share", 100)
+        if "hours" in claim:
+            from_h, to_h = claim["hours"]
+            steps = [self.get(trace, policy, column(hour), share) for hour in HOURS if from_h <= hour < to_h]
+            known = [step for step in steps if step is not None]
+            return statistics.fmean(known) if known and len(known) == len(steps) else None
+        if "part" in claim:
+            names = EVENTS if set(claim["part"]) <= set(EVENTS) else tuple(EXPAND_SIZES)
+            parts = dict(zip(names, self.parts(trace, policy, names, share), strict=False))
+            return sum(parts[name] for name in claim["part"]) if parts else None
+        return self.get(trace, policy, claim.get("measure", "turnaround_s"), share)
+
+
+# Claims --------------------------------------------------------------------------------------------------------------
+
+
+def judged(means: Twins) -> list[Verdict]:
+    """Judge all claims."""
+
+    def gains(claim: Claim) -> Named:
+        return {
+            f"{trace}, {policy} at {share} %": means.gain(trace, policy, share=share)
+            for trace in claim["variants"]
+            for policy in claim.get("policies", EXPANDS)
+            for share in claim.get("shares", (100,))
+        }
+
+    def each(claim: Claim, trace: str, policies: Sequence[str]) -> list[float | None]:
+        return [means.quantity(claim, trace, policy) for policy in policies]
+
+    def pairs(claim: Claim) -> Iterator[tuple[list[float | None], list[float | None]]]:
+        for trace in claim["variants"]:
+            yield each(claim, trace, claim["policies"]), each(claim, trace, claim["than"])
+
+    def in_percent(claim: Claim) -> bool:
+        return "hours" in claim or "part" in claim or claim.get("measure") == "utilization"
+
+    def parts(claim: Claim) -> Named:
+        found = means.parts(claim["variant"], claim["policy"], EVENTS)
+        return dict(zip(EVENTS, found, strict=True)) if found else dict.fromkeys(EVENTS)
+
+    return judge(
+        CLAIMS,
+        {
+            "gain": lambda c: changed(
+                means.gain(c["variant"], c["policy"], c.get("measure", "turnaround_s"), c.get("share", 100)),
+                c["printed"],
+            ),
+            "best": lambda c: first(
+                {name: means.gain(c["variant"], name, share=c.get("share", 100)) for name in EXPANDS},
+                c["policy"],
+                "{:+.1f} %",
+            ),
+            "better": lambda c: below_zero(gains(c)),
+            "same": lambda c: unchanged(
+                [change(means.get(trace, c["as"]), means.get(trace, c["policy"])) for trace in c["variants"]]
+            ),
+            "more": lambda c: leading(pairs(c), points=in_percent(c)),
+            "level": lambda c: near([v for trace in c["variants"] for v in each(c, trace, EXPANDS)], c["printed"]),
+            "alike": lambda c: unchanged([spread(each(c, trace, EXPANDS)) for trace in c["variants"]]),
+            "most": lambda c: first(parts(c), c["kind"], "{:.1f} %", highest=True),
+        },
+        lambda _: _TWIN,
+    )
+
+
+def printed(trace: str, policy: str, share: int, measure: str = "turnaround_s") -> float | None:
+    """The printed change of a mean; None: none is printed."""
+    for claim in CLAIMS["gain"]:
+        of = (claim["variant"], claim["policy"], claim.get("share", 100), claim.get("measure", "turnaround_s"))
+        if of == (trace, policy, share, measure):
+            return float(claim["printed"])
+    return None
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+_PLACES: Final = (
+    ("Figures 7, 8, 9, 12, 16", "turnaround", "mean turnaround by load, scalability, overhead, share, wrong model"),
+    ("Figures 13, 14, 15", "slowdown", "slowdown by scalability, with shrink+ and expand+"),
+    ("Figure 10", "utilization", "utilization by scalability"),
+    ("Figure 11", "over-time", "utilization over time"),
+    ("Figure 6", "events", "expands by the size of the jobs"),
+    ("Table 5", "events", "how events divide"),
+    ("Tables 6, 7", "slowdowns", "change of the slowdown by scalability, share and policy"),
+)
+_OF: Final = ("workload (synthetic)", "policy", "malleable %")
+
+
+def _tables(means: Twins) -> Iterator[DataTable]:
+    """All means, slowdowns (Tables 6 and 7), events (Table 5, figure 6), utilization over time (figure 11)."""
+    every: list[tuple[Value, ...]] = []
+    divided: list[tuple[Value, ...]] = []
+    for key in means.known():
+        trace, policy, share = key
+        values = [means.get(trace, policy, measure, share) for measure in COMMON]
+        gains = [means.gain(trace, policy, measure, share) for measure in ("turnaround_s", "slowdown")]
+        every.append((*key, *values, *gains))
+        row: list[Value] = [*key]
+        for names in (EVENTS, tuple(EXPAND_SIZES)):
+            row += means.parts(trace, policy, names, share) or [None] * len(names)
+        divided.append(tuple(row))
+    yield DataTable(
+        "means",
+        "Means over twins (synthetic), and the change against EASY with rigid jobs",
+        (*_OF, *COMMON, "turnaround, change %", "slowdown, change %"),
+        tuple(every),
+    )
+    cases = [(size, scalability, 100) for size in SIZES for scalability in SCALABILITIES]
+    cases += [("1k", scalability, share) for share in (60, 80) for scalability in SCALABILITIES]
+    slowdowns: list[tuple[Value, ...]] = []
+    for size, scalability, share in cases:
+        trace = variant(size, "intensive", scalability)
+        for policy in EXPANDS:
+            changes = printed(trace, policy, share, "slowdown"), means.gain(trace, policy, "slowdown", share)
+            slowdowns.append((size, scalability, share, policy, *changes))
+    yield DataTable(
+        "slowdowns",
+        "Change of the slowdown against EASY with rigid jobs, in percent, intensive load (twins, synthetic)",
+        ("jobs", "scalability", "malleable %", "policy", "printed %", "found %"),
+        tuple(slowdowns),
+    )
+    groups = (f"expands of {size} nodes %" for size in EXPAND_SIZES.values())
+    yield DataTable(
+        "events",
+        "Events, and expands by the size of the jobs, in percent (twins, synthetic)",
+        (*_OF, *(f"{kind} %" for kind in EVENTS), *groups),
+        tuple(divided),
+    )
+    policies = (EBF, *EXPANDS)
+    yield DataTable(
+        "over-time",
+        "Utilization over time, in percent of all nodes: 1,000 jobs, intensive, high (twins, synthetic)",
+        ("hours", *policies),
+        tuple(
+            (f"{hour}-{hour + STEP_H}", *(means.get(OVER_TIME, policy, column(hour)) for policy in policies))
+            for hour in HOURS
+        ),
+    )
+    yield DataTable("places", "Where the paper's figures and tables are", ("paper", "here", "what"), _PLACES)
+
+
+# Figures -------------------------------------------------------------------------------------------------------------
+
+_POLICIES: Final = (EBF, *EXPANDS, "shrink+", "expand+")
+_LABELS: Final = {EBF: "easy, rigid", "shrink+": "handoff, shrink+", "expand+": "handoff, expand+"}
+_NAMES: Final = {name: _LABELS.get(name, name) for name in _POLICIES}
+_MS: Final = "1k intensive medium full"
+_JOBS: Final = {"1k": "1,000 jobs", "5k": "5,000 jobs"}
+_Group: TypeAlias = tuple[str, str, int]
+"""A label, a variant, a share of malleable jobs in percent."""
+_HOURS: Final = 12
+"""Of the beginning, in which the machine fills."""
+
+
+def draw_turnarounds(means: Twins) -> Picture:
+    """By how much the policies turn jobs around faster than EASY, workload by workload [figures 7 to 9, 12, 16]."""
+    blocks: dict[str, list[_Group]] = {
+        f"{title}, all malleable": [("normal load, low scalability", f"{size} normal low full", 100), *_intensive(size)]
+        for size, title in _JOBS.items()
+    }
+    blocks["1,000 jobs, intensive, medium: fewer malleable jobs"] = [
+        (f"{share} % malleable", _MS, share) for share in (80, 60, 40)
+    ]
+    blocks["The same, where jobs scale worse than believed"] = [("100 % malleable", f"{_MS} error", 100)]
+    blocks["5,000 jobs, intensive, high: resizes"] = [
+        (f"at {name} cost", f"5k intensive high {name}", 100) for name in ("full", "half")
+    ]
+    policies = [policy for policy in _POLICIES if policy != EBF]
+    rows = []
+    for heading, groups in blocks.items():
+        rows.append(BarRow(heading))
+        for label, trace, share in groups:
+            found = [(means.gain(trace, policy, share=share), printed(trace, policy, share)) for policy in policies]
+            rows.append(BarRow(label, [Entry(gain, None, theirs) for gain, theirs in found]))
+    gains = [entry.value for row in rows for entry in row.entries if entry.value is not None]
+    better = sum(gain < 0 for gain in gains)
+    finding = f"Resizing turns jobs around faster than EASY in {_of(better, len(gains))} cases"
+    if better == len(gains) and gains:
+        finding += f", by {-max(gains):.0f} to {-min(gains):.0f} %"
+    alt = "A table of bars by workload and policy: the change of mean turnaround against EASY with rigid jobs."
+    return _table(
+        means, rows, policies, "{:+.0f} %".format, finding, "Change of mean turnaround against EASY, rigid jobs", alt
+    )
+
+
+def _of(count: int, total: int) -> str:
+    return f"all {total}" if count == total else f"{count} of {total}"
+
+
+def _values(means: Twins, measure: str, *, normal: str = "") -> list[BarRow]:
+    """A mean by size, scalability and policy, under intensive load, and of one workload under normal load."""
+    rows = []
+    for size, title in _JOBS.items():
+        groups = _intensive(size)
+        if normal:
+            groups.append((f"normal load, {normal} scalability", f"{size} normal {normal} full", 100))
+        rows.append(BarRow(title))
+        rows += [
+            BarRow(label, [Entry(means.get(variant, policy, measure)) for policy in _POLICIES])
+            for label, variant, _ in groups
+        ]
+    return rows
+
+
+def draw_slowdowns(means: Twins) -> Picture:
+    """Slowdown by size and scalability, with shrink+ and expand+ [figures 13 to 15]."""
+    rows = _values(means, "slowdown", normal="medium")
+    finding = _lower_or_higher(rows, "Slowdown is lower than under EASY", lower=True)
+    alt = "A table of bars: slowdown by number of jobs, scalability and policy."
+    what = "Slowdown: mean turnaround by mean runtime without resizes"
+    return _table(means, rows, _POLICIES, "{:.2f}".format, finding, what, alt)
+
+
+def draw_utilizations(means: Twins) -> Picture:
+    """Utilization by size and scalability [figure 10]."""
+    rows = _values(means, "utilization")
+    finding = _lower_or_higher(rows, "More of the machine is used than under EASY", lower=False)
+    alt = "A table of bars: utilization by number of jobs, scalability and policy."
+    return _table(means, rows, _POLICIES, "{:.1f} %".format, finding, "Utilization, of all nodes", alt)
+
+
+def _lower_or_higher(rows: Sequence[BarRow], what: str, *, lower: bool) -> str:
+    pairs = [
+        (row.entries[0].value, entry.value)
+        for row in rows
+        for entry in row.entries[1:]
+        if entry.value is not None and row.entries[0].value is not None
+    ]
+    return f"{what} in {_of(sum((after < easy) is lower for easy, after in pairs), len(pairs))} cases"
+
+
+def draw_events(means: Twins) -> Picture:
+    """How events divide into kinds [Table 5], and expands by the size of the jobs [figure 6], in 1,000 jobs."""
+    rows = []
+    titles = ("of all events", "of the expands, by the nodes that the job asked for")
+    most = {}
+    for names, title in zip(({kind: kind for kind in EVENTS}, EXPAND_SIZES), titles, strict=True):
+        by_policy = {policy: means.parts(_MS, policy, tuple(names)) for policy in EXPANDS}
+        rows.append(BarRow(title))
+        rows += [
+            BarRow(label, [Entry(found[at]) if found else Entry(None) for found in by_policy.values()])
+            for at, label in enumerate(names.values())
+        ]
+        if names.keys() == set(EVENTS):
+            most = {policy: EVENTS[found.index(max(found))] for policy, found in by_policy.items() if found}
+    finding = "Most events are " + ", ".join(
+        f"{kind} under {', '.join(policy for policy in most if most[policy] == kind)}"
+        for kind in dict.fromkeys(most.values())
+    )
+    alt = "A table of bars: how events divide into shrinks, expands and backfills, and expands by the size of jobs."
+    return _table(means, rows, EXPANDS, "{:.0f} %".format, finding, "1,000 jobs, intensive, medium: shares", alt)
+
+
+def draw_over_time(means: Twins) -> Picture:
+    """Utilization by hours, a line for each policy [figure 11]."""
+    figure = sheet(4.6)
+    axes = figure.subplots()
+    middles = [hour + STEP_H / 2 for hour in HOURS]
+    known: dict[str, list[float]] = {}
+    for policy in (EBF, *EXPANDS):
+        values = [means.get(OVER_TIME, policy, column(hour)) for hour in HOURS]
+        if all(value is not None for value in values):
+            known[policy] = [value or 0.0 for value in values]
+    styles = dict(zip((EBF, *EXPANDS), zip((INK, OURS, OURS, OURS), MARKERS, strict=False), strict=True))
+    curves = [
+        Curve(_NAMES[policy], list(zip(middles, values, strict=True)), *styles[policy], hollow=policy == EBF)
+        for policy, values in known.items()
+    ]
+    draw_curves(axes, curves)
+    axes.set(xlabel="hours since the beginning", ylabel="nodes in use, %", ylim=(0, 106), xlim=(0, HOURS[-1] + STEP_H))
+    axes.set_xticks(range(0, HOURS[-1] + STEP_H + 1, 12))
+    finding = _name_over_time(axes, curves)
+    note = f"means over {STEP_H} hours and {means.most_seeds()} twins of KIT's workload, synthetic."
+    say(figure, finding, f"1,000 jobs of high scalability, intensive load; {note}")
+    return Picture(
+        figure,
+        f"Points: means over {STEP_H} hours and {means.most_seeds()} twins.",
+        f"{finding}. Four lines: utilization over time under EASY with rigid jobs, handoff, spare and intensive.",
+    )
+
+
+def _name_over_time(axes: Axes, curves: Sequence[Curve]) -> str:
+    """Name the lines where they are apart: at the beginning and near the end; return what they show."""
+    if len(curves) < 2:
+        return "Utilization over time"
+    easy, *ours = curves
+    at = [index for index, (hour, _) in enumerate(easy.points) if hour < _HOURS]
+    best = max(at, key=lambda index: min(curve.points[index][1] for curve in ours) - easy.points[index][1])
+    gap = min(curve.points[best][1] for curve in ours) - easy.points[best][1]
+    apart = max(
+        max(curve.points[index][1] for curve in ours) - min(curve.points[index][1] for curve in ours) for index in at
+    )
+    hour, level = easy.points[best]
+    _name(axes, easy.name, (hour, level), (26, -16), easy.color)
+    high = max(curve.points[best][1] for curve in ours)
+    _name(
+        axes,
+        f"{', '.join(curve.name for curve in ours)}\n({words.plural(round(apart), 'point')} apart at most)",
+        (hour, high),
+        (34, -46),
+        OURS,
+    )
+    late = min(range(len(easy.points)), key=lambda index: abs(easy.points[index][1] - 50 - 100 * (index < len(at))))
+    _name(axes, easy.name, easy.points[late], (14, 10), easy.color)
+    return f"While the machine fills, resizing policies use {gap:.0f} points more of it than EASY"
+
+
+def _name(axes: Axes, text: str, at: tuple[float, float], beside: tuple[float, float], color: str) -> None:
+    axes.annotate(
+        text, at, beside, textcoords="offset points", fontsize=9, color=color, va="center",
+        arrowprops={"arrowstyle": "-", "lw": 0.6, "color": FAINT},
+    )  # fmt: skip
+
+
+DRAWN: Final[dict[str, Callable[[Twins], Picture]]] = {
+    "turnaround": draw_turnarounds,
+    "slowdown": draw_slowdowns,
+    "utilization": draw_utilizations,
+    "over-time": draw_over_time,
+    "events": draw_events,
+}
+"""All figures, by name."""
+
+
+def _intensive(size: str) -> list[_Group]:
+    return [(f"intensive load, {name} scalability", f"{size} intensive {name} full", 100) for name in SCALABILITIES]
+
+
+def _table(
+    means: Twins,
+    rows: Sequence[BarRow],
+    policies: Sequence[str],
+    form: Callable[[float], str],
+    finding: str,
+    what: str,
+    alt: str,
+) -> Picture:
+    hollow = " Hollow: what the paper prints." if any(e.printed is not None for r in rows for e in r.entries) else ""
+    twins = f"{means.most_seeds()} twins"
+    note = f"{what}. Twins of KIT's workload, synthetic; means over {twins}.{hollow}"
+    caption = f"Bars: means over jobs and {twins}.{hollow}"
+    return draw_bars([_NAMES[policy] for policy in policies], rows, form, finding, note, caption, alt)

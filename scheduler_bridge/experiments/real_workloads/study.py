@@ -1,0 +1,426 @@
+"""The experiment ``real-workloads``: simulate, compare with what the 2025 paper prints, say where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
+from scheduler_bridge.experiments.real_workloads.cells import (
+    COLUMNS,
+    NO_THETA,
+    PLANS,
+    RIGID,
+    STRATEGIES,
+    Plan,
+    Trace,
+    simulated,
+    timeline,
+    traces,
+)
+from scheduler_bridge.experiments.study import (
+    CLOSE,
+    TOLERANCE,
+    Claim,
+    Judged,
+    Means,
+    Verdict,
+    agree,
+    change,
+    changed,
+    claims_file,
+    claims_table,
+    counted,
+    first,
+    judge,
+)
+from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
+from scheduler_bridge.report import words
+from scheduler_bridge.report.charts import INK, LINE_COLORS, MARKERS, Curve, draw_curves, mark_printed, name_ends, say
+from scheduler_bridge.report.sheet import OKABE_ITO, plain, sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAME: Final = "real-workloads"
+CLAIMS: Final = claims_file(__package__)
+_TOLERANCE: Final = (
+    f"A change holds where its sign is the printed one and it is at most {TOLERANCE:g} points away from it; up to "
+    f"{CLOSE:g} points, the sign does not matter."
+)
+_TWINS: Final = (
+    "Haswell, KNL and Eagle are statistical twins, drawn from what the paper prints of them: synthetic, not the logs. "
+    "How much of the machine they use and how long rigid jobs wait was made to be of the printed size."
+)
+_MODEL: Final = (
+    "Decisions follow events, without the paper's tick of 1 or 10 s. Resizes cost nothing. Nobody is killed: requested "
+    "times count for reservations only, and are scaled where a job has another size than it asked for. Malleable jobs "
+    "have the bounds that the paper's authors give to jobs of these logs in a later program (the rule amdahl-logs)."
+)
+_EASY: Final = (
+    "Under easy, malleable jobs are moldable: they start on what is free, up to their maximum. The paper's easy is "
+    "that at 0 %."
+)
+_SPREAD: Final = "Quartiles are over jobs (of utilization: over seeds); expands and shrinks are per malleable job."
+
+
+def run(
+    data: Path | None,
+    how: Sweeping,
+    *,
+    plan: Plan | None = None,
+    workloads: Sequence[Trace] | None = None,
+) -> Outcome:
+    """Simulate what is not known yet and compare.
+
+    Args:
+        data: The folder with the traces; without it, Theta is left out.
+        how: How the sweep is run; at scale ``small`` there are Theta and short twins, three shares, one seed; ``full``
+            is as in the paper.
+        plan: Other shares and seeds.
+        workloads: Other workloads.
+
+    Raises:
+        SweepFileError: The folder holds rows of another kind.
+        TraceError: The trace cannot be read.
+        OSError: The same, or the folder cannot be written.
+    """
+    plan = plan or PLANS[how.scale]
+    found = list(workloads) if workloads is not None else traces(how.scale, data)
+    rows = how.rows(plan.cells(found), OnTraces.of(found, simulated), COLUMNS)
+    means = Shares(rows)
+    verdicts = judged(means, found)
+    figures = {}
+    for trace in found:
+        workload = trace.make()
+        window = trace.warmup_of(workload) + workload.jobs[0].submit_s, workload.jobs[-1].submit_s
+        figures[f"{trace.name}-means"] = draw_means(means, trace.name, trace.label, trace.paper)
+        figures[f"{trace.name}-resizes"] = draw_resizes(means, trace.name, trace.label, trace.paper)
+        figures[f"{trace.name}-time"] = draw_time(timeline(trace), trace.label, window)
+    return Outcome(
+        NAME,
+        "The 2025 paper: real workloads with malleable jobs",
+        f"{counted(verdict.word for verdict in verdicts)}.",
+        _remarks(found, how.scale, plan),
+        (_beside(means, found), claims_table(verdicts, _CLAIM_COLUMNS), _workloads(found), _means(means, found)),
+        figures,
+        passed=agree(verdicts),
+        provenance=of_rows(rows),
+    )
+
+
+def _remarks(found: Sequence[Trace], scale: Scale, plan: Plan) -> tuple[str, ...]:
+    remarks = [_TOLERANCE, _TWINS, _MODEL, _EASY, _SPREAD]
+    if any(trace.paper == "theta" for trace in found):
+        remarks.append(
+            "Theta is the public trace of the same 28 days: it has 1,617 of the paper's 2,550 jobs, mostly the small "
+            "ones are missing, and 4,360 of its 4,392 nodes."
+        )
+    else:
+        remarks.append(NO_THETA)
+    if scale == "small":
+        shares = ", ".join(map(str, plan.shares))
+        remarks.append(
+            f"Small scale: {len(plan.seeds)} seed instead of 10, {shares} % malleable; the twins are cut to their "
+            "first hours, with the first tenth as warm-up: their machines are not full yet and hardly anybody waits."
+        )
+    return tuple(remarks)
+
+
+class Shares(Means):
+    """Means by workload, policy and share of malleable jobs."""
+
+    def shares(self, trace: str) -> list[int]:
+        """The shares of malleable jobs in percent, without 0."""
+        return sorted({share for name, _, share in self.known() if name == trace and share})
+
+    def rigid(self, trace: str, measure: str) -> float | None:
+        """The mean without malleable jobs."""
+        return self.get(trace, RIGID, measure, 0)
+
+    def choose(self, trace: str, policy: str, share: str, measure: str) -> tuple[str, int, float] | None:
+        """A mean, by a policy or ``best`` (of the strategies) and a share or ``any`` (the best): which one it is."""
+        names = STRATEGIES if policy == "best" else (policy,)
+        shares = self.shares(trace) if share == "any" else [int(share)]
+        found = [
+            (name, percent, value)
+            for percent in shares
+            for name in names
+            if (value := self.get(trace, name, measure, percent)) is not None
+        ]
+        sign = -1 if measure == "utilization" else 1
+        return min(found, key=lambda one: sign * one[2], default=None)
+
+
+# Claims ---------------------------------------------------------------------------------------------------------------
+
+_FAR: Final = 10.0
+"""A rigid workload whose mean is so many percent away from the printed one is called another workload."""
+_THETA_AXIS_S: Final = 4500
+_CLAIM_COLUMNS: Final = ("claim", "where", "workload", "printed", "found", "verdict", "what is known of the reason")
+
+
+def judged(means: Shares, traces: Sequence[Trace]) -> list[Verdict]:
+    """Judge all claims on all workloads that stand for the paper's."""
+    return [verdict for trace in traces for verdict in _judged_on(trace, means)]
+
+
+def _judged_on(trace: Trace, means: Shares) -> list[Verdict]:
+    def changes(claim: Claim) -> Judged:
+        (policy, share), measure = claim["after"], claim["measure"]
+        rigid, after = means.rigid(trace.name, measure), means.choose(trace.name, policy, share, measure)
+        if rigid is None or after is None:
+            return changed(None, claim["printed"])
+        if (found := change(rigid, after[2])) is None:
+            return changed(None, claim["printed"])._replace(found="nobody waits")
+        return changed(found, claim["printed"], f" ({after[0]}, {after[1]} %)")
+
+    def limits(claim: Claim) -> Judged:
+        """The best strategy stays below a limit at all shares from one on."""
+        measure, below = claim["measure"], claim["below"]
+        shares = [share for share in means.shares(trace.name) if share >= claim["from"]]
+        best = [means.choose(trace.name, "best", str(share), measure) for share in shares]
+        values = [one[2] for one in best if one is not None]
+        text = f"< {below:g} s"
+        if not values:
+            return Judged(text, "-", "not judged")
+        if (rigid := means.rigid(trace.name, measure)) is not None and rigid < below:
+            return Judged(text, f"rigid jobs wait {rigid:.1f} s", "not judged")
+        return Judged(text, f"{max(values):.1f} s", "holds" if max(values) < below else "differs")
+
+    def orders(claim: Claim) -> Judged:
+        """A strategy is the extreme one; where another one is as extreme, nothing can be said."""
+        wanted = claim.get("most", claim.get("least"))
+        values = {name: means.get(trace.name, name, claim["measure"], claim["share"]) for name in STRATEGIES}
+        found = first(values, wanted, "{:,.1f}", highest="most" in claim)
+        known = sorted((value for value in values.values() if value is not None), reverse="most" in claim)
+        tied = len(known) > 1 and known[0] == known[1] == values[wanted]
+        return found._replace(word="not judged") if tied else found
+
+    claims = {
+        kind: [claim for claim in CLAIMS[kind] if claim["trace"] == trace.paper]
+        for kind in ("change", "limit", "order")
+    }
+    return judge(
+        claims,
+        {"change": changes, "limit": limits, "order": orders},
+        lambda claim: _reason(claim, trace, means),
+        where=lambda claim: (claim["where"], trace.label),
+    )
+
+
+def _reason(claim: Claim, trace: Trace, means: Shares) -> str:
+    """What is known: that the workload is another one, and how far off it is before anything is malleable."""
+    far = [
+        f"rigid {name.removesuffix('_s')} is {here:,.0f}, printed {printed:,.0f}"
+        for name, printed in CLAIMS["rigid"][trace.paper].items()
+        if (here := means.rigid(trace.name, name)) is not None and abs(here / printed - 1) > _FAR / 100
+    ]
+    if trace.paper == "theta":
+        far += _theta(trace, means)
+    if trace.warmup_s is None:
+        far.append("a short cut, on which the machine is filling up")
+    if claim["measure"] in ("expands", "shrinks"):
+        far.append("the paper's scheduler decides at every tick, ours where something has changed")
+    return "; ".join(far) or "not known"
+
+
+def _theta(trace: Trace, means: Shares) -> list[str]:
+    """The paper prints no rigid means of Theta; the axis of its figure bounds the wait."""
+    jobs = "933 of the paper's 2,550 jobs are not in the public trace"
+    found = [jobs if trace.name == "theta" else f"{jobs}, those in their place are drawn"]
+    if (wait_s := means.rigid(trace.name, "wait_s") or 0.0) > _THETA_AXIS_S:
+        found.append(f"rigid jobs wait {wait_s:,.0f} s, the axis of Fig. 9i ends at {_THETA_AXIS_S:,} s")
+    return found
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+_MEASURES: Final = {
+    "turnaround_s": "turnaround, s",
+    "runtime_s": "runtime, s",
+    "wait_s": "wait, s",
+    "utilization": "utilization, %",
+}
+
+
+def _beside(means: Shares, found: Sequence[Trace]) -> DataTable:
+    """Rigid and best means beside the printed ones."""
+    printed = {
+        (claim["trace"], claim["measure"]): claim["printed"]
+        for claim in CLAIMS["change"]
+        if claim["after"][0] == "best"
+    }
+    rows: list[tuple[Value, ...]] = []
+    for trace in found:
+        for measure, title in _MEASURES.items():
+            rigid = means.rigid(trace.name, measure)
+            best = means.choose(trace.name, "best", "any", measure)
+            at = (best[0], best[1], best[2]) if best else (None, None, None)
+            theirs = CLAIMS["rigid"][trace.paper].get(measure)
+            gained = change(rigid, at[2])
+            rows.append((trace.label, title, rigid, theirs, *at, gained, printed.get((trace.paper, measure))))
+    columns = ("workload", "mean", "rigid", "paper", "best", "at %", "is", "change %", "paper's %")
+    return DataTable("beside-the-paper", "The best strategy, beside what the paper prints", columns, tuple(rows))
+
+
+def _workloads(found: Sequence[Trace]) -> DataTable:
+    rows: list[tuple[Value, ...]] = []
+    for trace in found:
+        workload = trace.make()
+        span_s = workload.jobs[-1].submit_s - workload.jobs[0].submit_s
+        whole_hours = trace.warmup_of(workload) / 3600
+        rate = len(workload) / span_s * 3600 if span_s else None
+        rows.append((trace.label, len(workload), workload.nodes, span_s / 86_400, rate, whole_hours, workload.source))
+    columns = ("workload", "jobs", "nodes", "days", "jobs/hour", "warm-up, h", "source")
+    return DataTable("workloads", "What was simulated", columns, tuple(rows))
+
+
+def _means(means: Shares, found: Sequence[Trace]) -> DataTable:
+    labels = {trace.name: trace.label for trace in found}
+    rows = tuple(
+        (
+            labels[trace],
+            policy,
+            share,
+            means.seeds(trace, policy, share),
+            *(means.get(trace, policy, column, share) for column in COLUMNS),
+        )
+        for trace, policy, share in sorted(means.known(), key=lambda key: (list(labels).index(key[0]), key[2], key[1]))
+    )
+    title = "Means over seeds, with quartiles over jobs"
+    return DataTable("means", title, ("workload", "policy", "malleable %", "seeds", *COLUMNS), rows)
+
+
+# Figures: means by share of malleable jobs (6 to 9), and the machine over time (2 and 4) ------------------------------
+
+_MEANS: Final = {
+    "turnaround_s": "turnaround, s",
+    "wait_s": "wait, s",
+    "runtime_s": "runtime, s",
+    "utilization": "utilization, %",
+}
+_RESIZES: Final = {"expands": "expands per malleable job", "shrinks": "shrinks per malleable job"}
+_POLICIES: Final = (RIGID, *STRATEGIES)
+_NAMES: Final = {name: "easy, moldable" if name == RIGID else name for name in _POLICIES}
+_STYLES: Final = dict(zip(_POLICIES, zip((INK, *LINE_COLORS), MARKERS, strict=False), strict=False))
+
+
+def draw_means(means: Shares, trace: str, label: str, paper: str) -> Picture:
+    """Four panels: means over jobs and seeds by share of malleable jobs; diamonds are what ``paper`` has."""
+    best = means.choose(trace, "best", "any", "turnaround_s")
+    gained = change(means.rigid(trace, "turnaround_s"), None if best is None else best[2])
+    finding = f"{label}: means by share of malleable jobs"
+    if best is not None and gained is not None:
+        way = "shortens" if gained < 0 else "lengthens"
+        finding = f"{label}: {best[0]} with {best[1]} % malleable jobs {way} turnaround by {abs(gained):.0f} %"
+    theirs = [each["printed"] for each in CLAIMS["change"] if _is_best(each, paper)]
+    finding += f" (paper: {abs(theirs[0]):.0f} %)" if theirs and gained is not None and theirs[0] * gained > 0 else ""
+    return _panels(means, trace, paper, _MEANS, finding)
+
+
+def draw_resizes(means: Shares, trace: str, label: str, paper: str) -> Picture:
+    """Two panels: expands and shrinks per malleable job by share of malleable jobs."""
+    counts = {
+        policy: sum(
+            (means.get(trace, policy, "expands", share) or 0.0) + (means.get(trace, policy, "shrinks", share) or 0.0)
+            for share in means.shares(trace)
+        )
+        for policy in STRATEGIES
+    }
+    most = max(counts, key=lambda policy: counts[policy])
+    return _panels(means, trace, paper, _RESIZES, f"{label}: {most} resizes jobs most often")
+
+
+def _is_best(claim: Mapping[str, Any], paper: str) -> bool:
+    return (claim["trace"], claim["measure"], claim["after"][0]) == (paper, "turnaround_s", "best")
+
+
+def _panels(means: Shares, trace: str, paper: str, measures: Mapping[str, str], finding: str) -> Picture:
+    figure = sheet(3.6 * (len(measures) // 2) + 0.8)
+    shares = means.shares(trace)
+    named: dict[Axes, list[Curve]] = {}
+    any_printed = False
+    for axes, (measure, title) in zip(figure.subplots(len(measures) // 2, 2).flat, measures.items(), strict=True):
+        named[axes] = _curves(means, trace, measure)
+        draw_curves(axes, named[axes])
+        for (policy, share), value in printed(means, trace, paper, measure).items():
+            whose = f", {policy}" if share else ""
+            mark_printed(axes, share, value, f"paper{whose}: {value:,.0f}")
+            axes.set_ylim(top=max(axes.get_ylim()[1], 1.08 * value))
+            any_printed = True
+        axes.set_xticks([0, *shares])
+        axes.set(xlabel="malleable jobs, %", ylabel=title)
+    name_ends(figure, named)
+    seeds = words.plural(means.most_seeds(trace), "seed")
+    note = f"Means over jobs and {seeds}; easy starts malleable jobs on what is free."
+    if any_printed:
+        note += (
+            " Diamonds: what the paper prints; changes from the rigid mean that is printed or else ours, "
+            "the best of several at our best."
+        )
+    say(figure, finding, note)
+    return Picture(
+        figure,
+        f"Means over jobs; seeds: {means.most_seeds(trace)}.",
+        f"{finding}. Charts over the share of malleable jobs, by policy: {', '.join(measures.values())}.",
+    )
+
+
+def _curves(means: Shares, trace: str, measure: str) -> list[Curve]:
+    """A line a policy; all begin at the mean of rigid jobs."""
+    rigid = means.rigid(trace, measure) if measure not in _RESIZES else None
+    found = []
+    for policy in _POLICIES:
+        if measure in _RESIZES and policy == RIGID:
+            continue  # it never resizes
+        points = [(0.0, rigid)] if rigid is not None else []
+        points += [
+            (share, value)
+            for share in means.shares(trace)
+            if (value := means.get(trace, policy, measure, share)) is not None
+        ]
+        color, marker = _STYLES[policy]
+        found.append(Curve(_NAMES[policy], points, color, marker, hollow=policy == RIGID))
+    return found
+
+
+def printed(means: Shares, trace: str, paper: str, measure: str) -> dict[tuple[str, int], float]:
+    """What the paper prints of a mean, by policy and share: what it says of the best of several, where ours is best."""
+    known: float | None = CLAIMS["rigid"][paper].get(measure)
+    rigid = means.rigid(trace, measure) if known is None else known
+    found = {} if known is None else {(RIGID, 0): known}
+    for claim in CLAIMS["change"]:
+        if rigid is not None and (claim["trace"], claim["measure"]) == (paper, measure):
+            best = means.choose(trace, claim["after"][0], claim["after"][1], measure)
+            if best is not None:
+                found[best[0], best[1]] = rigid * (1 + claim["printed"] / 100)
+    return found
+
+
+def draw_time(points: Sequence[tuple[float, float, float]], label: str, window_s: tuple[float, float]) -> Picture:
+    """Utilization and queue over time, all jobs rigid, under EASY; red lines are the ends of what counts."""
+    figure = sheet(3.6)
+    figure.suptitle(f"{label}: all jobs rigid, EASY", fontweight="bold")
+    axes = figure.subplots()
+    hours, used, queue = ([point[0] / 3600 for point in points], [p[1] for p in points], [p[2] for p in points])
+    axes.plot(hours, used, color=OKABE_ITO[4], lw=1.0)
+    axes.set(
+        xlabel="hours since the first submission", ylabel="utilization, % (line)", ylim=(0, 105), xlim=(0, hours[-1])
+    )
+    for moment_s in window_s:
+        axes.axvline(moment_s / 3600, color="#cc0000", lw=1.2)
+    figure.text(0.995, 0.985, "between the red lines: what counts", ha="right", va="top", color="#cc0000", fontsize=9)
+    plain(axes, grid="y")
+    other = axes.twinx()
+    other.fill_between(hours, queue, color=OKABE_ITO[2], alpha=0.45, lw=0, step="post")
+    other.set(ylabel="jobs in the queue (area)", ylim=(0, max(1.0, 1.05 * max(queue))))
+    other.spines["top"].set_visible(False)
+    return Picture(
+        figure,
+        "One simulation: line, utilization; area, jobs in the queue; what lies between the red lines counts.",
+        f"{label}, all jobs rigid, under EASY: utilization and the queue over time. On average {fmean(used):.0f} % of "
+        f"the nodes are busy, at most {max(queue):,.0f} jobs wait.",
+    )

@@ -1,0 +1,609 @@
+"""The experiment ``sd-policy``: simulate, compare with what the 2019 paper prints, say where it differs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from matplotlib.colors import TwoSlopeNorm
+
+from scheduler_bridge.experiments.outcome import DataTable, Outcome, Picture, Value, of_rows
+from scheduler_bridge.experiments.sd_policy.cells import (
+    COLUMNS,
+    CURIE_FILE,
+    LIMITS,
+    MEASURES,
+    SEEDS,
+    STATIC,
+    Jobs,
+    Trace,
+    cells,
+    named,
+    replayed,
+    simulated,
+    traces,
+)
+from scheduler_bridge.experiments.study import (
+    CLOSE,
+    TOLERANCE,
+    Claim,
+    Judged,
+    Means,
+    Verdict,
+    agree,
+    below_zero,
+    change,
+    changed,
+    claims_file,
+    claims_table,
+    counted,
+    draw_bars,
+    falling,
+    first,
+    judge,
+    near,
+    word_for,
+)
+from scheduler_bridge.experiments.sweep import OnTraces, Scale, Sweeping
+from scheduler_bridge.report.charts import BarRow, Entry
+from scheduler_bridge.report.sheet import OKABE_ITO, sheet
+
+NAME: Final = "sd-policy"
+CLAIMS: Final = claims_file(__package__)
+_BIG: Final = 4
+"""The workload of section 4.2."""
+_TOLERANCE: Final = (
+    f"A change holds where its sign is the printed one and it is at most {TOLERANCE:g} points away from it; up to "
+    f"{CLOSE:g} points, the sign does not matter. A share of jobs holds up to {CLOSE:g} points away."
+)
+_WORKLOADS: Final = (
+    "Workloads 1, 2 and 5 are drawn in the form of Cirne and Berman's model, 3 is a twin of RICC's numbers of jobs and "
+    "nodes: synthetic, with loads made so that static backfill has about the paper's makespan and response time. So "
+    "gains are of these workloads, not of the authors'."
+)
+_MODEL: Final = (
+    "Every job is malleable within its nodes; SharingFactor is 0.5, at most two mates. The policy always estimates by "
+    "the worst model; jobs are executed by the ideal one where nothing else is said. Sharing costs nothing but cores."
+)
+_METRICS: Final = (
+    "Slowdown is response time by the runtime on nodes of its own, mean of the ratios, as in the paper. Energy is an "
+    "estimate from busy and idle nodes (a part of a node counts as a part); the paper measured that of its real run."
+)
+_REAL: Final = (
+    "Workload 5 was a real run there: better use of nodes by memory-bound phases is in no simulation. Real runs of "
+    "this project: malleable experiment sd-real."
+)
+
+
+def run(
+    data: Path | None,
+    how: Sweeping,
+    *,
+    seeds: Sequence[int] | None = None,
+    workloads: Sequence[Trace] | None = None,
+) -> Outcome:
+    """Simulate what is not known yet and compare.
+
+    Args:
+        data: The folder with the traces; without it, Curie is left out.
+        how: How the sweep is run; at scale ``small`` there are short cuts and one seed, at ``full`` there is Table 1
+            (of Curie what there is) and both models for all limits.
+        seeds: Of the workloads that are drawn.
+        workloads: Others.
+
+    Raises:
+        SweepFileError: The folder holds rows of another kind.
+        TraceError: The trace cannot be read.
+        OSError: The same, or the folder cannot be written.
+    """
+    found = list(workloads) if workloads is not None else traces(how.scale, data)
+    chosen = SEEDS if seeds is None else tuple(seeds)
+    rows = how.rows(cells(found, chosen, how.scale), OnTraces.of(found, simulated), COLUMNS)
+    drawn = [gains(trace, chosen[0]) for trace in found if trace.paper in (1, _BIG)]
+    means = Limits(rows)
+    verdicts = judged(means, found, next((one for one in drawn if one.trace.paper == _BIG), None))
+    figures = {"limits": draw_limits(means, found), "models": draw_models(means, found)}
+    for one in sorted(drawn, key=lambda one: -one.trace.paper):
+        figures[f"map-{one.trace.name}"] = draw_maps(one)
+        if len(one.days) > 1:
+            figures[f"days-{one.trace.name}"] = draw_days(one)
+    return Outcome(
+        NAME,
+        "The 2019 paper: SD-Policy, jobs that share nodes",
+        f"{len(rows)} simulations: {counted(verdict.word for verdict in verdicts)}.",
+        (*_missing(found), *_short(how.scale), _TOLERANCE, _WORKLOADS, _MODEL, _METRICS, _REAL),
+        (_means_table(means, found), claims_table(verdicts), _maps_table(drawn), _days_table(drawn)),
+        figures,
+        passed=agree(verdicts),
+        provenance=of_rows(rows),
+    )
+
+
+def _missing(found: Sequence[Trace]) -> tuple[str, ...]:
+    if any(trace.paper == _BIG for trace in found):
+        return ()
+    return (f"Workload 4 is left out: {CURIE_FILE} is not there. Give --data, the folder that holds it.",)
+
+
+def _short(scale: Scale) -> tuple[str, ...]:
+    if scale == "full":
+        return ()
+    return ("Short cuts on smaller machines: for a look, not for the paper's numbers. Those are --scale full.",)
+
+
+class Limits(Means):
+    """Means by workload and policy: static backfill, and SD-Policy by limit and runtime model."""
+
+    def change(self, trace: str, policy: str, measure: str, before: str = STATIC) -> float | None:
+        """The mean against that of another policy, in percent."""
+        return change(self.get(trace, before, measure), self.get(trace, policy, measure))
+
+    def best(self, trace: str, measure: str) -> str | None:
+        """The limit with the smallest mean, under the ideal model; None: one of them was not simulated."""
+        values = {limit: self.get(trace, limit, measure) for limit in LIMITS}
+        known = {limit: value for limit, value in values.items() if value is not None}
+        return min(known, key=lambda limit: known[limit]) if len(known) == len(LIMITS) else None
+
+
+# Claims ---------------------------------------------------------------------------------------------------------------
+
+_FAR: Final = 10.0
+"""A static mean that is so many percent away from the printed one makes another workload."""
+_DAYS: Final = 90.0
+"""So many percent of the days on which slowdown is not higher are taken for all but a first spike."""
+_NEARLY: Final = 80.0
+"""So many percent of the categories are taken for nearly all: the paper has three that are worse."""
+_ANOTHER: Final = {
+    1: "drawn by the model's form, not by the authors",
+    2: "drawn by the model's form, not by the authors",
+    3: "a twin: of the log, only numbers of jobs and nodes and the largest job are known here",
+    4: "a part of the log, another one than the paper's eight months",
+    5: "a simulation, where jobs have no memory-bound phases; what sharing gained in the real run is not in the model",
+}
+
+
+def printed_static(paper: int, measure: str) -> float | None:
+    """What Table 1 has for a workload under static backfill."""
+    value: float | None = CLAIMS["printed"][str(paper)].get(measure)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Judges the claims of the paper by what was found; those on workloads that are not there are not judged."""
+
+    means: Limits
+    names: Mapping[int, str]
+    gains: Gains | None
+
+    def _name(self, paper: int) -> str:
+        return self.names.get(paper, "")
+
+    def _policy(self, paper: int, wanted: str, measure: str) -> str:
+        return (self.means.best(self._name(paper), measure) or "") if wanted == "best" else wanted
+
+    def changes(self, claim: Claim) -> Judged:
+        """From static backfill, or the policy that it names."""
+        measure = claim["measure"]
+        at = self._policy(claim["workload"], claim["policy"], measure)
+        found = self.means.change(self._name(claim["workload"]), at, measure, claim.get("than", STATIC))
+        return changed(found, claim["printed"], f" ({at})" if claim["policy"] == "best" else "")
+
+    def between(self, claim: Claim) -> Judged:
+        """From one workload to another."""
+        after, before = (
+            self.means.get(self._name(paper), self._policy(paper, claim["policy"], "slowdown"), "slowdown")
+            for paper in (claim["workload"], claim["than"])
+        )
+        return changed(change(before, after), claim["printed"])
+
+    def falls(self, claim: Claim) -> Judged:
+        """In all; a step may rise as little as does not matter."""
+        values = [self.means.get(self._name(claim["workload"]), limit, "slowdown") for limit in claim["order"]]
+        return falling(values, " > ".join(claim["order"]), "{:,.1f}", CLOSE)
+
+    def best(self, claim: Claim) -> Judged:
+        """Of the limits, by slowdown."""
+        name = self._name(claim["workload"])
+        return first({limit: self.means.get(name, limit, "slowdown") for limit in LIMITS}, claim["policy"], None)
+
+    def better(self, claim: Claim) -> Judged:
+        """Than static backfill, by slowdown, on the workloads that are there."""
+        pairs = itertools.product(
+            (name for paper, name in self.names.items() if paper in claim["workloads"]), claim["policies"]
+        )
+        return below_zero({f"{name}, {limit}": self.means.change(name, limit, "slowdown") for name, limit in pairs})
+
+    def share(self, claim: Claim) -> Judged:
+        """Of the jobs, in percent."""
+        return near([self.means.get(self._name(claim["workload"]), "10", claim["measure"])], claim["printed"])
+
+    def gained(self, claim: Claim) -> Judged:
+        """By kinds of jobs, or by day."""
+        if self.gains is None:
+            return Judged("", "-", "not judged")
+        if claim["kind"] == "days":
+            return _days(self.gains)
+        return _corner(self.gains, claim["printed"]) if claim["kind"] == "corner" else _kept(self.gains, claim["kind"])
+
+    def reason(self, claim: Claim) -> str:
+        """What is known: that the workload is another one, and how far off it is before anything is shared."""
+        if (paper := claim.get("workload")) is None:
+            return "see the claims on each workload"
+        far = [_ANOTHER[paper]]
+        for measure in MEASURES:
+            here, there = self.means.get(self._name(paper), STATIC, measure), printed_static(paper, measure)
+            if here and there and measure != "makespan_s" and abs(here / there - 1) > _FAR / 100:
+                far.append(f"static {measure.removesuffix('_s')} is {here:,.0f}, printed {there:,.0f}")
+        return "; ".join(far)
+
+
+def judged(means: Limits, traces: Sequence[Trace], gains: Gains | None) -> list[Verdict]:
+    """Judge all claims.
+
+    Args:
+        means: Of all simulations.
+        traces: The workloads that there are.
+        gains: Who gains in workload 4; None: it is not there.
+    """
+    by = _Judge(means, {trace.paper: trace.name for trace in traces}, gains)
+    kinds = {
+        "change": by.changes,
+        "between": by.between,
+        "falls": by.falls,
+        "best": by.best,
+        "better": by.better,
+        "share": by.share,
+        "map": by.gained,
+    }
+    return judge(CLAIMS, kinds, by.reason)
+
+
+def _corner(gains: Gains, wanted: float) -> Judged:
+    counted = [category for category in gains.categories if category.counts]
+    small, large = ([c.slowdown for c in counted if c.is_small is is_small] for is_small in (True, False))
+    text = f"up to x {wanted:.2f}"
+    if not small or not large:
+        return Judged(text, "-", "not judged")
+    best = max(small)
+    found = f"up to x {best:.2f}; larger or longer ones up to x {max(large):.2f}"
+    if best <= max(large) or best <= 1:
+        return Judged(text, found, "differs")
+    return Judged(text, found, word_for(100 * (1 / best - 1), 100 * (1 / wanted - 1)))
+
+
+def _kept(gains: Gains, kind: str) -> Judged:
+    """Whether categories are better, nearly all of them; of waits: all that run longer."""
+    counted = [category for category in gains.categories if category.counts]
+    if kind == "wait":
+        ratios = [c.wait if c.wait is not None else 1.0 for c in counted if c.runtime < 1]
+    else:
+        ratios = [category.slowdown for category in counted]
+    if not ratios:
+        return Judged("x >= 1", f"no category of {FEW} jobs", "not judged")
+    better = sum(ratio >= 1 for ratio in ratios)
+    needed = len(ratios) if kind == "wait" else math.ceil(_NEARLY / 100 * len(ratios))
+    return Judged("x >= 1", f"{better} of {len(ratios)} categories", "holds" if better >= needed else "differs")
+
+
+def _days(gains: Gains) -> Judged:
+    """A day counts as kept where its slowdown is not above that of static backfill."""
+    kept = sum(day.shared <= day.static for day in gains.days)
+    share = 100 * kept / len(gains.days)
+    return Judged("nearly all days", f"{kept} of {len(gains.days)} days", "holds" if share >= _DAYS else "differs")
+
+
+# Gains of jobs and days [section 4.2, figures 4 to 7] ----------------------------------------------------------------
+#
+# Ratios by size and runtime of the jobs, and slowdowns by day.
+
+LIMIT: Final = "10"
+"""What the paper draws beside static backfill."""
+SIZES: Final = (1, 2, 8, 32, 128, 512, 1024, math.inf)
+"""Upper ends, in nodes [D: the paper names 512 and 1,024]."""
+HOURS: Final = (1 / 6, 1, 4, 12, 24, math.inf)
+"""Upper ends of runtimes on nodes of their own [D: the paper names 4 h, 12 h and a day]."""
+FEW: Final = 20
+"""A category of fewer jobs says nothing."""
+CORNER: Final = (512, 4.0)
+"""The small and short jobs of the paper: nodes, hours."""
+_DAY_S: Final = 86_400.0
+Kind: TypeAlias = Literal["slowdown", "runtime", "wait"]
+KINDS: Final[tuple[Kind, ...]] = ("slowdown", "wait", "runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """Jobs of like size and runtime, and the ratios of their means: static backfill by SD-Policy.
+
+    Attributes:
+        size: Index of its upper end in ``SIZES``.
+        hours: Index of its upper end in ``HOURS``.
+        jobs: How many there are.
+        slowdown: Ratio of mean slowdowns; above 1, jobs gain.
+        wait: Of mean waits; infinite where nobody waits any more, None where nobody has waited.
+        runtime: Of mean runtimes; below 1, they run longer.
+    """
+
+    size: int
+    hours: int
+    jobs: int
+    slowdown: float
+    wait: float | None
+    runtime: float
+
+    @property
+    def counts(self) -> bool:
+        """Whether there are enough jobs."""
+        return self.jobs >= FEW
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its jobs are those of which the paper says that they gain most."""
+        return SIZES[self.size] <= CORNER[0] and HOURS[self.hours] <= CORNER[1]
+
+    def ratio(self, kind: Kind) -> float | None:
+        """One of its ratios."""
+        return {"slowdown": self.slowdown, "wait": self.wait, "runtime": self.runtime}[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of submissions: its mean slowdowns, and how many of its jobs were started on nodes of others."""
+
+    number: int
+    static: float
+    shared: float
+    guests: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """Who gains in a workload: its categories, by size and runtime, and its days."""
+
+    trace: Trace
+    categories: tuple[Category, ...]
+    days: tuple[Day, ...]
+
+
+def gains(trace: Trace, seed: int) -> Gains:
+    """Compare static backfill with SD-Policy, job by job."""
+    (static, _), (shared, _) = replayed(trace, STATIC, seed), replayed(trace, LIMIT, seed)
+    return Gains(trace, categories(static, shared), days(static, shared))
+
+
+def categories(static: Jobs, shared: Jobs) -> tuple[Category, ...]:
+    """The categories that have jobs."""
+    size = np.searchsorted(np.array(SIZES), static.nodes)
+    hours = np.searchsorted(np.array(HOURS), static.static_s / 3600)
+    found = []
+    for row in range(len(SIZES)):
+        for column in range(len(HOURS)):
+            which = (size == row) & (hours == column)
+            if which.any():
+                before, after = static.wait_s[which].mean(), shared.wait_s[which].mean()
+                wait = None if before == after == 0 else float(before / after) if after else math.inf
+                slowdown = float(static.slowdown[which].mean() / shared.slowdown[which].mean())
+                runtime = float(static.runtime_s[which].mean() / shared.runtime_s[which].mean())
+                found.append(Category(row, column, int(which.sum()), slowdown, wait, runtime))
+    return tuple(found)
+
+
+def days(static: Jobs, shared: Jobs) -> tuple[Day, ...]:
+    """The days on which jobs were submitted [D: a job counts on that day]."""
+    day = np.floor((static.submit_s - static.submit_s.min()) / _DAY_S)
+    found = []
+    for number in np.unique(day):
+        which = day == number
+        before, after = (float(jobs.slowdown[which].mean()) for jobs in (static, shared))
+        found.append(Day(int(number), before, after, int(shared.guest[which].sum()), int(which.sum())))
+    return tuple(found)
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def _means_table(means: Limits, found: Sequence[Trace]) -> DataTable:
+    rows: list[tuple[Value, ...]] = []
+    by_name = {trace.name: trace for trace in found}
+    for name, policy, _ in means.known():
+        trace = by_name[name]
+        values: list[Value] = []
+        for measure in MEASURES:
+            values += [
+                means.get(name, policy, measure),
+                None if policy == STATIC else means.change(name, policy, measure),
+            ]
+            if measure != MEASURES[-1]:  # the paper has no energy of simulations
+                values.append(printed_static(trace.paper, measure) if policy == STATIC else None)
+        rest: list[Value] = [means.get(name, policy, column) for column in COLUMNS[len(MEASURES) :]]
+        rows.append((trace.paper, trace.label, policy, *values, *rest, means.seeds(name, policy)))
+    measures = ("response s", "slowdown", "makespan s", "energy kWh")
+    columns = ["no.", "workload", "limit"]
+    for measure in measures:
+        columns += [measure, "change %", *(["paper"] if measure != measures[-1] else [])]
+    columns += ["wait s", "runtime s", "utilization %", "guests %", "mates %", "jobs", "killed", "seeds"]
+    rows.sort(key=lambda row: str(row[0]))
+    return DataTable("means", "Means over jobs and seeds, changes against static backfill", tuple(columns), tuple(rows))
+
+
+def _maps_table(drawn: Sequence[Gains]) -> DataTable:
+    rows = tuple(
+        (one.trace.name, SIZES[c.size], HOURS[c.hours], c.jobs, c.slowdown, c.wait, c.runtime)
+        for one in drawn
+        for c in one.categories
+    )
+    columns = ("workload", "nodes up to", "hours up to", "jobs", "slowdown", "wait", "runtime")
+    return DataTable("map", f"Ratios of static backfill to SD-Policy, limit {LIMIT}", columns, rows)
+
+
+def _days_table(drawn: Sequence[Gains]) -> DataTable:
+    rows = tuple(
+        (one.trace.name, day.number + 1, day.static, day.shared, day.guests, day.jobs)
+        for one in drawn
+        for day in one.days
+    )
+    columns = ("workload", "day", "slowdown, static", f"slowdown, limit {LIMIT}", "guests", "jobs")
+    return DataTable("days", "Mean slowdown by day of submission", columns, rows)
+
+
+# Figures: limits and models beside static backfill (1 to 3, 8), who gains (4 to 6), days (7) --------------------------
+
+_TITLES: Final = {"slowdown": "mean slowdown", "response_s": "mean response time"}
+_SLIGHT: Final = ("makespan_s", "energy_kwh")
+"""What changes by so little that the title says all of it."""
+_KIND_TITLES: Final[dict[Kind, str]] = {"slowdown": "mean slowdown", "wait": "mean wait", "runtime": "mean runtime"}
+_FOLD: Final = 3.0
+"""Colours end at ratios of two to this power."""
+_MAP_NOTE: Final = "ratio, above 1 (blue): better with SD-Policy (none: nobody waits); below it the number of jobs"
+_SIZE_LABELS: Final = ("1", "2", "3-8", "9-32", "33-128", "129-512", "513-1,024", "> 1,024")
+_HOUR_LABELS: Final = ("< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 1 d", "> 1 d")
+
+
+def draw_limits(means: Limits, traces: Sequence[Trace]) -> Picture:
+    """By limit, against static backfill [figures 1 to 3]."""
+    return _changes(means, traces, {limit: f"limit {limit}" for limit in LIMITS}, "MAX_SLOWDOWN, ideal model")
+
+
+def draw_models(means: Limits, traces: Sequence[Trace]) -> Picture:
+    """By runtime model with the dynamic limit, against static backfill [figure 8]."""
+    names = {"dynamic": "ideal model", named("dynamic", "worst"): "worst case model"}
+    return _changes(means, traces, names, "Runtime models, dynamic limit")
+
+
+def printed(means: Limits, trace: Trace, measure: str) -> dict[str, float]:
+    """What the paper prints by policy, as a change in percent: of the best limit, where ours is best."""
+    found: dict[str, float] = {}
+    for claim in CLAIMS["change"]:
+        if (claim["workload"], claim["measure"]) != (trace.paper, measure):
+            continue
+        policy = means.best(trace.name, measure) if claim["policy"] == "best" else claim["policy"]
+        before = 0.0 if "than" not in claim else means.change(trace.name, claim["than"], measure)
+        if policy is not None and before is not None:
+            found[policy] = 100 * ((1 + before / 100) * (1 + claim["printed"] / 100) - 1)
+    return found
+
+
+def _changes(means: Limits, traces: Sequence[Trace], names: Mapping[str, str], what: str) -> Picture:
+    rows = []
+    for trace in traces:
+        theirs = {measure: printed(means, trace, measure) for measure in _TITLES}
+        rows.append(BarRow(f"{trace.paper}: {trace.name}"))
+        rows += [
+            BarRow(
+                label,
+                [
+                    Entry(means.change(trace.name, policy, measure), None, theirs[measure].get(policy))
+                    for measure in _TITLES
+                ],
+            )
+            for policy, label in names.items()
+        ]
+    draws = _draws(means, traces)
+    note = (
+        f"{what}: changes of means from static backfill to SD-Policy, by workload; left of the line is better. Draws: "
+        f"{draws}. Hollow: what the paper prints; of the best of several limits, at our best."
+    )
+    caption = f"Bars: changes of means against static backfill, below zero is better; draws: {draws}."
+    alt = f"{what}: a table of bars by workload: slowdown and response time."
+    finding = _finding(means, traces, names)
+    return draw_bars(list(_TITLES.values()), rows, "{:+.0f} %".format, finding, note, caption, alt)
+
+
+def _finding(means: Limits, traces: Sequence[Trace], policies: Iterable[str]) -> str:
+    """On which workloads all of the policies lower slowdowns, and how far makespan and energy change."""
+
+    def changes(measure: str, trace: Trace) -> list[float]:
+        found = (means.change(trace.name, policy, measure) for policy in policies)
+        return [change for change in found if change is not None]
+
+    known = [trace for trace in traces if changes("slowdown", trace)]
+    lower = [trace for trace in known if max(changes("slowdown", trace)) < 0]
+    rest = [change for trace in known for name in _SLIGHT for change in changes(name, trace)]
+    where = f"all {len(known)} workloads" if len(lower) == len(known) else f"{len(lower)} of {len(known)} workloads"
+    text = f"Sharing nodes shortens slowdowns on {where}"
+    higher = [trace.name for trace in known if min(changes("slowdown", trace)) > 0]
+    text += f", not on {', '.join(higher)}" if higher else ""
+    return f"{text}; makespan and energy change by {max(map(abs, rest)):.0f} % at most" if rest else text
+
+
+def _draws(means: Limits, traces: Sequence[Trace]) -> str:
+    return ", ".join(f"{means.seeds(trace.name, STATIC)} of {trace.name}" for trace in traces)
+
+
+def draw_maps(gains: Gains) -> Picture:
+    """Ratios of static backfill to SD-Policy by size and runtime [figures 4 to 6]."""
+    figure = sheet(5.2)
+    figure.suptitle(
+        f"{gains.trace.label}: means of static backfill by those of SD-Policy (limit {LIMIT})", fontweight="bold"
+    )
+    rows = sorted({category.size for category in gains.categories})
+    panels = figure.subplots(1, len(KINDS), sharey=True)
+    for axes, kind in zip(panels, KINDS, strict=True):
+        image = np.full((len(rows), len(HOURS)), np.nan)
+        for category in gains.categories:
+            row, ratio = rows.index(category.size), category.ratio(kind)
+            level = 0.0 if ratio is None else _level(ratio)
+            image[row, category.hours] = level
+            ink = "white" if abs(level) > 0.6 * _FOLD else "#222222"
+            text = f"{_ratio(ratio)}\n{category.jobs:,}"
+            axes.text(category.hours, row, text, ha="center", va="center", fontsize=7, color=ink)
+        axes.imshow(image, cmap="RdBu", norm=TwoSlopeNorm(0.0, -_FOLD, _FOLD), aspect="auto", origin="lower")
+        axes.set_xticks(range(len(HOURS)), _HOUR_LABELS, fontsize=8, rotation=30)
+        axes.set_yticks(range(len(rows)), [_SIZE_LABELS[size] for size in rows], fontsize=8)
+        axes.set_title(_KIND_TITLES[kind], fontsize=10)
+        axes.set_xlabel("runtime on nodes of its own")
+    panels[0].set_ylabel("nodes")
+    figure.supxlabel(_MAP_NOTE, fontsize=9, color="#555555")
+    better = sum(category.slowdown > 1 for category in gains.categories)
+    return Picture(
+        figure,
+        f"One draw. {_MAP_NOTE[0].upper()}{_MAP_NOTE[1:]}.",
+        f"{gains.trace.label}: three maps by nodes and runtime: by how much SD-Policy lowers slowdown and wait, and "
+        f"lengthens runtimes. Slowdown is better in {better} of {len(gains.categories)} categories.",
+    )
+
+
+def _level(ratio: float) -> float:
+    return max(-_FOLD, min(_FOLD, math.log2(ratio))) if ratio > 0 else -_FOLD
+
+
+def _ratio(ratio: float | None) -> str:
+    if ratio is None:
+        return "none"
+    if ratio == math.inf:
+        return "no more"
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
+
+
+def draw_days(gains: Gains) -> Picture:
+    """Slowdown by day of submission, and jobs started on nodes of others [figure 7]."""
+    figure = sheet(3.8)
+    figure.suptitle(f"{gains.trace.label}: slowdown by day of submission", fontweight="bold")
+    axes = figure.subplots()
+    numbers = [day.number + 1 for day in gains.days]
+    axes.bar(numbers, [day.guests for day in gains.days], color="#d5d5d5", label="jobs started on nodes of others")
+    axes.set(xlabel="day", ylabel="jobs (bars)", xlim=(min(numbers) - 0.6, max(numbers) + 0.6))
+    axes.spines["top"].set_visible(False)
+    other = axes.twinx()
+    styles = (("static", OKABE_ITO[5], "o"), ("shared", OKABE_ITO[4], "s"))
+    for name, color, marker in styles:
+        label = "static backfill" if name == "static" else f"SD-Policy, limit {LIMIT}"
+        other.plot(numbers, [getattr(day, name) for day in gains.days], color=color, marker=marker, ms=4, label=label)
+    other.set(ylabel="mean slowdown (lines)", yscale="log")
+    other.spines["top"].set_visible(False)
+    axes.set_xticks(numbers if len(numbers) <= 31 else numbers[::7])
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    better = sum(day.shared < day.static for day in gains.days)
+    return Picture(
+        figure,
+        "One draw. Lines: mean slowdown of the jobs submitted on a day; bars: how many started on nodes of others.",
+        f"{gains.trace.label}: mean slowdown by day under static backfill and SD-Policy, which is better on {better} "
+        f"of {len(gains.days)} days.",
+    )

@@ -1,0 +1,269 @@
+"""The engine of the studies: means of what was simulated, the language of claims, tables and figures of both.
+
+A study simulates its cells (``sweep``), takes means over the rows, and judges the claims of its paper, which are in the
+file ``claims.toml`` of its folder. The kinds of claims and how each is judged are here; which means a claim is about,
+the study says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from scheduler_bridge.experiments.outcome import DataTable, Picture, Value
+from scheduler_bridge.experiments.sweep import Row
+from scheduler_bridge.report.charts import BarRow, bar_table_height_in, draw_bar_table, say
+from scheduler_bridge.report.sheet import sheet
+
+# Means over seeds ----------------------------------------------------------------------------------------------------
+
+
+class Means:
+    """Means over seeds of what was simulated, by workload, policy and share of malleable jobs in percent.
+
+    A share of None stands for all rows of the policy, which is enough where a study has one share a policy.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows: dict[tuple[str, str, int | None], list[Row]] = {}
+        for row in rows:
+            for share in (row.cell.share, None):
+                self._rows.setdefault((row.cell.trace, row.cell.policy, share), []).append(row)
+
+    def known(self) -> list[tuple[str, str, int]]:
+        """What was simulated: workload, policy, share."""
+        return [(trace, policy, share) for trace, policy, share in self._rows if share is not None]
+
+    def seeds(self, trace: str, policy: str, share: int | None = None) -> int:
+        """How many simulations a mean is of."""
+        return len(self._rows.get((trace, policy, share), ()))
+
+    def most_seeds(self, trace: str | None = None) -> int:
+        """How many simulations the means of a workload, or of any, are of at most."""
+        return max((self.seeds(*key) for key in self.known() if trace in (None, key[0])), default=0)
+
+    def each(self, trace: str, policy: str, measure: str, share: int | None = None) -> list[float]:
+        """What the simulations found that found something, seed by seed."""
+        found = (row.figures[measure] for row in self._rows.get((trace, policy, share), ()))
+        return [value for value in found if value is not None]
+
+    def get(self, trace: str, policy: str, measure: str, share: int | None = None) -> float | None:
+        """The mean; None: nothing was simulated, or there is no such number."""
+        values = self.each(trace, policy, measure, share)
+        return statistics.fmean(values) if values else None
+
+
+def change(before: float | None, after: float | None) -> float | None:
+    """From one mean to another, in percent; None: there is none, or nothing to compare with."""
+    return None if not before or after is None else 100 * (after / before - 1)
+
+
+def spread(values: Iterable[float | None]) -> float | None:
+    """From the smallest of several means to the largest, in percent; None: one is missing."""
+    known = _known(values)
+    return change(min(known), max(known)) if known else None
+
+
+# Claims --------------------------------------------------------------------------------------------------------------
+
+Word: TypeAlias = Literal["holds", "same sign", "differs", "not judged"]
+Claim: TypeAlias = Mapping[str, Any]
+"""An entry of a claims file."""
+Named: TypeAlias = Mapping[str, float | None]
+"""Means by what they are of; None: there is no such mean, and the claim cannot be judged."""
+TOLERANCE: Final = 10.0
+"""A change holds where it has the printed sign and is at most so many points away from the printed one."""
+CLOSE: Final = 3.0
+"""So close, in points, the sign does not matter: what hardly changes may change either way."""
+CLAIM_COLUMNS: Final = ("claim", "printed", "found", "verdict", "what is known of the reason")
+
+
+class Judged(NamedTuple):
+    """What is printed, the same here, and the verdict in one word."""
+
+    printed: Value
+    found: Value
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a claim.
+
+    Attributes:
+        text: The claim.
+        printed: What is printed.
+        found: The same here.
+        word: In one word.
+        reason: Why it is not so, as far as it is known.
+        where: Where the paper has it, and of which workload it was judged, where a study says so.
+        beside: What else was found, to compare with.
+    """
+
+    text: str
+    printed: Value
+    found: Value
+    word: Word
+    reason: str = ""
+    where: tuple[Value, ...] = ()
+    beside: tuple[Value, ...] = ()
+
+
+def claims_file(package: str) -> dict[str, Any]:
+    """Read ``claims.toml`` in a study's folder: lists of claims by their kind, and what else the paper prints."""
+    return tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
+
+
+def judge(
+    claims: Mapping[str, Sequence[Claim]],
+    kinds: Mapping[str, Callable[[Claim], Judged]],
+    reason: Callable[[Claim], str],
+    *,
+    where: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
+    beside: Callable[[Claim], tuple[Value, ...]] = lambda _: (),
+) -> list[Verdict]:
+    """Judge claims by what was found.
+
+    Args:
+        claims: By kind.
+        kinds: What judges the claims of a kind.
+        reason: What is known of why a claim does not hold.
+        where: See ``Verdict``.
+        beside: The same.
+    """
+    verdicts = []
+    for kind, judged_by in kinds.items():
+        for claim in claims[kind]:
+            judged = judged_by(claim)
+            why = "" if judged.word in ("holds", "not judged") else reason(claim)
+            verdicts.append(Verdict(claim["text"], *judged, why, where(claim), beside(claim)))
+    return verdicts
+
+
+def word_for(found: float, printed: float, tolerance: float = TOLERANCE) -> Word:
+    """Judge a change in percent by the printed one, which may be ``tolerance`` points away."""
+    apart, alike = abs(found - printed), found * printed > 0
+    if apart <= (tolerance if alike else CLOSE):
+        return "holds"
+    return "same sign" if alike else "differs"
+
+
+def changed(found: float | None, printed: float, note: str = "") -> Judged:
+    """A change in percent is the printed one; ``note`` says of what it was found."""
+    text = f"{printed:+.1f} %"
+    if found is None:
+        return Judged(text, "-", "not judged")
+    return Judged(text, f"{found:+.1f} %{note}", word_for(found, printed))
+
+
+def near(values: Sequence[float | None], printed: float) -> Judged:
+    """Means in percent are all that which is printed, as close as does not matter."""
+    text, known = f"{printed:.1f} %", _known(values)
+    if not known:
+        return Judged(text, "-", "not judged")
+    least = "" if len(known) == 1 else f"{min(known):.1f} to "
+    return Judged(text, f"{least}{max(known):.1f} %", _holds(all(abs(value - printed) <= CLOSE for value in known)))
+
+
+def first(values: Named, wanted: str, form: str | None, *, highest: bool = False) -> Judged:
+    """One mean is the lowest, or the highest, of several; ``form`` words them, None leaves the others out."""
+    if not _known(values.values()):
+        return Judged(wanted, "-", "not judged")
+    ranked = sorted(((name, value or 0.0) for name, value in values.items()), key=lambda one: one[1], reverse=highest)
+    found = ranked[0][0] if form is None else ", ".join(f"{name} {form.format(value)}" for name, value in ranked)
+    return Judged(wanted, found, _holds(ranked[0][0] == wanted))
+
+
+def below_zero(changes: Named) -> Judged:
+    """Changes in percent all lower something."""
+    known = _known(changes.values())
+    if not known:
+        return Judged("< 0 %", "-", "not judged")
+    higher = "; ".join(f"{name} {value:+.1f} %" for name, value in changes.items() if value is not None and value >= 0)
+    found = f"{min(known):+.1f} to {max(known):+.1f} %{'; not ' if higher else ''}{higher}"
+    return Judged("< 0 %", found, _holds(not higher))
+
+
+def falling(values: Sequence[float | None], printed: str, form: str, rise: float = 0.0) -> Judged:
+    """Each mean is below the one before it; a step may rise by ``rise`` percent where the last is below the first."""
+    known = _known(values)
+    if len(known) < 2:
+        return Judged(printed, "-", "not judged")
+    steps = [100 * (after / before - 1) if before else 0.0 for before, after in itertools.pairwise(known)]
+    falls = known[-1] < known[0] and all(step <= rise if rise else step < 0 for step in steps)
+    return Judged(printed, ", ".join(map(form.format, known)), _holds(falls))
+
+
+def leading(pairs: Iterable[tuple[Sequence[float | None], Sequence[float | None]]], *, points: bool) -> Judged:
+    """Each of some means is above each of others; found: the smallest lead of each pair, in points or percent."""
+    leads = []
+    for ours, theirs in pairs:
+        low, high = _known(ours), _known(theirs)
+        if not low or not high:
+            return Judged("more", "-", "not judged")
+        leads.append(min(low) - max(high) if points else 100 * (min(low) / max(high) - 1))
+    return Judged("more", _listed(leads, "points" if points else "%"), _holds(all(lead > 0 for lead in leads)))
+
+
+def unchanged(changes: Sequence[float | None]) -> Judged:
+    """Changes in percent are so small that they do not matter."""
+    known = _known(changes)
+    if not known:
+        return Judged("0 %", "-", "not judged")
+    return Judged("0 %", _listed(known, "%"), _holds(all(abs(change) <= CLOSE for change in known)))
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    """The values, if none is missing."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else []
+
+
+def _holds(so: bool) -> Word:
+    return "holds" if so else "differs"
+
+
+def _listed(values: Iterable[float], unit: str) -> str:
+    return ", ".join(f"{value:+.1f} {unit}" for value in values)
+
+
+def counted(words: Iterable[Word]) -> str:
+    """How many claims hold, for the verdict of the study."""
+    judged = [word for word in words if word != "not judged"]
+    return (
+        f"{judged.count('holds')} of {len(judged)} claims of the paper hold, {judged.count('same sign')} more by their "
+        f"sign alone, {judged.count('differs')} differ"
+    )
+
+
+def agree(verdicts: Iterable[Verdict]) -> bool:
+    """Whether no claim differs."""
+    return all(verdict.word != "differs" for verdict in verdicts)
+
+
+def claims_table(
+    verdicts: Iterable[Verdict], columns: Sequence[str] = CLAIM_COLUMNS, title: str = "The paper's claims"
+) -> DataTable:
+    """All claims and what became of them; ``columns`` has one for each of ``where`` and ``beside``, too."""
+    rows = tuple((v.text, *v.where, v.printed, v.found, *v.beside, v.word, v.reason) for v in verdicts)
+    return DataTable("claims", title, tuple(columns), rows)
+
+
+# Figures -------------------------------------------------------------------------------------------------------------
+
+
+def draw_bars(
+    columns: Sequence[str], rows: Sequence[BarRow], form: Callable[[float], str], finding: str, note: str, caption: str,
+    alt: str,
+) -> Picture:  # fmt: skip
+    """A table of bars, see ``draw_bar_table``: above it what it shows, below it what the marks are."""
+    figure = sheet(bar_table_height_in(rows))
+    draw_bar_table(figure, columns, rows, form)
+    say(figure, finding, note)
+    return Picture(figure, caption, f"{finding}. {alt}")

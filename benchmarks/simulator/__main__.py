@@ -18,7 +18,7 @@ with extras_named():
     from rich.console import Console
     from rich.table import Table
 
-    from scheduler_bridge.core.form import COMPILED
+    from scheduler_bridge.core import COMPILED
     from scheduler_bridge.experiments.real_workloads.cells import THETA_FILE
 
     from . import process

@@ -13,7 +13,7 @@ import typer
 from scheduler_bridge.backends.hosts import examine, launcher_of, read_hosts
 from scheduler_bridge.backends.slurm import ReadingError, Slurm, SlurmError
 from scheduler_bridge.cli.common import CliError, LauncherOption
-from scheduler_bridge.core.form import COMPILED
+from scheduler_bridge.core import COMPILED
 from scheduler_bridge.daemon import listener
 
 

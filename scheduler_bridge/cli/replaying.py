@@ -142,8 +142,7 @@ def _reservations(asked: Asked, nodes: int, policy: Policy) -> list[tuple[float,
     """
     from scheduler_bridge import sim
     from scheduler_bridge.core import SchedulerCore
-    from scheduler_bridge.core.effects import RefuseReservation
-    from scheduler_bridge.core.events import ReservationMade
+    from scheduler_bridge.core.events import RefuseReservation, ReservationMade
     from scheduler_bridge.model import AdvanceReservation
 
     if not asked.reservations:

@@ -43,8 +43,7 @@ from scheduler_bridge.policies.base import jobs_per_node
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler_bridge.core.effects import Effect
-    from scheduler_bridge.core.events import Event
+    from scheduler_bridge.core.events import Effect, Event
     from scheduler_bridge.policies import Policy
     from scheduler_bridge.record import Recorder, RunRecord
     from scheduler_bridge.report.course import Course, Window

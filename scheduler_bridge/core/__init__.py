@@ -1,17 +1,24 @@
-"""The scheduler's state machine: events in, effects out, no clock, no I/O."""
+"""The scheduler's state machine: events in, effects out, no clock, no I/O.
+
+``SchedulerCore.handle_batch`` lets ``handlers`` change the ``state`` for each event, then asks the policy, which looks
+at a ``view``, and has ``orders`` (or ``advance_reservations``, or ``co_scheduling``) carry out what it decided.
+"""
 
 from __future__ import annotations
 
-from scheduler_bridge.core.errors import InfeasibleDecisionError, InvariantError
+from typing import Final
+
+from scheduler_bridge.core import scheduler
+from scheduler_bridge.core.events import InfeasibleDecisionError, InvariantError
 from scheduler_bridge.core.history import Claim, Explanation, Moment, Remembered
-from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
-from scheduler_bridge.core.presets import settings_for
 from scheduler_bridge.core.scheduler import SchedulerCore
-from scheduler_bridge.core.settings import Settings
+from scheduler_bridge.core.settings import Settings, settings_for
 from scheduler_bridge.core.snapshot import JobRow, NodeRow, ReservationRow, Snapshot
+from scheduler_bridge.core.tracked import JobState
 
 __all__ = [
+    "COMPILED",
     "Claim",
     "Explanation",
     "InfeasibleDecisionError",
@@ -28,3 +35,6 @@ __all__ = [
     "Snapshot",
     "settings_for",
 ]
+
+COMPILED: Final = not str(scheduler.__file__).endswith(".py")
+"""Whether the core is machine code, which decides the same in half of the time."""

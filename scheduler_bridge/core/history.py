@@ -10,9 +10,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from scheduler_bridge.core import partitions
-from scheduler_bridge.core.lifecycle import JobState
+from scheduler_bridge.core import advance_reservations
 from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import JobState
 from scheduler_bridge.model import Reason, Reservation
 from scheduler_bridge.policies import Policy
 
@@ -123,7 +123,7 @@ class Histories:
             if self._waits.get(job_id) == why:
                 continue
             self._waits[job_id] = why
-            explain = explain or partitions.explainer(state, policy, now)
+            explain = explain or advance_reservations.explainer(state, policy, now)
             if reservation is not None and reservation.job_id not in claims:
                 claims[reservation.job_id] = counts_on(state, reservation)
             found = claims[reservation.job_id] if reservation is not None else ()
@@ -168,7 +168,7 @@ def explain(state: SchedulerState, policy: Policy, histories: Histories, job_id:
     text, reservation, claims = str(job.note), None, tuple[Claim, ...]()
     if job.state is JobState.QUEUED:
         reservation = state.reservation_of(job_id)
-        text = partitions.explainer(state, policy, now)(job.spec, reservation)
+        text = advance_reservations.explainer(state, policy, now)(job.spec, reservation)
         claims = counts_on(state, reservation) if reservation is not None else ()
     own = reservation is not None and reservation.job_id == job_id
     start_s = reservation.start_s if reservation is not None and own else None

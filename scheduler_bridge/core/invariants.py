@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler_bridge.core.errors import InvariantError
-from scheduler_bridge.core.lifecycle import HOLDING, JobState
-from scheduler_bridge.core.stacks import Stack
+from scheduler_bridge.core.events import InvariantError
+from scheduler_bridge.core.node_sharing import Stack
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.core.tracked import HOLDING, JobState, TrackedJob
 
 _ORDER_OF: Final = {JobState.GROWING: "grow", JobState.SHRINKING: "shrink", JobState.ADJUSTING: "workers"}
 

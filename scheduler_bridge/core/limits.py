@@ -19,17 +19,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, wording
 from scheduler_bridge.policies import Decision, Grow, Policy, Reserve, Share, Start, in_full
 from scheduler_bridge.policies.base import Around
-
-if TYPE_CHECKING:
-    from scheduler_bridge.core.state import SchedulerState
-    from scheduler_bridge.core.tracked import TrackedJob
 
 
 def under(state: SchedulerState, policy: Policy) -> Policy:

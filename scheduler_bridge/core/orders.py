@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from scheduler_bridge.core import bookings, limits, on_sharing
-from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
-from scheduler_bridge.core.errors import InfeasibleDecisionError
-from scheduler_bridge.core.job_parts import PendingOrder
-from scheduler_bridge.core.lifecycle import Step
+from scheduler_bridge.core import co_scheduling, limits
+from scheduler_bridge.core.events import Effect, InfeasibleDecisionError, SendOrder, StartJob
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.core.tracked import PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Allocation, Because, Reason, wording
 from scheduler_bridge.policies import Decision, Grow, Reserve, Share, Shrink, Stand, Start
 
@@ -35,9 +32,9 @@ def carry_out(state: SchedulerState, decisions: Sequence[Decision], now: float) 
                 effects.append(_start(state, decision, now))
             case Share():
                 _check_limit(state, decision, state.queue.get(decision.job_id))
-                if why := on_sharing.infeasible(state, decision, now):
+                if why := co_scheduling.infeasible(state, decision, now):
                     raise InfeasibleDecisionError(f"{decision}: {why}")
-                effects += on_sharing.claim(state, decision, now)
+                effects += co_scheduling.claim(state, decision, now)
             case Grow():
                 job = _resizable(state, decision, now)
                 if len(job.allocation) + decision.nodes > job.max_nodes or decision.nodes > state.pool.free:
@@ -136,22 +133,3 @@ def _send(state: SchedulerState, job: TrackedJob, order: PendingOrder, reason: R
     state.next_order += 1
     state.note(job)
     return [SendOrder(job.spec.job_id, order.order, order.kind, order.nodes, order.count)]
-
-
-def grant_wishes(state: SchedulerState, now: float) -> list[Effect]:
-    """Answer the evolving requests for more nodes with what the pass left free. [D] Waiting jobs come first."""
-    effects: list[Effect] = []
-    for job_id, delta in state.wishes.items():
-        job = state.jobs[job_id]
-        if job.order is not None and job.order.kind == "grow":
-            continue  # the pass itself has granted it
-        if state.bookings:
-            state.pool.confine(bookings.allowed(state, job))
-        count = min(delta, state.pool.free, job.max_nodes - len(job.allocation), limits.left(state, job))
-        if count <= 0 or bookings.has_rivals(state, job) or not job.view().resizable(now):
-            effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
-        else:
-            effects += send_grow(state, job, count, "the job asked for them")
-    state.wishes.clear()
-    state.pool.confine(None)
-    return effects

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from scheduler_bridge.core import (
-    alarms,
-    bookings,
+    advance_reservations,
+    co_scheduling,
+    handlers,
     history,
     invariants,
     limits,
-    on_jobs,
-    on_nodes,
-    on_resizes,
-    on_sharing,
     orders,
-    partitions,
     snapshot,
 )
-from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import (
     CancelJob,
+    Effect,
     Event,
     EvolvingRequest,
     GrowCompleted,
@@ -46,16 +43,17 @@ from scheduler_bridge.core.events import (
     ResizeFailed,
     ShrinkCompleted,
     UserNodesLimited,
+    WakeAt,
     WakeUp,
     WorkersChanged,
     batch_rank,
 )
 from scheduler_bridge.core.history import Explanation, Histories, Moment, Remembered
-from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodePool, NodeState
 from scheduler_bridge.core.settings import Settings
 from scheduler_bridge.core.snapshot import ReservationRow, Snapshot
 from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import LIVE, JobState
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import stands_until
 
@@ -222,7 +220,7 @@ class SchedulerCore:
         state.touched.clear()
         state.over.clear()
         effects: list[Effect] = []
-        pass_s = math.inf if state.next_pass_s is None else alarms.next_pass_s(state, now)
+        pass_s = math.inf if state.next_pass_s is None else due_pass_s(state, now)
         batch = list(events)
         if len(batch) > 1:
             batch.sort(key=batch_rank)
@@ -231,11 +229,11 @@ class SchedulerCore:
         if not state.calm:
             state.idle_until_s = -math.inf
         if state.armed_s is None or state.armed_s <= now or pass_s <= now:  # else nothing is due
-            effects += alarms.ring(state, now)
+            effects += ring_alarms(state, now)
         if state.sharing.unsettled or state.sharing.moved:
-            effects += on_sharing.settle(state, now)
+            effects += co_scheduling.settle(state, now)
         if state.pool.leaving:
-            effects += on_nodes.vacate(state, now)
+            effects += handlers.vacate(state, now)
         if remembers := self._histories.remembered:
             self._histories.note(state, now)
         if state.changed or state.arrived:
@@ -243,7 +241,7 @@ class SchedulerCore:
             if remembers:
                 self._histories.note(state, now)
                 self._histories.note_waits(state, self._policy, now)
-        effects += alarms.arm(state)
+        effects += arm_alarm(state)
         invariants.check_touched(state)
         return effects
 
@@ -252,7 +250,7 @@ class SchedulerCore:
         view, interval_s = state.view_of_pass(), state.settings.pass_interval_s
         if state.bookings:
             state.idle_until_s = -math.inf
-            effects = partitions.decide(state, self._policy, now)
+            effects = advance_reservations.decide(state, self._policy, now)
         else:
             policy = self._policy if state.settings.user_nodes is None else limits.under(state, self._policy)
             decisions = policy.decide(view, now)
@@ -260,32 +258,32 @@ class SchedulerCore:
             effects = orders.carry_out(state, decisions, now)
             if interval_s is not None:
                 state.idle_until_s = stands_until(policy, view, now) if idle else -math.inf
-        if state.wishes:
-            effects += orders.grant_wishes(state, now)
+        if state.evolving_requests:
+            effects += handlers.grant_evolving_requests(state, now)
         if interval_s is not None:
-            alarms.passed(state, interval_s, now)
+            note_pass(state, interval_s, now)
         return effects
 
     def _apply(self, event: Event, now: float) -> list[Effect]:
         match event:
             case JobSubmitted():
-                return on_jobs.submit(self._state, event.job)
+                return handlers.job_submitted(self._state, event.job)
             case JobEnded() | JobStarted() | MalleableReady() | MalleableEnded():
-                return on_jobs.apply(self._state, event, now)
+                return handlers.job_event(self._state, event, now)
             case JobWithdrawn() | JobMoved() | CancelJob():
-                return on_jobs.apply(self._state, event, now)
+                return handlers.job_event(self._state, event, now)
             case GrowCompleted() | ShrinkCompleted() | WorkersChanged() | ResizeFailed() | ResizeDeferred():
-                return on_resizes.answer(self._state, event, now)
+                return handlers.order_answered(self._state, event, now)
             case EvolvingRequest():
-                return on_resizes.request(self._state, event, now)
+                return handlers.evolving_request(self._state, event, now)
             case NodesLost():
-                return on_resizes.lost(self._state, event, now)
+                return handlers.nodes_lost(self._state, event, now)
             case NodeUp() | NodeDown() | NodeDrained() | NodeRemoved():
-                return on_nodes.apply(self._state, event)
+                return handlers.node_event(self._state, event)
             case ReservationMade():
-                return bookings.make(self._state, event.reservation, now)
+                return advance_reservations.make(self._state, event.reservation, now)
             case ReservationCancelled():
-                bookings.cancel(self._state, event.name)
+                advance_reservations.cancel(self._state, event.name)
                 return []
             case UserNodesLimited():
                 limits.change(self._state, event.user_nodes)
@@ -299,7 +297,7 @@ class SchedulerCore:
     @property
     def alarm_s(self) -> float | None:
         """When the core is to be woken, as things are; None: never. What it was last told may be out of date."""
-        return alarms.earliest(self._state)
+        return earliest_due_s(self._state)
 
     @property
     def cores_per_node(self) -> int:
@@ -308,7 +306,7 @@ class SchedulerCore:
 
     def core_ids(self, job_id: int) -> tuple[int, ...]:
         """Which cores of each of its nodes, in their order, a job may use, as bitsets of their ids."""
-        return on_sharing.by_node(self._state, self._state.jobs[job_id])[1]
+        return co_scheduling.by_node(self._state, self._state.jobs[job_id])[1]
 
     def check(self) -> None:
         """Check the whole state, node by node and job by job.
@@ -349,7 +347,7 @@ class SchedulerCore:
         job = self._state.jobs[job_id]
         text = str(job.note)
         if job.state is JobState.QUEUED:
-            why = partitions.explainer(self._state, self._policy, self._now)
+            why = advance_reservations.explainer(self._state, self._policy, self._now)
             text = why(job.spec, self._state.reservation_of(job_id))
         return f"job {job_id} is {job.state}: {text}"
 
@@ -364,3 +362,69 @@ class SchedulerCore:
             KeyError: No such job.
         """
         return history.explain(self._state, self._policy, self._histories, job_id, self._now)
+
+
+# Alarms: what is due by time alone, and the wake-ups that are asked for -----------------------------------------------
+
+
+def ring_alarms(state: SchedulerState, now: float) -> list[Effect]:
+    """Do what is due at ``now``: end the jobs over their walltime; allow a pass where a pause or interval is over."""
+    effects = advance_reservations.begin_and_end(state, now) if state.bookings else []
+    while state.deadlines and state.deadlines[0][0] <= now:
+        _, job_id = heapq.heappop(state.deadlines)
+        job = state.jobs.get(job_id)
+        if job is None or job.state not in LIVE:  # Over, or, after a node was lost, waiting again or withdrawn.
+            continue
+        state.changed = True
+        if job.state is JobState.ADJUSTING or job_id in state.sharing.moved:
+            continue  # Its end is predicted anew, when it has answered or in this very batch.
+        if job.bound and job.started_s is not None and job.expected_end_s + state.settings.walltime_grace_s <= now:
+            effects += state.kill(job, "timeout", f"over its walltime of {job.spec.walltime_s:g} s")
+    if state.next_pass_s is not None and state.next_pass_s <= now:
+        state.changed = True
+    if state.armed_s is not None and state.armed_s <= now:
+        state.armed_s = None
+    return effects
+
+
+def due_pass_s(state: SchedulerState, now: float) -> float:
+    """When the next periodic pass is due, counting those before ``now`` as made that would have decided nothing."""
+    if state.next_pass_s is None:
+        return math.inf
+    interval_s = state.settings.pass_interval_s
+    while interval_s is not None and state.next_pass_s < min(now, state.idle_until_s):
+        state.next_pass_s += interval_s  # as the passes themselves would have put it, also to the last bit
+    return state.next_pass_s
+
+
+def note_pass(state: SchedulerState, interval_s: float, now: float) -> None:
+    """Note that a pass took place, and when the next one is due; they are ``interval_s`` apart."""
+    state.next_pass_s = now + interval_s if state.queue or state.active else None
+
+
+def arm_alarm(state: SchedulerState) -> list[Effect]:
+    """Ask to be woken at the earliest thing due, unless that was asked for already."""
+    if state.armed_s is not None and state.deadlines and state.armed_s <= state.deadlines[0][0]:
+        next_pass_s = state.next_pass_s
+        if (next_pass_s is None or state.armed_s <= next_pass_s) and not state.bookings:
+            return []
+    due_s = earliest_due_s(state)
+    if due_s is None or (state.armed_s is not None and state.armed_s <= due_s):
+        return []
+    state.armed_s = due_s
+    return [WakeAt(due_s)]
+
+
+def earliest_due_s(state: SchedulerState) -> float | None:
+    """When the earliest thing is due by time alone; None: nothing is."""
+    deadlines, jobs = state.deadlines, state.jobs
+    while deadlines and ((job := jobs.get(deadlines[0][1])) is None or job.state not in LIVE):
+        heapq.heappop(deadlines)
+    if state.next_pass_s is None and not state.bookings:  # as mostly
+        return deadlines[0][0] if deadlines else None
+    times = [deadlines[0][0]] if deadlines else []
+    if state.next_pass_s is not None and state.idle_until_s < math.inf:
+        times.append(max(state.next_pass_s, state.idle_until_s))
+    if state.bookings and (turn_s := advance_reservations.next_turn_s(state)) is not None:
+        times.append(turn_s)
+    return min(times) if times else None

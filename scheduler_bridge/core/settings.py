@@ -1,9 +1,11 @@
-"""The parameters of the core."""
+"""The parameters of the core, and those that a policy is meant for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+from scheduler_bridge.policies import describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,13 @@ class Settings:
         for name in ("cooldown_s", "failure_backoff_s", "walltime_grace_s"):
             if (value := getattr(self, name)) < 0:
                 raise ValueError(f"{name} is {value}, must not be negative")
+
+
+def settings_for(policy: str) -> Settings:
+    """The settings that the policy of this name is meant for; for most, decisions at events only, and no pause.
+
+    Raises:
+        UnknownPolicyError: No such policy.
+    """
+    info = describe(policy)
+    return Settings(pass_interval_s=info.pass_interval_s, cooldown_s=info.cooldown_s)

@@ -6,12 +6,11 @@ from itertools import islice
 
 import msgspec
 
-from scheduler_bridge.core import bookings, partitions
+from scheduler_bridge.core import advance_reservations
 from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.core.job_parts import PendingOrder
-from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.nodes import NodeState
 from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import JobState, PendingOrder
 from scheduler_bridge.model import AdvanceReservation, Allocation, JobSpec, Reservation
 from scheduler_bridge.policies import Policy
 
@@ -91,7 +90,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 def take(state: SchedulerState, policy: Policy, now: float, most_waiting: int | None = None) -> Snapshot:
     """Take a picture of ``state``, with so many of the waiting jobs, the first ones; None: all."""
     near = None if most_waiting is None else set(islice(state.queue, most_waiting))
-    why = partitions.explainer(state, policy, now)
+    why = advance_reservations.explainer(state, policy, now)
     jobs = []
     for job in state.jobs.values():
         waits = job.state is JobState.QUEUED
@@ -138,7 +137,7 @@ def advance(state: SchedulerState) -> tuple[ReservationRow, ...]:
         for name, booking in state.bookings.items()
     }
     for job_id, job in state.queue.items():
-        if (booking := bookings.of(state, job.spec)) is not None:
+        if (booking := advance_reservations.booking_of(state, job.spec)) is not None:
             jobs[booking.spec.name].append(job_id)
     rows = [
         ReservationRow(

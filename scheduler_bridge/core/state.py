@@ -1,4 +1,4 @@
-"""The scheduler core's whole state, and the two ways in which a job leaves."""
+"""The scheduler core's whole state, and the steps that change it consistently."""
 
 from __future__ import annotations
 
@@ -11,24 +11,36 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from scheduler_bridge.core import on_sharing
-from scheduler_bridge.core.bookings import Booking
-from scheduler_bridge.core.effects import Effect, KillJob
-from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.core.lifecycle import JobState, Step
+from scheduler_bridge.core.events import Effect, KillJob, Outcome
+from scheduler_bridge.core.node_sharing import Sharing, Stacks
 from scheduler_bridge.core.nodes import NodePool
 from scheduler_bridge.core.settings import Settings
-from scheduler_bridge.core.sharing import Sharing
-from scheduler_bridge.core.stacks import Stacks
-from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.core.tracked import JobState, Step, TrackedJob
 from scheduler_bridge.core.view import LiveView
-from scheduler_bridge.model import JobSpec, Reservation
-from scheduler_bridge.model.allocation import NOTHING
+from scheduler_bridge.model import AdvanceReservation, JobSpec, Reservation
 from scheduler_bridge.policies import Policy
 from scheduler_bridge.policies.base import jobs_per_node, shared_nodes
 
 _HISTORY_JOBS: Final = 10
 """The jobs of a user that count for the accuracy of the walltimes [2016 paper]."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
+@dataclass(slots=True)
+class Booking:
+    """A reservation that is not over.
+
+    Attributes:
+        spec: What was asked for.
+        ranks: The nodes that are kept for it.
+        started: Whether its time has come.
+        inside: The jobs that it has started, ended ones included.
+    """
+
+    spec: AdvanceReservation
+    ranks: int
+    started: bool = False
+    inside: set[int] = field(default_factory=set)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -59,7 +71,7 @@ class SchedulerState:
         stale: Jobs changed since the view was last brought up to date, by id.
         counted: Nodes that jobs hold, as the invariants have counted them.
         sharing: Who shares nodes with whom.
-        wishes: Nodes that evolving jobs asked for in the present batch.
+        evolving_requests: Nodes that evolving jobs asked for in the present batch.
         deadlines: When to look at a job again (walltime over, cooldown over), a heap; may hold stale entries.
         next_pass_s: When the next periodic pass is due.
         skips: Leave periodic passes out of which it is known that they decide nothing.
@@ -89,7 +101,7 @@ class SchedulerState:
     touched: dict[int, TrackedJob] = field(default_factory=dict)
     stale: dict[int, TrackedJob] = field(default_factory=dict)
     counted: int = 0
-    wishes: dict[int, int] = field(default_factory=dict)
+    evolving_requests: dict[int, int] = field(default_factory=dict)
     deadlines: list[tuple[float, int]] = field(default_factory=list)
     next_pass_s: float | None = None
     skips: bool = False
@@ -257,31 +269,6 @@ class SchedulerState:
         job.note = f"told to end: {reason}"
         self.touch(job)
         return [KillJob(job.spec.job_id, reason)]
-
-    def end(self, job: TrackedJob, outcome: Outcome, reason: str, now: float) -> None:
-        """Take the job's end down and its nodes back.
-
-        What the core killed it for wins over what its processes' end looked like, unless it completed all the same.
-        """
-        job.step(Step.END)
-        if job.kill is not None and outcome != "completed":
-            outcome, reason = job.kill
-        job.outcome, job.reason, job.ended_s = outcome, reason, now
-        job.note = f"{outcome}: {reason}" if reason not in ("", outcome) else outcome
-        if outcome in ("completed", "timeout") and job.started_s is not None:
-            self.note_use(job.spec.user, min(1.0, (now - job.started_s) / job.spec.walltime_s))
-        job.ready, job.order = False, None
-        job_id = job.spec.job_id
-        if self.sharing.stacks.by_job:
-            on_sharing.left(self, job, job.allocation.ranks)
-        self.pool.release(job_id, job.allocation.ranks)
-        job.allocation = NOTHING
-        if self.active.pop(job_id, None) is None:
-            self.queue.pop(job_id, None)
-        self.reservations.pop(job_id, None)
-        self.over.append(job)
-        self.note(job)
-        self.changed = True
 
     def note_use(self, user: str, part: float) -> None:
         """Keep what a user's job used of its walltime. [D] Failed, cancelled and lost jobs say nothing about it."""

@@ -1,19 +1,92 @@
-"""A job as the scheduler core keeps it: the only mutable record of it."""
+"""A job as the scheduler core keeps it, the only mutable record of it, and its life as a transition table.
+
+A job waits (queued), is told to start (starting), runs, and takes one order at a time (growing, shrinking, adjusting:
+another number of cores). One that is to share nodes waits for its mates to make room before it is told to start
+(claiming). Once it is told to end (ending) nothing but its end counts: reports that cross the kill on their way change
+nothing. ``ready``, whether a malleable handler is registered, is a flag beside the state, because handlers come and go
+during orders.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
+from typing import Final, Literal
 
 from msgspec import structs
 from mypy_extensions import mypyc_attr
 
-from scheduler_bridge.core.errors import InvalidTransitionError
-from scheduler_bridge.core.events import Outcome
-from scheduler_bridge.core.job_parts import PendingOrder, Shares
-from scheduler_bridge.core.lifecycle import LIVE, TRANSITIONS, JobState, Step
+from scheduler_bridge.core.events import InvalidTransitionError, Outcome
 from scheduler_bridge.model import Allocation, JobSpec, Reason, RunningJob
 from scheduler_bridge.model.allocation import NOTHING
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    __hash__ = str.__hash__  # an Enum's own is slow, and these are looked up all the time
+
+    QUEUED = "queued"
+    CLAIMING = "claiming"
+    STARTING = "starting"
+    RUNNING = "running"
+    GROWING = "growing"
+    SHRINKING = "shrinking"
+    ADJUSTING = "adjusting"
+    ENDING = "ending"
+    ENDED = "ended"
+
+
+class Step(StrEnum):
+    """What moves a job on: the scheduler's decisions and the job's reports."""
+
+    __hash__ = str.__hash__
+
+    CLAIM = "claim"
+    RETURN = "return"
+    START = "start"
+    STARTED = "started"
+    GROW = "grow"
+    SHRINK = "shrink"
+    ADJUST = "adjust"
+    RESIZED = "resized"
+    KILL = "kill"
+    END = "end"
+
+
+TRANSITIONS: Final[Mapping[tuple[JobState, Step], JobState]] = {
+    (JobState.QUEUED, Step.START): JobState.STARTING,
+    (JobState.QUEUED, Step.END): JobState.ENDED,  # cancelled while it waited
+    (JobState.QUEUED, Step.CLAIM): JobState.CLAIMING,
+    (JobState.CLAIMING, Step.START): JobState.STARTING,
+    (JobState.CLAIMING, Step.RETURN): JobState.QUEUED,  # a mate makes no room
+    (JobState.CLAIMING, Step.END): JobState.ENDED,  # cancelled meanwhile
+    (JobState.STARTING, Step.STARTED): JobState.RUNNING,
+    (JobState.STARTING, Step.KILL): JobState.ENDING,
+    (JobState.STARTING, Step.END): JobState.ENDED,  # the start failed
+    (JobState.RUNNING, Step.GROW): JobState.GROWING,
+    (JobState.RUNNING, Step.SHRINK): JobState.SHRINKING,
+    (JobState.RUNNING, Step.ADJUST): JobState.ADJUSTING,
+    (JobState.RUNNING, Step.KILL): JobState.ENDING,
+    (JobState.RUNNING, Step.END): JobState.ENDED,
+    (JobState.GROWING, Step.RESIZED): JobState.RUNNING,  # done or failed
+    (JobState.GROWING, Step.KILL): JobState.ENDING,
+    (JobState.GROWING, Step.END): JobState.ENDED,
+    (JobState.SHRINKING, Step.RESIZED): JobState.RUNNING,
+    (JobState.SHRINKING, Step.KILL): JobState.ENDING,
+    (JobState.SHRINKING, Step.END): JobState.ENDED,
+    (JobState.ADJUSTING, Step.RESIZED): JobState.RUNNING,
+    (JobState.ADJUSTING, Step.KILL): JobState.ENDING,
+    (JobState.ADJUSTING, Step.END): JobState.ENDED,
+    (JobState.ENDING, Step.END): JobState.ENDED,
+}
+
+HOLDING: Final = frozenset(JobState) - {JobState.QUEUED, JobState.ENDED}
+"""The states in which a job holds nodes."""
+
+LIVE: Final = HOLDING - {JobState.ENDING}
+"""The states in which a job holds nodes and is not on its way out."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
@@ -111,3 +184,44 @@ class TrackedJob:
             if not self.may_share:
                 self.seen = structs.replace(self.seen, may_share=False)
         return self.seen
+
+
+# Parts of a job: an order that it has not answered, and what sharing nodes makes of it --------------------------------
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
+@dataclass(slots=True)
+class PendingOrder:
+    """An order that the job has not answered yet.
+
+    ``nodes``: to arrive, or (shrink) wished back; ``ranks``: theirs; ``count``: their number, or (workers) the fewest
+    cores of a node that it is to use; ``core_ids``: (workers) which ones of each of the nodes, as bitsets.
+    """
+
+    order: int
+    kind: Literal["grow", "shrink", "workers"]
+    nodes: tuple[str, ...]
+    ranks: int
+    count: int
+    deferred: bool = False
+    core_ids: tuple[int, ...] = ()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
+@dataclass(slots=True)
+class Shares:
+    """What sharing nodes makes of a job, or has made of it.
+
+    Attributes:
+        extension_s: How much longer than it asked for it may run, since sharing slows it down.
+        cores: The cores of each of its nodes that it may use, where they are fewest; None: all.
+        neighbours: The most other jobs on one of its nodes.
+        is_host: Whether it came first on all its nodes.
+        kept_nodes: Those of its nodes that others still hold when it ends, as it is predicted.
+    """
+
+    extension_s: float = 0.0
+    cores: int | None = None
+    neighbours: int = 0
+    is_host: bool = True
+    kept_nodes: int = 0

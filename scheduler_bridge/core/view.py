@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from scheduler_bridge.core.lookups import Lookups
 from scheduler_bridge.core.nodes import NodePool
-from scheduler_bridge.core.ranked import RankedQueue
+from scheduler_bridge.core.queue_index import Lookups, RankedQueue
 from scheduler_bridge.core.tracked import TrackedJob
 from scheduler_bridge.model import (
     AnyIndex,

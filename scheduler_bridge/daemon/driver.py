@@ -17,8 +17,18 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 
 from scheduler_bridge.core import Explanation, JobState
-from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.core.events import (
+    Effect,
+    KeepNodes,
+    KillJob,
+    NodeLeft,
+    Refuse,
+    RefuseReservation,
+    SendOrder,
+    StartJob,
+    WakeAt,
+)
 from scheduler_bridge.daemon.config import DaemonConfig
 from scheduler_bridge.daemon.control.access import Standing
 from scheduler_bridge.daemon.control.status import NEAR_JOBS, FarJobs, kept_nodes, snapshot
@@ -274,7 +284,7 @@ class Driver:
         then: Callable[[], None] | None = None,
         after: Callable[[], None] | None = None,
         not_before_s: float = 0.0,
-    ) -> list[fx.Effect]:
+    ) -> list[Effect]:
         """Let the core take ``events`` of this instant; what it wants is done, and ``then``, once that is written.
 
         ``after`` is called only if it could be written.
@@ -309,29 +319,29 @@ class Driver:
         self._journal.freeze(VERSION, self._ledger.freeze())
         self._freeze_rows = max(_FREEZE_EVERY_ROWS, int((self._loop.time() - began_s) * _ROWS_PER_S))
 
-    def _carry_out(self, effect: fx.Effect) -> None:
+    def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case fx.StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
+            case StartJob(job_id=job_id, nodes=nodes, core_ids=core_ids):
                 _logger.info("job %d starts on %s", job_id, ", ".join(nodes))
                 self._start(job_id, nodes, core_ids)
-            case fx.SendOrder():
+            case SendOrder():
                 what = f"{effect.kind} by {wording.nodes(effect.count)}"
                 if effect.kind == "workers":
                     what = f"use {effect.count} {'core' if effect.count == 1 else 'cores'} of each node"
                 _logger.info("job %d is told to %s", effect.job_id, what)
                 self.job_orders.order(effect)
-            case fx.KillJob(job_id=job_id, reason=reason):
+            case KillJob(job_id=job_id, reason=reason):
                 _logger.info("job %d is told to end: %s", job_id, reason)
                 self.executor.end(job_id)
-            case fx.NodeLeft(node=node):
+            case NodeLeft(node=node):
                 _logger.info("node %s has left the cluster", node)
-            case fx.KeepNodes(name=name, nodes=kept):
+            case KeepNodes(name=name, nodes=kept):
                 _logger.info("reservation %s keeps %s", name, ", ".join(kept))
-            case fx.RefuseReservation(name=name, reason=reason):
+            case RefuseReservation(name=name, reason=reason):
                 _logger.info("reservation %s is refused: %s", name, reason)
-            case fx.WakeAt(time_s=time_s):
+            case WakeAt(time_s=time_s):
                 self._wake_at(time_s)
-            case fx.Refuse(job_id=job_id, reason=reason):
+            case Refuse(job_id=job_id, reason=reason):
                 _logger.info("job %d is refused: %s", job_id, reason)
             case _:
                 assert_never(effect)

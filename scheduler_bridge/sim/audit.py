@@ -6,33 +6,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
-from scheduler_bridge.core.effects import (
-    Effect,
-    KeepNodes,
-    KillJob,
-    NodeLeft,
-    Refuse,
-    RefuseReservation,
-    SendOrder,
-    StartJob,
-    WakeAt,
-)
 from scheduler_bridge.core.events import (
+    Effect,
     Event,
     GrowCompleted,
     JobEnded,
     JobStarted,
     JobSubmitted,
+    KeepNodes,
+    KillJob,
     MalleableEnded,
     MalleableReady,
     NodeDown,
     NodeDrained,
+    NodeLeft,
     NodesLost,
     NodeUp,
+    Refuse,
+    RefuseReservation,
     ReservationCancelled,
     ReservationMade,
     ResizeFailed,
+    SendOrder,
     ShrinkCompleted,
+    StartJob,
+    WakeAt,
     WorkersChanged,
 )
 from scheduler_bridge.model import EVERY_NODE, AdvanceReservation, JobSpec, NodeFilter

@@ -11,33 +11,31 @@ from typing import Final, assert_never
 from msgspec import structs
 
 from scheduler_bridge.core import Explanation, Remembered, SchedulerCore, Settings
-from scheduler_bridge.core.effects import (
-    Effect,
-    KeepNodes,
-    KillJob,
-    NodeLeft,
-    Refuse,
-    RefuseReservation,
-    SendOrder,
-    StartJob,
-    WakeAt,
-)
 from scheduler_bridge.core.events import (
     CancelJob,
+    Effect,
     Event,
     EvolvingRequest,
     GrowCompleted,
     JobEnded,
     JobStarted,
     JobSubmitted,
+    KeepNodes,
+    KillJob,
     MalleableReady,
     NodeDown,
     NodeDrained,
+    NodeLeft,
     NodesLost,
     Outcome,
+    Refuse,
+    RefuseReservation,
     ResizeDeferred,
     ResizeFailed,
+    SendOrder,
     ShrinkCompleted,
+    StartJob,
+    WakeAt,
     WakeUp,
     WorkersChanged,
 )

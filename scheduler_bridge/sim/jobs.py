@@ -10,8 +10,7 @@ from typing import Final, Literal, TypeAlias, overload
 import msgspec
 
 from scheduler_bridge.core import Explanation
-from scheduler_bridge.core.effects import Effect
-from scheduler_bridge.core.events import Event, Outcome
+from scheduler_bridge.core.events import Effect, Event, Outcome
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim.failures import FaultTolerance, Losses, Risk, clipped, node_s
 from scheduler_bridge.sim.scaling import Cost, Speedup, linear_speedup

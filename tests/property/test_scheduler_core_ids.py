@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
-from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
 from scheduler_bridge.core.events import (
     CancelJob,
+    Effect,
     Event,
     JobEnded,
     JobStarted,
@@ -20,10 +20,12 @@ from scheduler_bridge.core.events import (
     MalleableReady,
     NodesLost,
     ResizeFailed,
+    SendOrder,
+    StartJob,
     WakeUp,
     WorkersChanged,
 )
-from scheduler_bridge.core.stacks import Stacks
+from scheduler_bridge.core.node_sharing import Stacks
 from scheduler_bridge.model import JobSpec
 
 NODES = ("a", "b", "c", "d")

@@ -9,8 +9,17 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
-from scheduler_bridge.core.events import Event, GrowCompleted, JobEnded, JobSubmitted, ResizeFailed, ShrinkCompleted
+from scheduler_bridge.core.events import (
+    Effect,
+    Event,
+    GrowCompleted,
+    JobEnded,
+    JobSubmitted,
+    ResizeFailed,
+    SendOrder,
+    ShrinkCompleted,
+    StartJob,
+)
 from scheduler_bridge.sim import Engine, random_scenario
 
 SEEDS = 25

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
-from scheduler_bridge.core.effects import SendOrder
 from scheduler_bridge.core.events import (
     CancelJob,
     Event,
@@ -27,8 +26,9 @@ from scheduler_bridge.core.events import (
     ReservationCancelled,
     ReservationMade,
     ResizeFailed,
+    SendOrder,
 )
-from scheduler_bridge.core.lifecycle import JobState
+from scheduler_bridge.core.tracked import JobState
 from scheduler_bridge.model import AdvanceReservation, ClusterView, JobSpec, RunningJob
 from scheduler_bridge.policies import Decision, Policy, Reserve, Stand, Start, in_full
 from scheduler_bridge.policies.base import Around

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.effects import SendOrder
 from scheduler_bridge.core.events import (
     Event,
     GrowCompleted,
     MalleableReady,
     ResizeDeferred,
     ResizeFailed,
+    SendOrder,
     ShrinkCompleted,
     WorkersChanged,
 )

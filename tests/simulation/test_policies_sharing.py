@@ -8,14 +8,12 @@ from collections.abc import Callable, Container, Iterable
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import InvariantError, Settings, on_sharing
-from scheduler_bridge.core.effects import Effect
-from scheduler_bridge.core.job_parts import Shares
+from scheduler_bridge.core import InvariantError, Settings, co_scheduling
+from scheduler_bridge.core.events import Effect
+from scheduler_bridge.core.node_sharing import Claim, Sharing, Stack, Stacks
 from scheduler_bridge.core.nodes import NodePool
-from scheduler_bridge.core.sharing import Claim, Sharing
-from scheduler_bridge.core.stacks import Stack, Stacks
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.core.tracked import Shares, TrackedJob
 from scheduler_bridge.model import JobClass, JobSpec
 from scheduler_bridge.sim import AuditError, Engine, JobRecord, Scenario, SharingModel, SimJob, check_policy
 
@@ -89,7 +87,7 @@ def test_a_job_starts_when_the_last_mate_has_made_room() -> None:
 
 
 def start_with_the_first_mate(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(on_sharing, "Claim", lambda cores, waits, mates, why: Claim(cores, {max(waits)}, mates, why))
+    patch.setattr(co_scheduling, "Claim", lambda cores, waits, mates, why: Claim(cores, {max(waits)}, mates, why))
 
 
 def give_claimed_cores_away(patch: pytest.MonkeyPatch) -> None:
@@ -110,13 +108,13 @@ def forget_to_give_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_too_much(patch: pytest.MonkeyPatch) -> None:
-    original = on_sharing._start
+    original = co_scheduling._start
 
     def start(state: SchedulerState, job: TrackedJob, waiting: Claim, now: float) -> list[Effect]:
         waiting.cores += 1
         return list(original(state, job, waiting, now))
 
-    patch.setattr(on_sharing, "_start", start)
+    patch.setattr(co_scheduling, "_start", start)
 
 
 def seat_anywhere(patch: pytest.MonkeyPatch) -> None:
@@ -124,12 +122,12 @@ def seat_anywhere(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_nobody(patch: pytest.MonkeyPatch) -> None:
-    original = on_sharing.claim
+    original = co_scheduling.claim
 
     def claim(state: SchedulerState, decision: policies.Share, now: float) -> list[Effect]:
         return list(original(state, decision, now))[1:]
 
-    patch.setattr(on_sharing, "claim", claim)
+    patch.setattr(co_scheduling, "claim", claim)
 
 
 def keep_the_walltime(patch: pytest.MonkeyPatch) -> None:

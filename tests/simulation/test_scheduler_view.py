@@ -33,9 +33,8 @@ from scheduler_bridge.core.events import (
     ShrinkCompleted,
     WorkersChanged,
 )
-from scheduler_bridge.core.lifecycle import JobState
 from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.core.tracked import JobState, TrackedJob
 from scheduler_bridge.model import ClusterView, JobClass, JobSpec, RunningJob
 from scheduler_bridge.policies.compose import at_minimum, at_preferred
 from scheduler_bridge.policies.plan import endings, reclaimable, shrinkable

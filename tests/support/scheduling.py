@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobState, SchedulerCore, Settings
-from scheduler_bridge.core.effects import Effect, SendOrder, WakeAt
 from scheduler_bridge.core.events import (
+    Effect,
     JobEnded,
     JobStarted,
     JobSubmitted,
     MalleableReady,
+    SendOrder,
+    WakeAt,
 )
 from scheduler_bridge.model import JobSpec
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon import DaemonConfig, DaemonError, JobRequest, runs
 from scheduler_bridge.daemon.storage import ledger, log_entries, restore
@@ -19,7 +19,7 @@ from scheduler_bridge.daemon.storage.store import DATABASE, Frozen, Store, Store
 
 REQUEST = JobRequest(name="j", command=("x",), environment={"A": "ü"})
 ENTRY = Entry(1.5, (ev.JobSubmitted(spec_of(1, REQUEST, 1.5)), ev.WakeUp()), (log_entries.Requested(1, REQUEST),))
-EFFECTS: list[fx.Effect] = [fx.StartJob(1, ("a",)), fx.WakeAt(3601.5)]
+EFFECTS: list[events.Effect] = [events.StartJob(1, ("a",)), events.WakeAt(3601.5)]
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.core.events import Effect, KillJob
 from scheduler_bridge.daemon import JobRequest, Standing
 from scheduler_bridge.daemon.control.submission import Submissions
 from scheduler_bridge.daemon.jobs.health import Health
@@ -32,7 +32,7 @@ class Log:
 
     def handle(
         self, *events: ev.Event, facts: Sequence[log_entries.AnyFact] = (), then: Callable[[], None] | None = None
-    ) -> list[fx.Effect]:
+    ) -> list[Effect]:
         entry = Entry(float(len(self.rows)), events, tuple(facts))
         effects = self.ledger.take(entry)
         self.rows.append(encode(entry, effects))
@@ -48,7 +48,7 @@ class Log:
 
     def kills(self) -> list[int]:
         """The jobs that the last entry ended."""
-        return [effect.job_id for effect in decode(self.rows[-1])[1] if isinstance(effect, fx.KillJob)]
+        return [effect.job_id for effect in decode(self.rows[-1])[1] if isinstance(effect, KillJob)]
 
     def again(self) -> Ledger:
         """What another scheduler reads."""

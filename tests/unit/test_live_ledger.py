@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.requests import JobRequest
 from scheduler_bridge.daemon.storage.ledger import DivergedError, Ledger, spec_of
@@ -34,10 +34,10 @@ ENTRIES = (
 )
 
 
-def replayed(change: dict[str, object]) -> list[fx.Effect]:
+def replayed(change: dict[str, object]) -> list[events.Effect]:
     """Replay a log that has other effects than what is decided now; returns the last ones of these."""
     now, again = Ledger(ERA), Ledger(ERA)
-    effects: list[fx.Effect] = []
+    effects: list[events.Effect] = []
     for entry in ENTRIES:
         effects = now.take(entry)
         logged = [
@@ -49,7 +49,7 @@ def replayed(change: dict[str, object]) -> list[fx.Effect]:
 
 
 def test_a_log_from_before_cores_had_ids_is_read() -> None:
-    assert replayed({}) == replayed({"core_ids": ()}) == [fx.StartJob(2, ("a",), (2,), (0b1100,))]
+    assert replayed({}) == replayed({"core_ids": ()}) == [events.StartJob(2, ("a",), (2,), (0b1100,))]
 
 
 def test_a_log_with_other_ids_is_not() -> None:
@@ -69,8 +69,8 @@ def test_a_grace_after_walltimes_holds_for_jobs_that_run() -> None:
     ledger.take(Entry(1.0, (ev.JobStarted(1),), ()))
     given = Configured(("a",), "easy", {}, walltime_grace_s=5.0)
     ledger.take(Entry(9.0, (ev.WakeUp(),), (given,)))
-    assert not any(isinstance(effect, fx.KillJob) for effect in ledger.take(Entry(11.0, (ev.WakeUp(),), ())))
-    assert any(isinstance(effect, fx.KillJob) for effect in ledger.take(Entry(16.0, (ev.WakeUp(),), ())))
+    assert not any(isinstance(effect, events.KillJob) for effect in ledger.take(Entry(11.0, (ev.WakeUp(),), ())))
+    assert any(isinstance(effect, events.KillJob) for effect in ledger.take(Entry(16.0, (ev.WakeUp(),), ())))
 
 
 def test_a_shorter_grace_holds_at_once() -> None:
@@ -79,9 +79,9 @@ def test_a_shorter_grace_holds_at_once() -> None:
     ledger.take(Entry(0.0, (ev.WakeUp(),), (given,)))
     ledger.take(submitted(1, 10.0, 0.0))
     ledger.take(Entry(1.0, (ev.JobStarted(1),), ()))
-    assert not any(isinstance(effect, fx.KillJob) for effect in ledger.take(Entry(12.0, (ev.WakeUp(),), ())))
+    assert not any(isinstance(effect, events.KillJob) for effect in ledger.take(Entry(12.0, (ev.WakeUp(),), ())))
     none = msgspec.structs.replace(given, walltime_grace_s=0.0)
-    assert fx.KillJob(1, "over its walltime of 10 s") in ledger.take(Entry(20.0, (ev.WakeUp(),), (none,)))
+    assert events.KillJob(1, "over its walltime of 10 s") in ledger.take(Entry(20.0, (ev.WakeUp(),), (none,)))
 
 
 def test_pauses_are_the_policys_unless_others_are_given() -> None:

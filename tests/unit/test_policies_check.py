@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import bookings
+from scheduler_bridge.core import advance_reservations
 from scheduler_bridge.core.events import (
     CancelJob,
     EvolvingRequest,
@@ -216,11 +216,11 @@ def test_random_scenarios_are_given_by_their_seed_and_contain_what_they_promise(
     assert happens == {NodeDown, NodeUp, CancelJob, EvolvingRequest, ReservationMade, ReservationCancelled}
 
 
-@pytest.mark.parametrize("forgets", ["barred", "of"])
+@pytest.mark.parametrize("forgets", ["barred", "booking_of"])
 def test_nodes_that_are_given_to_others_than_they_are_kept_for_are_noticed(
     forgets: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bookings, forgets, lambda *_: 0 if forgets == "barred" else None)
+    monkeypatch.setattr(advance_reservations, forgets, lambda *_: 0 if forgets == "barred" else None)
     with pytest.raises(NotKeptError):
         check_all(range(100))
 

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, settings_for
-from scheduler_bridge.core.effects import Effect, SendOrder
-from scheduler_bridge.core.events import Event
+from scheduler_bridge.core.events import Effect, Event, SendOrder
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation, RunningJob
 from scheduler_bridge.policies import Decision, Grow, Reserve, Shrink, Stand, Start
 from scheduler_bridge.sim import Engine, SimJob, SimResult, simulate

@@ -17,24 +17,26 @@ from support.scheduling import (
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import InfeasibleDecisionError, JobState, SchedulerCore, Settings
-from scheduler_bridge.core.effects import KillJob, Refuse, StartJob, WakeAt
-from scheduler_bridge.core.errors import InvalidTransitionError
 from scheduler_bridge.core.events import (
     CancelJob,
     Event,
     EvolvingRequest,
     GrowCompleted,
+    InvalidTransitionError,
     JobEnded,
     JobStarted,
     JobSubmitted,
+    KillJob,
     MalleableReady,
     NodeDown,
     NodeUp,
+    Refuse,
     ShrinkCompleted,
+    StartJob,
+    WakeAt,
     WakeUp,
 )
-from scheduler_bridge.core.lifecycle import TRANSITIONS, Step
-from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.core.tracked import TRANSITIONS, Step, TrackedJob
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Shrink, Start
 

@@ -8,15 +8,18 @@ from support.scheduling import malleable, rigid, without_alarms
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import InfeasibleDecisionError, SchedulerCore, Settings
-from scheduler_bridge.core.effects import Effect, Refuse, SendOrder, StartJob
 from scheduler_bridge.core.events import (
+    Effect,
     EvolvingRequest,
     GrowCompleted,
     JobEnded,
     JobStarted,
     JobSubmitted,
     MalleableReady,
+    Refuse,
     ReservationMade,
+    SendOrder,
+    StartJob,
     UserNodesLimited,
     WakeUp,
 )

@@ -7,8 +7,19 @@ import pytest
 from apgas.malleability import orders as wire
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
-from scheduler_bridge.core.effects import Effect, KillJob, SendOrder, StartJob, WakeAt
-from scheduler_bridge.core.events import JobEnded, JobStarted, JobSubmitted, MalleableReady, NodesLost, ShrinkCompleted
+from scheduler_bridge.core.events import (
+    Effect,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    KillJob,
+    MalleableReady,
+    NodesLost,
+    SendOrder,
+    ShrinkCompleted,
+    StartJob,
+    WakeAt,
+)
 from scheduler_bridge.daemon.config import Limits
 from scheduler_bridge.daemon.jobs.session import Heard, JobLink, Send, Session
 from scheduler_bridge.model import JobSpec

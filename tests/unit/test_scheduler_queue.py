@@ -6,17 +6,20 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore
-from scheduler_bridge.core.effects import Effect, KillJob, StartJob, WakeAt
 from scheduler_bridge.core.events import (
     CancelJob,
+    Effect,
     JobEnded,
     JobMoved,
     JobStarted,
     JobSubmitted,
     JobWithdrawn,
+    KillJob,
     NodeDown,
     NodeDrained,
     NodeUp,
+    StartJob,
+    WakeAt,
 )
 from scheduler_bridge.model import JobSpec
 

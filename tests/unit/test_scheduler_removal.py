@@ -8,19 +8,22 @@ from support.scheduling import make, malleable, nodes_of, rigid, run_one, withou
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
-from scheduler_bridge.core.effects import NodeLeft, Refuse, SendOrder, StartJob
 from scheduler_bridge.core.events import (
     CancelJob,
     JobEnded,
     JobStarted,
     JobSubmitted,
     MalleableReady,
+    NodeLeft,
     NodeRemoved,
     NodesLost,
     NodeUp,
+    Refuse,
     ReservationMade,
     ResizeFailed,
+    SendOrder,
     ShrinkCompleted,
+    StartJob,
     WakeUp,
 )
 from scheduler_bridge.model import AdvanceReservation

@@ -6,16 +6,22 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
-from scheduler_bridge.core.effects import Effect, KeepNodes, KillJob, RefuseReservation, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import (
+    Effect,
     EvolvingRequest,
     JobEnded,
     JobStarted,
     JobSubmitted,
+    KeepNodes,
+    KillJob,
     MalleableReady,
     NodeDown,
+    RefuseReservation,
     ReservationCancelled,
     ReservationMade,
+    SendOrder,
+    StartJob,
+    WakeAt,
     WakeUp,
 )
 from scheduler_bridge.model import AdvanceReservation, InvalidReservationError, JobSpec

@@ -17,7 +17,6 @@ from support.scheduling import (
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import JobState, NodeState, SchedulerCore, Settings
-from scheduler_bridge.core.effects import KillJob, Refuse, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import (
     CancelJob,
     EvolvingRequest,
@@ -25,11 +24,16 @@ from scheduler_bridge.core.events import (
     JobEnded,
     JobStarted,
     JobSubmitted,
+    KillJob,
     MalleableEnded,
     MalleableReady,
+    Refuse,
     ResizeDeferred,
     ResizeFailed,
+    SendOrder,
     ShrinkCompleted,
+    StartJob,
+    WakeAt,
     WakeUp,
 )
 

@@ -6,7 +6,6 @@ import pytest
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import InfeasibleDecisionError, InvariantError, JobState, SchedulerCore, Settings
-from scheduler_bridge.core.effects import KillJob, SendOrder, StartJob, WakeAt
 from scheduler_bridge.core.events import (
     CancelJob,
     EvolvingRequest,
@@ -14,10 +13,14 @@ from scheduler_bridge.core.events import (
     JobMoved,
     JobStarted,
     JobSubmitted,
+    KillJob,
     MalleableReady,
     NodeDown,
     NodesLost,
     ResizeFailed,
+    SendOrder,
+    StartJob,
+    WakeAt,
     WakeUp,
     WorkersChanged,
 )

@@ -7,8 +7,17 @@ from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import SchedulerCore, Settings
-from scheduler_bridge.core.effects import KillJob, SendOrder, StartJob
-from scheduler_bridge.core.events import GrowCompleted, JobEnded, JobStarted, JobSubmitted, MalleableReady, WakeUp
+from scheduler_bridge.core.events import (
+    GrowCompleted,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    KillJob,
+    MalleableReady,
+    SendOrder,
+    StartJob,
+    WakeUp,
+)
 from scheduler_bridge.model import ClusterView, JobSpec, Reservation
 from scheduler_bridge.policies import Decision, Grow, Shrink, Start
 from scheduler_bridge.sim import Engine, SimJob

@@ -14,8 +14,8 @@ from msgspec import structs
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Settings, settings_for
-from scheduler_bridge.core.effects import Effect
 from scheduler_bridge.core.events import (
+    Effect,
     Event,
     GrowCompleted,
     JobStarted,

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.core.effects import Effect
-from scheduler_bridge.core.events import Event, NodeDown, NodeUp, ResizeDeferred
+from scheduler_bridge.core.events import Effect, Event, NodeDown, NodeUp, ResizeDeferred
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.sim import Engine, JobRecord, SimJob, parse_cost, random_failures, simulate
 

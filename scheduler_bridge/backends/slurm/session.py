@@ -29,8 +29,7 @@ from scheduler_bridge.backends.slurm.driver import Slurm, SlurmError
 from scheduler_bridge.backends.slurm.reach import Reach
 from scheduler_bridge.backends.slurm.session_config import SessionConfig
 from scheduler_bridge.backends.standin import address
-from scheduler_bridge.core import Explanation, JobState
-from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import Explanation, JobState, events
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.core.events import Outcome
 from scheduler_bridge.daemon.config import Limits
@@ -130,7 +129,7 @@ class Session:
             job_id=job, name=request.name, user=request.user, job_class=request.job_class, nodes=len(self._now.nodes),
             min_nodes=low, max_nodes=high, walltime_s=request.walltime_s, submit_s=0.0, command=request.command,
         )  # fmt: skip
-        self._history.add(0.0, ev.JobSubmitted(spec), [fx.StartJob(job, self._now.nodes)])
+        self._history.add(0.0, ev.JobSubmitted(spec), [events.StartJob(job, self._now.nodes)])
         command = launch_command(request, self._now.nodes, mpiexec, reach.options)
         token = self._orders.expect(self._now.nodes)
         environment = self._program.environment(job, self._orders.server.endpoint, token)
@@ -327,7 +326,7 @@ class Session:
 
     async def _order(self, kind: Literal["grow", "shrink"], count: int, nodes: tuple[str, ...]) -> wire.Outcome | None:
         job, number = self._config.job, self._orders.next_number()
-        order = fx.SendOrder(job, number, kind, nodes, count)
+        order = events.SendOrder(job, number, kind, nodes, count)
         self._history.add(self._now_s(), ev.EvolvingRequest(job, count if kind == "grow" else -count), [order])
         outcome = await self._orders.give(number, kind, count, nodes)
         event: ev.Event
@@ -665,16 +664,16 @@ class History:
 
     def __init__(self, started_at: str) -> None:
         self._started_at = started_at
-        self._events: list[tuple[float, ev.Event, tuple[fx.Effect, ...]]] = []
+        self._events: list[tuple[float, ev.Event, tuple[events.Effect, ...]]] = []
         self._nodes: dict[str, None] = {}
         self._measured: list[tuple[int, int, float, dict[str, float]]] = []
 
-    def add(self, now_s: float, event: ev.Event, effects: Iterable[fx.Effect] = ()) -> None:
+    def add(self, now_s: float, event: ev.Event, effects: Iterable[events.Effect] = ()) -> None:
         """Remember ``event`` and what came of it."""
         had = tuple(effects)
         self._events.append((now_s, event, had))
         for effect in had:
-            if isinstance(effect, fx.StartJob | fx.SendOrder):
+            if isinstance(effect, events.StartJob | events.SendOrder):
                 self._nodes.update(dict.fromkeys(effect.nodes))
 
     def measured(self, job: int, order: int, seconds: float, phases: dict[str, float]) -> None:

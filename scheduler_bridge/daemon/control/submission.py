@@ -9,8 +9,8 @@ from typing import Any, assert_never
 
 from scheduler_bridge import policies
 from scheduler_bridge.core import Explanation, JobState
-from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.core.events import Refuse, RefuseReservation
 from scheduler_bridge.daemon.admission import JobFacts, Verdict, admitted, ahead_of, blocked, crowded
 from scheduler_bridge.daemon.jobs.orders import Handle
 from scheduler_bridge.daemon.jobs.template import array_jobs, check_command
@@ -78,7 +78,7 @@ class Submissions:
         asked = [log_entries.Requested(spec.job_id, job) for job, spec in zip(jobs, specs, strict=True)]
         for effect in self._handle(*events, facts=asked):
             # The jobs of an array ask for the same: what is refused to one is refused to all.
-            if isinstance(effect, fx.Refuse) and effect.job_id == specs[0].job_id:
+            if isinstance(effect, Refuse) and effect.job_id == specs[0].job_id:
                 field = "min_nodes" if request.job_class == "malleable" else "nodes"
                 raise SubmitError(effect.reason, field=field, hint="ask for fewer nodes")
         return [spec.job_id for spec in specs]
@@ -150,7 +150,7 @@ class Submissions:
             name, start_s, start_s + request.duration_s, nodes, request.named, request.users, request.jobs
         )
         for effect in self._handle(ev.ReservationMade(wanted)):
-            if isinstance(effect, fx.RefuseReservation) and effect.name == name:
+            if isinstance(effect, RefuseReservation) and effect.name == name:
                 raise ValueError(effect.reason)
         return name
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import events
 from scheduler_bridge.daemon.storage import log_entries
 from scheduler_bridge.daemon.storage.log_entries import Entry, Row
 from scheduler_bridge.daemon.storage.store import Frozen, Store, StoreError
@@ -96,7 +96,7 @@ class Journal:
     def add(
         self,
         entry: Entry,
-        effects: list[fx.Effect],
+        effects: list[events.Effect],
         actions: Sequence[Callable[[], None]] = (),
         after: Callable[[], None] | None = None,
     ) -> None:

@@ -21,8 +21,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from scheduler_bridge import policies
-from scheduler_bridge.core import JobRow, JobState, SchedulerCore, settings_for
-from scheduler_bridge.core import effects as fx
+from scheduler_bridge.core import JobRow, JobState, SchedulerCore, events, settings_for
 from scheduler_bridge.core import events as ev
 from scheduler_bridge.daemon.admission import JobFacts, Verdict, verdicts
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest
@@ -82,7 +81,7 @@ class Ledger:
         self.policy = log_entries.Policy(era.policy, era.parameters)
         self.configured = log_entries.Configured(era.nodes, era.policy, era.parameters)
 
-    def take(self, entry: Entry) -> list[fx.Effect]:
+    def take(self, entry: Entry) -> list[events.Effect]:
         """Take in what happened; return what the core wants done.
 
         Raises:
@@ -95,7 +94,7 @@ class Ledger:
             self._after(fact)
         return effects
 
-    def replay(self, entry: Entry, logged: list[fx.Effect]) -> None:
+    def replay(self, entry: Entry, logged: list[events.Effect]) -> None:
         """Take in an entry of the log.
 
         Raises:
@@ -156,7 +155,7 @@ class Ledger:
 
     # entries --------------------------------------------------------------------------------------------------------
 
-    def _handle(self, entry: Entry) -> list[fx.Effect]:
+    def _handle(self, entry: Entry) -> list[events.Effect]:
         held, size = self.core.held_nodes, self.core.size
         effects = self.core.handle_batch(entry.events, entry.at_s)
         self.busy_node_s += held * (entry.at_s - self.at_s)
@@ -168,13 +167,13 @@ class Ledger:
             self._observe(entry.at_s, event, effects if number == len(ordered) else [])
         submitted = {event.job.job_id for event in entry.events if isinstance(event, ev.JobSubmitted)}
         for effect in effects:
-            if isinstance(effect, fx.StartJob):
+            if isinstance(effect, events.StartJob):
                 self.jobs[effect.job_id].attempt += 1
-            elif isinstance(effect, fx.Refuse) and effect.job_id in submitted:  # wishes to grow are refused, too
+            elif isinstance(effect, events.Refuse) and effect.job_id in submitted:  # wishes to grow are refused, too
                 self.jobs.pop(effect.job_id, None)
         return effects
 
-    def _observe(self, at_s: float, event: ev.Event, effects: Iterable[fx.Effect]) -> None:
+    def _observe(self, at_s: float, event: ev.Event, effects: Iterable[events.Effect]) -> None:
         if isinstance(event, ev.JobEnded):
             # As the core judges: what a job was killed for counts more than its exit status.
             ended = self._judged(event.job_id) or event
@@ -312,9 +311,9 @@ def spec_of(job_id: int, request: JobRequest, submit_s: float) -> JobSpec:
     )  # fmt: skip
 
 
-def _unnamed(effects: list[fx.Effect]) -> list[fx.Effect]:
+def _unnamed(effects: list[events.Effect]) -> list[events.Effect]:
     """The effects as logs have them from before cores had ids."""
-    shared = (fx.StartJob, fx.SendOrder)
+    shared = (events.StartJob, events.SendOrder)
     return [msgspec.structs.replace(one, core_ids=()) if isinstance(one, shared) else one for one in effects]
 
 

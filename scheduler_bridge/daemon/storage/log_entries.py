@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from scheduler_bridge.core import effects as fx
 from scheduler_bridge.core import events as ev
+from scheduler_bridge.core.events import Effect
 from scheduler_bridge.daemon.requests import HeldBy, JobRequest
 from scheduler_bridge.record.model import ResizeOutcome
 
@@ -132,7 +132,7 @@ AnyFact: TypeAlias = (
 )
 
 _EVENTS: Final = msgspec.json.Decoder(list[ev.Event])
-_EFFECTS: Final = msgspec.json.Decoder(list[fx.Effect])
+_EFFECTS: Final = msgspec.json.Decoder(list[Effect])
 _FACTS: Final = msgspec.json.Decoder(list[AnyFact])
 
 
@@ -159,12 +159,12 @@ class Row:
     effects: str
 
 
-def encode(entry: Entry, effects: list[fx.Effect]) -> Row:
+def encode(entry: Entry, effects: list[Effect]) -> Row:
     """Return the entry as the log keeps it."""
     return Row(entry.at_s, _encoded(entry.events), _encoded(entry.facts), _encoded(effects))
 
 
-def decode(row: Row) -> tuple[Entry, list[fx.Effect]]:
+def decode(row: Row) -> tuple[Entry, list[Effect]]:
     """Read what ``encode`` wrote.
 
     Raises:

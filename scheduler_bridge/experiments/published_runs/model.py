@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from scheduler_bridge.core.presets import settings_for
+from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments.published_runs.data import NODES, WALLTIME_S, RealJob
 from scheduler_bridge.model import JobSpec
 from scheduler_bridge.policies import get

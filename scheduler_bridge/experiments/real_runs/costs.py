@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_bridge.core.presets import settings_for
+from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments.outcome import DataTable, Value
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, metrics
 

@@ -26,9 +26,8 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 from msgspec import structs
 
 from scheduler_bridge.core import Settings
-from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
-from scheduler_bridge.core.events import Event, MalleableEnded
-from scheduler_bridge.core.presets import settings_for
+from scheduler_bridge.core.events import Effect, Event, MalleableEnded, SendOrder, StartJob
+from scheduler_bridge.core.settings import settings_for
 from scheduler_bridge.experiments.published_runs.model import seconds_on
 from scheduler_bridge.experiments.real_runs.costs import decided_s, took_s
 from scheduler_bridge.experiments.real_runs.findings import MEASURES, measures

@@ -8,20 +8,14 @@ that a job is told to take are its when it has taken them; nobody else is given 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from scheduler_bridge.core.effects import Effect, SendOrder, StartJob
-from scheduler_bridge.core.job_parts import PendingOrder
-from scheduler_bridge.core.lifecycle import LIVE, JobState, Step
-from scheduler_bridge.core.sharing import Claim
-from scheduler_bridge.core.stacks import Change
-from scheduler_bridge.core.tracked import TrackedJob
+from scheduler_bridge.core.events import Effect, SendOrder, StartJob
+from scheduler_bridge.core.node_sharing import Change, Claim
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import LIVE, JobState, PendingOrder, Step, TrackedJob
 from scheduler_bridge.model import Allocation, Because, Reason, wording
 from scheduler_bridge.model.allocation import highest, listed, members
 from scheduler_bridge.policies import Share
-
-if TYPE_CHECKING:
-    from scheduler_bridge.core.state import SchedulerState
 
 
 def infeasible(state: SchedulerState, decision: Share, now: float) -> str:

@@ -1,15 +1,8 @@
-"""Decisions beside advance reservations: the same policy decides for each part of the cluster, in a view of its own.
+"""Advance reservations: the book of them, and decisions beside them.
 
-The parts, and what each view shows:
-
-- each reservation that has begun: its nodes and its jobs, those that by their walltime end with it at the latest;
-- all other nodes and jobs; the nodes that are kept look like those of a rigid job that ends with the reservation, so
-  that whatever the policy promises takes them into account. As long as every job that waits would end before a
-  reservation begins, its nodes belong to this part, but for running jobs that might stay longer;
-- the nodes kept for later, lent to jobs that end in time: to the first job that the policy made a promise to, together
-  with nodes of the part before, and else to jobs that find room on nodes of one reservation alone.
-
-A job that holds lent nodes is not resized where a policy counts nodes that it cannot have. No policy knows any of this.
+A reservation gets its nodes when it is made: such as nobody can hold any more at its start, if every walltime holds, so
+no job has to go for it. Until its start they are lent to jobs that end before it. A node that goes out of service is
+replaced, unless nodes were named.
 """
 
 from __future__ import annotations
@@ -24,14 +17,215 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from scheduler_bridge.core import bookings, limits, orders
-from scheduler_bridge.core.bookings import Booking
-from scheduler_bridge.core.effects import Effect
-from scheduler_bridge.core.state import SchedulerState
-from scheduler_bridge.core.tracked import TrackedJob
-from scheduler_bridge.model import Because, ClusterView, JobSpec, Reservation, RunningJob, wording
+from scheduler_bridge.core import limits, orders
+from scheduler_bridge.core.events import Effect, KeepNodes, RefuseReservation
+from scheduler_bridge.core.state import Booking, SchedulerState
+from scheduler_bridge.core.tracked import LIVE, JobState, TrackedJob
+from scheduler_bridge.model import (
+    AdvanceReservation,
+    Allocation,
+    Because,
+    ClusterView,
+    JobSpec,
+    Reservation,
+    RunningJob,
+    wording,
+)
+from scheduler_bridge.model.allocation import lowest, members
 from scheduler_bridge.policies import Decision, Policy, Reserve, Share, Start
 from scheduler_bridge.policies.base import jobs_per_node
+
+
+def booking_of(state: SchedulerState, spec: JobSpec) -> Booking | None:
+    """The reservation that a job belongs to; None: none, or none any more."""
+    if (booking := state.bookings.get(spec.reservation)) is not None and booking.spec.admits(spec.user):
+        return booking
+    return next((booking for booking in state.bookings.values() if spec.job_id in booking.spec.jobs), None)
+
+
+def booking_used_by(state: SchedulerState, job_id: int) -> Booking | None:
+    """The reservation on whose nodes a job runs as its own."""
+    return next((booking for booking in state.bookings.values() if job_id in booking.inside), None)
+
+
+def barred(state: SchedulerState, until_s: float) -> int:
+    """The nodes that an ordinary job that holds nodes until then must leave alone."""
+    ranks = 0
+    for booking in state.bookings.values():
+        if booking.started or booking.spec.start_s < until_s:
+            ranks |= booking.ranks
+    return ranks
+
+
+def allowed(state: SchedulerState, job: TrackedJob) -> int:
+    """The nodes that a running job may get more of."""
+    if (booking := booking_used_by(state, job.spec.job_id)) is not None:
+        return booking.ranks
+    return ~barred(state, job.expected_end_s)
+
+
+def has_rivals(state: SchedulerState, job: TrackedJob) -> bool:
+    """Whether jobs wait that may use the same nodes as a running one."""
+    if not state.bookings:
+        return bool(state.queue)
+    part = booking_used_by(state, job.spec.job_id)
+    return any(booking_of(state, other.spec) is part for other in state.queue.values())
+
+
+def make(state: SchedulerState, spec: AdvanceReservation, now: float) -> list[Effect]:
+    """Keep nodes, or say why that cannot be."""
+    if reason := _impossible(state, spec, now):
+        return [RefuseReservation(spec.name, reason)]
+    ranks = _choose(state, spec, now)
+    if isinstance(ranks, str):
+        return [RefuseReservation(spec.name, ranks)]
+    state.bookings[spec.name] = Booking(spec, ranks, started=spec.start_s <= now)
+    state.changed = True
+    return [KeepNodes(spec.name, state.pool.name(Allocation((ranks,))))]
+
+
+def cancel(state: SchedulerState, name: str) -> None:
+    """Keep the nodes no longer; jobs that wait for them are ordinary ones from now on."""
+    if state.bookings.pop(name, None) is not None:  # else it was refused, or is over
+        state.changed = True
+
+
+def next_turn_s(state: SchedulerState) -> float | None:
+    """When the next reservation begins or ends."""
+    times = [booking.spec.end_s if booking.started else booking.spec.start_s for booking in state.bookings.values()]
+    return min(times, default=None)
+
+
+def begin_and_end(state: SchedulerState, now: float) -> list[Effect]:
+    """Begin and end the reservations that are due.
+
+    Whoever holds nodes of one that begins was to be gone. A job that its walltime binds goes on until that is over: its
+    start was late, or it is being killed. One that nothing binds is told to end.
+    """
+    effects: list[Effect] = []
+    for name, booking in list(state.bookings.items()):
+        if not booking.started and booking.spec.start_s <= now:
+            booking.started = state.changed = True
+            for job in list(state.active.values()):
+                if job.allocation.ranks & booking.ranks and not job.bound and job.state in LIVE:
+                    effects += state.kill(job, "timeout", f"its nodes are reserved for {name} from now on")
+        if booking.spec.end_s <= now:
+            del state.bookings[name]
+            state.changed = True
+    return effects
+
+
+def replace_lost(state: SchedulerState, now: float) -> list[Effect]:
+    """Find other nodes for those that went out of service."""
+    effects: list[Effect] = []
+    for booking in state.bookings.values():
+        missing = booking.spec.nodes - (booking.ranks & ~state.pool.down_ranks).bit_count()
+        if missing <= 0 or booking.spec.named:
+            continue
+        found = _pick(state, _vacant(state, booking.spec, now) & ~booking.ranks & ~state.pool.down_ranks, missing)
+        if found:
+            lost = booking.ranks & state.pool.down_ranks
+            booking.ranks = (booking.ranks | found) & ~_lowest(lost, found.bit_count())
+            effects.append(KeepNodes(booking.spec.name, state.pool.name(Allocation((booking.ranks,)))))
+    return effects
+
+
+def _lowest(ranks: int, count: int) -> int:
+    return lowest(ranks, min(count, ranks.bit_count()))
+
+
+def _impossible(state: SchedulerState, spec: AdvanceReservation, now: float) -> str:
+    """Why there can be no such reservation, whatever runs; empty if there can."""
+    if spec.name in state.bookings:
+        return f"there is a reservation {spec.name} already"
+    if spec.end_s <= now:
+        return f"it would have ended at {wording.seconds(spec.end_s)}, now it is {wording.seconds(now)}"
+    if spec.nodes > len(state.pool):
+        return f"it asks for {wording.nodes(spec.nodes)}, the cluster has {len(state.pool)}"
+    if unknown := [node for node in spec.named if node not in state.pool]:
+        return f"there is no node {unknown[0]}"
+    if strange := [job_id for job_id in spec.jobs if job_id not in state.queue]:
+        return f"job {strange[0]} does not wait"
+    return ""
+
+
+def _choose(state: SchedulerState, spec: AdvanceReservation, now: float) -> int | str:
+    """The nodes to keep, or why there are not enough."""
+    vacant = _vacant(state, spec, now)
+    if spec.named:
+        ranks = state.pool.rank(spec.named) or 0
+        if taken := ranks & ~vacant:
+            return f"{_list(state, taken)} cannot be free by its start: {_why_taken(state, spec, taken, now)}"
+        return ranks
+    vacant &= ~state.pool.down_ranks
+    if vacant.bit_count() < spec.nodes:
+        everything = state.pool.ranks & ~vacant
+        why = _why_taken(state, spec, everything, now)
+        enough = f"only {wording.nodes(vacant.bit_count())}" if vacant else "no node"
+        return f"{enough} can be free by its start: {why}"
+    return _pick(state, vacant, spec.nodes)
+
+
+def _vacant(state: SchedulerState, spec: AdvanceReservation, now: float) -> int:
+    """The nodes that no job holds at the start, if every walltime holds, and no other reservation meanwhile."""
+    ranks = state.pool.ranks & ~state.pool.leaving
+    for job in state.active.values():
+        if not _is_gone(state, job, max(now, spec.start_s)):
+            ranks &= ~job.allocation.ranks
+    for booking in state.bookings.values():
+        if booking.spec.name != spec.name and booking.spec.meets(spec):
+            ranks &= ~booking.ranks
+    return ranks
+
+
+def _is_gone(state: SchedulerState, job: TrackedJob, by_s: float) -> bool:
+    """Whether a job that holds nodes must have ended by then."""
+    if job.state in (JobState.CLAIMING, JobState.ENDING) or not job.bound:
+        return False
+    return job.expected_end_s + state.settings.walltime_grace_s <= by_s
+
+
+def _pick(state: SchedulerState, ranks: int, count: int) -> int:
+    """At most ``count`` of the nodes: free ones first, and those that jobs are given last."""
+    free = state.pool.all_free_ranks
+    best = sorted(members(ranks), key=lambda rank: (not free >> rank & 1, -rank))
+    return sum(1 << rank for rank in best[:count])
+
+
+def _why_taken(state: SchedulerState, spec: AdvanceReservation, ranks: int, now: float) -> str:
+    """Who has those nodes then."""
+    by_s = max(now, spec.start_s)
+    jobs = [job for job in state.active.values() if job.allocation.ranks & ranks and not _is_gone(state, job, by_s)]
+    told = [f"job {job.spec.job_id} may run until {wording.seconds(job.expected_end_s)}" for job in jobs]
+    others = [other.spec.name for other in state.bookings.values() if other.ranks & ranks and other.spec.meets(spec)]
+    told += [f"reservation {name} has some" for name in others]
+    if down := (ranks & state.pool.down_ranks).bit_count():
+        told.append(f"{wording.are(down)} out of service")
+    return _some(told) or "there are no more"
+
+
+def _some(texts: Iterable[str]) -> str:
+    texts = list(texts)
+    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+
+
+def _list(state: SchedulerState, ranks: int) -> str:
+    return _some(state.pool.name(Allocation((ranks,))))
+
+
+# Decisions beside advance reservations --------------------------------------------------------------------------------
+#
+# The same policy decides for each part of the cluster, in a view of its own. The parts, and what each view shows:
+#
+# - each reservation that has begun: its nodes and its jobs, those that by their walltime end with it at the latest;
+# - all other nodes and jobs; the nodes that are kept look like those of a rigid job that ends with the reservation, so
+#   that whatever the policy promises takes them into account. As long as every job that waits would end before a
+#   reservation begins, its nodes belong to this part, but for running jobs that might stay longer;
+# - the nodes kept for later, lent to jobs that end in time: to the first job that the policy made a promise to,
+#   together with nodes of the part before, and else to jobs that find room on nodes of one reservation alone.
+#
+# A job that holds lent nodes is not resized where a policy counts nodes that it cannot have. No policy knows any of
+# this.
 
 WhyWaiting: TypeAlias = Callable[[JobSpec, Reservation | None], str]
 _PLACEHOLDER: Final = 1 << 62
@@ -41,7 +235,7 @@ _PLACEHOLDER: Final = 1 << 62
 def decide(state: SchedulerState, policy: Policy, now: float) -> list[Effect]:
     """Let the policy decide for every part of the cluster, and carry that out."""
     policy = limits.under(state, policy)
-    effects = bookings.replace_lost(state, now)
+    effects = replace_lost(state, now)
     whole = _Pass(state, policy, now, tuple(state.reservations.values()))
     try:
         for booking in state.bookings.values():
@@ -107,8 +301,8 @@ class _Pass:
             starts = [found for found in decisions if isinstance(found, Start | Share)]
             effects += orders.carry_out(self.state, starts, self.now)
             state, spec = self.state, self.state.queue[lent.job_id].spec
-            ours = ~bookings.barred(state, self.now + _time_s(state, spec, lent.nodes))
-            state.pool.confine(ours, first=bookings.barred(state, math.inf))
+            ours = ~barred(state, self.now + _time_s(state, spec, lent.nodes))
+            state.pool.confine(ours, first=barred(state, math.inf))
             effects += orders.carry_out(state, [lent], self.now)
 
     def _lent(self, outside: _Outside, decisions: Iterable[Decision]) -> Start | None:
@@ -121,7 +315,7 @@ class _Pass:
         state, job = self.state, self.state.queue[first.job_id]
         spec, room = job.spec, limits.left(state, job)
         room -= sum([f.nodes for f in starts if state.queue[f.job_id].spec.user == spec.user])
-        ours = ~bookings.barred(state, self.now + _time_s(state, spec, first.nodes))
+        ours = ~barred(state, self.now + _time_s(state, spec, first.nodes))
         lendable = state.pool.all_free_ranks & outside.barred & ours
         if not lendable or first.nodes > min(room, lendable.bit_count() + free):
             return None
@@ -133,7 +327,7 @@ class _Pass:
         state = self.state
         for booking in sorted(state.bookings.values(), key=lambda booking: -booking.spec.start_s):
             starts_s = booking.spec.start_s
-            ranks = booking.ranks & ~bookings.barred(state, starts_s)
+            ranks = booking.ranks & ~barred(state, starts_s)
             if booking.started or not (free := (state.pool.all_free_ranks & ranks).bit_count()):
                 continue
             queue = [spec for spec in _ordinary(state) if self.now + _longest_s(state, spec) <= starts_s]
@@ -155,7 +349,7 @@ class _Pass:
                 self.promised[job_id] = promise
 
 
-# one reservation that has begun ---------------------------------------------------------------------------------------
+# One reservation that has begun ---------------------------------------------------------------------------------------
 
 
 def _inside(state: SchedulerState, booking: Booking, now: float, before: Sequence[Reservation]) -> ClusterView:
@@ -169,14 +363,14 @@ def _inside(state: SchedulerState, booking: Booking, now: float, before: Sequenc
     queue = [
         job.spec
         for job in state.queue.values()
-        if bookings.of(state, job.spec) is booking and now + _longest_s(state, job.spec) <= booking.spec.end_s
+        if booking_of(state, job.spec) is booking and now + _longest_s(state, job.spec) <= booking.spec.end_s
     ]
     nodes = booking.ranks & ~state.pool.down_ranks
     free = (state.pool.all_free_ranks & booking.ranks).bit_count()
     return _view(state, nodes.bit_count(), free, queue, running, before)
 
 
-# all that is not reserved ---------------------------------------------------------------------------------------------
+# All that is not reserved ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +394,9 @@ class _Outside:
                 opens_s = min(opens_s, booking.spec.start_s)
         barred = reduce(or_, [booking.ranks for booking in closed], 0)
         running = [
-            _seen(job, barred, opens_s) for job_id, job in state.active.items() if bookings.host(state, job_id) is None
+            _seen(job, barred, opens_s)
+            for job_id, job in state.active.items()
+            if booking_used_by(state, job_id) is None
         ]
         running += _placeholders(state, closed, now)
         free = (state.pool.all_free_ranks & ~barred).bit_count()
@@ -209,7 +405,7 @@ class _Outside:
 
 def _ordinary(state: SchedulerState) -> list[JobSpec]:
     """The waiting jobs that belong to no reservation."""
-    return [job.spec for job in state.queue.values() if bookings.of(state, job.spec) is None]
+    return [job.spec for job in state.queue.values() if booking_of(state, job.spec) is None]
 
 
 def _seen(job: TrackedJob, barred: int, opens_s: float) -> RunningJob:
@@ -238,7 +434,7 @@ def _placeholders(state: SchedulerState, closed: Iterable[Booking], now: float) 
     return found
 
 
-# what they have in common ---------------------------------------------------------------------------------------------
+# What they have in common ---------------------------------------------------------------------------------------------
 
 
 def _view(
@@ -281,7 +477,7 @@ def _why(
     state: SchedulerState, policy: Policy, outside: _Outside, spec: JobSpec, promise: Reservation | None, now: float
 ) -> str:
     """Why a job waits, where there are reservations."""
-    booking = bookings.of(state, spec)
+    booking = booking_of(state, spec)
     if booking is None:
         text = policy.why_waiting(outside.view, spec, promise)
         kept = (state.pool.free_ranks & outside.barred).bit_count()
@@ -291,6 +487,6 @@ def _why(
         return f"its reservation {name} begins at {start_s:.0f} s"
     if now + _longest_s(state, spec) > end_s:
         return f"its walltime of {spec.walltime_s:g} s is more than is left of its reservation {name}"
-    if promise is not None and bookings.of(state, state.jobs[promise.job_id].spec) is not booking:
+    if promise is not None and booking_of(state, state.jobs[promise.job_id].spec) is not booking:
         promise = None
     return policy.why_waiting(_inside(state, booking, now, ()), spec, promise)

@@ -1,0 +1,418 @@
+"""What events do to the state: a job's life, its answers to orders and its requests, and nodes that come and go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, TypeAlias, assert_never
+
+from scheduler_bridge.core import advance_reservations, co_scheduling, limits
+from scheduler_bridge.core.events import (
+    CancelJob,
+    Effect,
+    EvolvingRequest,
+    GrowCompleted,
+    JobEnded,
+    JobMoved,
+    JobStarted,
+    JobWithdrawn,
+    MalleableEnded,
+    MalleableReady,
+    NodeDown,
+    NodeDrained,
+    NodeLeft,
+    NodeRemoved,
+    NodesLost,
+    NodeUp,
+    Outcome,
+    Refuse,
+    ResizeDeferred,
+    ResizeFailed,
+    ShrinkCompleted,
+    WorkersChanged,
+)
+from scheduler_bridge.core.orders import send_grow, send_shrink
+from scheduler_bridge.core.state import SchedulerState
+from scheduler_bridge.core.tracked import HOLDING, LIVE, JobState, PendingOrder, Step, TrackedJob
+from scheduler_bridge.model import Because, JobSpec, wording
+from scheduler_bridge.model.allocation import NOTHING, lowest
+
+# A job's life ---------------------------------------------------------------------------------------------------------
+
+JobEvent: TypeAlias = JobStarted | JobEnded | MalleableReady | MalleableEnded | JobWithdrawn | JobMoved | CancelJob
+PAST: Final = frozenset({JobState.ENDING, JobState.ENDED})
+"""States in which a job's reports come too late to matter."""
+
+
+def job_event(state: SchedulerState, event: JobEvent, now: float) -> list[Effect]:
+    """Apply one event of a submitted job's life."""
+    job = state.jobs.get(event.job_id)
+    if job is None:
+        state.anomalies.append(f"{event} is about an unknown job")
+        return []
+    match event:  # the most frequent ones first
+        case JobEnded():
+            if job.state in HOLDING and job.state is not JobState.CLAIMING:
+                end(state, job, event.outcome, event.reason, now)
+            else:
+                state.anomalies.append(f"{event}, but the job is {job.state}")
+        case JobStarted():
+            _started(state, job, now)
+        case MalleableReady():
+            _set_ready(state, job, ready=True)
+        case MalleableEnded():
+            _set_ready(state, job, ready=False)
+        case JobWithdrawn() | JobMoved():
+            _place(state, job, event)
+        case CancelJob():
+            return _cancel(state, job, event.reason, now)
+        case _:
+            assert_never(event)
+    return []
+
+
+def job_submitted(state: SchedulerState, spec: JobSpec) -> list[Effect]:
+    """Let a job wait, unless no cluster of this size could ever hold it."""
+    if (before := state.jobs.get(spec.job_id)) is not None and before.state is not JobState.ENDED:
+        state.anomalies.append(f"job {spec.job_id} is submitted twice")
+        return []
+    if spec.min_nodes > state.pool.known:
+        reason = f"job {spec.job_id} needs {wording.nodes(spec.min_nodes)}, the cluster has {state.pool.staying}"
+        return [Refuse(spec.job_id, reason)]
+    state.enqueue(TrackedJob(spec, max_nodes=spec.max_nodes))
+    return []
+
+
+def _place(state: SchedulerState, job: TrackedJob, event: JobWithdrawn | JobMoved) -> None:
+    """Take a waiting job out of the queue, or put it elsewhere."""
+    if job.state is not JobState.QUEUED:
+        state.anomalies.append(f"{event}, but the job is {job.state}")
+    elif isinstance(event, JobMoved):
+        state.move(job, event.ahead_of)
+    else:
+        state.withdraw(job)
+
+
+def _started(state: SchedulerState, job: TrackedJob, now: float) -> None:
+    """The walltime begins. No pass follows: nothing became possible that was not before."""
+    if job.state in PAST:
+        return
+    if job.state is not JobState.STARTING:
+        state.anomalies.append(f"job {job.spec.job_id} reports its start, but it is {job.state}")
+        return
+    state.run(job, now)
+    if job.shares is not None:
+        state.sharing.moved.add(job.spec.job_id)
+    if job.ready:
+        state.changed = True
+
+
+def _set_ready(state: SchedulerState, job: TrackedJob, *, ready: bool) -> None:
+    if job.state in PAST:
+        return
+    if job.state not in LIVE or not job.spec.is_malleable:
+        state.anomalies.append(f"job {job.spec.job_id} ({job.spec.job_class}, {job.state}) reports a malleable handler")
+        return
+    job.ready = ready
+    state.touch(job)
+
+
+def _cancel(state: SchedulerState, job: TrackedJob, reason: str, now: float) -> list[Effect]:
+    if job.state is JobState.ENDED:
+        return []
+    if job.state in (JobState.QUEUED, JobState.CLAIMING):
+        end(state, job, "cancelled", reason, now)
+        return []
+    return state.kill(job, "cancelled", "cancelled")
+
+
+def end(state: SchedulerState, job: TrackedJob, outcome: Outcome, reason: str, now: float) -> None:
+    """Take the job's end down and its nodes back.
+
+    What the core killed it for wins over what its processes' end looked like, unless it completed all the same.
+    """
+    job.step(Step.END)
+    if job.kill is not None and outcome != "completed":
+        outcome, reason = job.kill
+    job.outcome, job.reason, job.ended_s = outcome, reason, now
+    job.note = f"{outcome}: {reason}" if reason not in ("", outcome) else outcome
+    if outcome in ("completed", "timeout") and job.started_s is not None:
+        state.note_use(job.spec.user, min(1.0, (now - job.started_s) / job.spec.walltime_s))
+    job.ready, job.order = False, None
+    job_id = job.spec.job_id
+    if state.sharing.stacks.by_job:
+        co_scheduling.left(state, job, job.allocation.ranks)
+    state.pool.release(job_id, job.allocation.ranks)
+    job.allocation = NOTHING
+    if state.active.pop(job_id, None) is None:
+        state.queue.pop(job_id, None)
+    state.reservations.pop(job_id, None)
+    state.over.append(job)
+    state.note(job)
+    state.changed = True
+
+
+# Answers to orders, and evolving requests -----------------------------------------------------------------------------
+
+Answer: TypeAlias = GrowCompleted | ShrinkCompleted | WorkersChanged | ResizeFailed | ResizeDeferred
+
+
+def order_answered(state: SchedulerState, event: Answer, now: float) -> list[Effect]:
+    """Apply a job's answer to its order. An answer that does not fit the order changes nothing."""
+    job = state.jobs.get(event.job_id)
+    if job is None:
+        state.anomalies.append(f"{event} is about an unknown job")
+        return []
+    if job.state in PAST:
+        return []
+    order = job.order
+    if order is None or order.order != event.order:
+        state.anomalies.append(f"{event}, but the order under way is {order}")
+        return []
+    match event:
+        case GrowCompleted():
+            return _grown(state, job, order, event, now)
+        case ShrinkCompleted():
+            return _shrunk(state, job, order, event, now)
+        case WorkersChanged():
+            return _adjusted(state, job, order, event, now)
+        case ResizeFailed():
+            _failed(state, job, order, event, now)
+        case ResizeDeferred():
+            job.order = replace(order, deferred=True)
+            job.note = f"put the {order.kind} order off: {event.reason}"
+            state.touch(job)
+        case _:
+            assert_never(event)
+    return []
+
+
+def _close(state: SchedulerState, job: TrackedJob, now: float, pause_s: float, *, allows: bool = True) -> None:
+    """The order is done with; the next one may follow after ``pause_s``; ``allows``: a decision may follow at once."""
+    job.step(Step.RESIZED)
+    job.order = None
+    if pause_s > 0:
+        job.resizable_from_s = now + pause_s
+        state.watch(job, job.resizable_from_s)
+    if allows:
+        state.touch(job)
+    else:
+        state.note(job)
+
+
+def _grown(
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: GrowCompleted, now: float
+) -> list[Effect]:
+    gained = _ranks(state, order, event.nodes)
+    if order.kind != "grow" or gained is None or gained & ~order.ranks:
+        return _broken(state, job, f"it reports to have grown by {event.nodes}, ordered was {order}")
+    if unused := order.ranks & ~gained:
+        job.allocation = job.allocation.minus(unused)
+        state.pool.release(job.spec.job_id, unused)
+    state.expect_again(job, len(job.allocation) - gained.bit_count(), now)
+    job.grows += 1
+    job.last_resize = "grow"
+    job.note = Because("grew by {} to {}", (gained.bit_count(), wording.nodes(len(job.allocation))))
+    _close(state, job, now, state.settings.cooldown_s)
+    return []
+
+
+def _shrunk(
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ShrinkCompleted, now: float
+) -> list[Effect]:
+    released = _ranks(state, order, event.nodes)
+    held = job.allocation.ranks
+    if order.kind != "shrink" or released is None or released.bit_count() != order.count or released & ~held:
+        return _broken(state, job, f"it reports to have released {event.nodes}, ordered was {order}")
+    job.allocation = job.allocation.minus(released)
+    state.pool.release(job.spec.job_id, released)
+    state.expect_again(job, len(job.allocation) + order.count, now)
+    job.keeps |= order.ranks & ~released & state.pool.leaving
+    job.shrinks += 1
+    job.last_resize = "shrink"
+    job.note = Because("shrank by {} to {}", (order.count, wording.nodes(len(job.allocation))))
+    _close(state, job, now, state.settings.cooldown_s)
+    return []
+
+
+def _adjusted(
+    state: SchedulerState, job: TrackedJob, order: PendingOrder, event: WorkersChanged, now: float
+) -> list[Effect]:
+    """[D] Another number of cores is no reason for a pause."""
+    if order.kind != "workers":
+        return _broken(state, job, f"it reports {event}, ordered was {order}")
+    allows = state.sharing.jobs_per_node > 2 or co_scheduling.takes(state, job)  # else it has become no mate
+    effects = co_scheduling.adjusted(state, job, order, now)
+    _close(state, job, now, 0.0, allows=allows)
+    return effects
+
+
+def _ranks(state: SchedulerState, order: PendingOrder, nodes: tuple[str, ...]) -> int | None:
+    """The ranks of ``nodes``, which mostly are those of the order."""
+    return order.ranks if nodes == order.nodes else state.pool.rank(nodes)
+
+
+def _broken(state: SchedulerState, job: TrackedJob, story: str) -> list[Effect]:
+    """End a job that used or released other nodes than ordered: nobody knows any more where it runs."""
+    state.anomalies.append(f"job {job.spec.job_id}: {story}")
+    return state.kill(job, "failed", f"the job broke the protocol: {story}")
+
+
+def _failed(state: SchedulerState, job: TrackedJob, order: PendingOrder, event: ResizeFailed, now: float) -> None:
+    """The job goes on at its old size; nodes that were to arrive come back."""
+    if order.kind == "grow":
+        job.allocation = job.allocation.minus(order.ranks)
+        state.pool.release(job.spec.job_id, order.ranks)
+    what = f"{order.kind} by {wording.nodes(order.count)}" if order.kind != "workers" else f"use {order.count} cores"
+    job.note = f"did not {what}: {event.reason or 'no reason given'}"
+    _close(state, job, now, state.settings.failure_backoff_s)
+    if order.kind == "workers":
+        co_scheduling.refused(state, job, event.reason)
+
+
+def nodes_lost(state: SchedulerState, event: NodesLost, now: float) -> list[Effect]:
+    """The job goes on without nodes that it held. They are free: its processes there died, not they.
+
+    It may fall below its minimum so; an order under way stays as it is.
+    """
+    job = state.jobs.get(event.job_id)
+    if job is None or job.state is JobState.QUEUED:
+        state.anomalies.append(f"{event} is about a job that does not run")
+        return []
+    if job.state in PAST:
+        return []
+    gone = state.pool.rank(event.nodes)
+    arriving = job.order.ranks if job.order is not None and job.order.kind == "grow" else 0
+    if not gone or gone & ~(job.allocation.ranks & ~arriving) or gone == job.allocation.ranks:
+        return _broken(state, job, f"it reports to have lost {event.nodes} of {state.pool.name(job.allocation)}")
+    if state.sharing.stacks.by_job:
+        co_scheduling.left(state, job, gone)
+    job.allocation = job.allocation.minus(gone)
+    state.pool.release(job.spec.job_id, gone)
+    if job.order is not None and job.order.kind != "grow":
+        job.order = _without(job.order, event.nodes, gone)
+    count = gone.bit_count()
+    state.expect_again(job, len(job.allocation) + count, now)
+    job.losses += count
+    job.note = f"lost {wording.nodes(count)}, goes on with {len(job.allocation)}: {event.reason or 'no reason given'}"
+    state.touch(job)
+    return []
+
+
+def _without(order: PendingOrder, nodes: tuple[str, ...], ranks: int) -> PendingOrder:
+    """What is left of an order when the job has lost nodes."""
+    lost_nodes = set(nodes)
+    left = tuple([node for node in order.nodes if node not in lost_nodes])
+    core_ids = order.core_ids  # of each node, or none
+    if core_ids:
+        core_ids = tuple([ids for node, ids in zip(order.nodes, core_ids, strict=True) if node not in lost_nodes])
+    return replace(order, nodes=left, ranks=order.ranks & ~ranks, core_ids=core_ids)
+
+
+def evolving_request(state: SchedulerState, event: EvolvingRequest, now: float) -> list[Effect]:
+    """Take an offer at once, or note a wish for after the pass: queued jobs come first.
+
+    An offer also lowers the job's maximum, so that it is not given the nodes back right away; a wish raises it.
+    """
+    job = state.jobs.get(event.job_id)
+    if job is None or job.state is JobState.QUEUED:
+        state.anomalies.append(f"{event} is about a job that does not run")
+        return []
+    if job.state in PAST:
+        return []
+    if event.delta == 0 or job.state is not JobState.RUNNING or not job.view().resizable(now):
+        return [Refuse(event.job_id, f"job {event.job_id} is {job.state} and takes no order now")]
+    if event.delta > 0:
+        state.evolving_requests[event.job_id] = event.delta
+        job.max_nodes = min(job.spec.max_nodes, max(job.max_nodes, len(job.allocation) + event.delta))
+        state.touch(job)
+        return []
+    count = min(-event.delta, len(job.allocation) - job.spec.min_nodes)
+    if count <= 0:
+        return [Refuse(event.job_id, f"job {event.job_id} is at its minimum of {wording.nodes(job.spec.min_nodes)}")]
+    job.max_nodes = len(job.allocation) - count
+    return send_shrink(state, job, count, "the job offered them back")
+
+
+def grant_evolving_requests(state: SchedulerState, now: float) -> list[Effect]:
+    """Answer the evolving requests for more nodes with what the pass left free. [D] Waiting jobs come first."""
+    effects: list[Effect] = []
+    for job_id, delta in state.evolving_requests.items():
+        job = state.jobs[job_id]
+        if job.order is not None and job.order.kind == "grow":
+            continue  # the pass itself has granted it
+        if state.bookings:
+            state.pool.confine(advance_reservations.allowed(state, job))
+        count = min(delta, state.pool.free, job.max_nodes - len(job.allocation), limits.left(state, job))
+        if count <= 0 or advance_reservations.has_rivals(state, job) or not job.view().resizable(now):
+            effects.append(Refuse(job_id, f"job {job_id} asked for {wording.nodes(delta)}; none can be given now"))
+        else:
+            effects += send_grow(state, job, count, "the job asked for them")
+    state.evolving_requests.clear()
+    state.pool.confine(None)
+    return effects
+
+
+# Nodes that come and go -----------------------------------------------------------------------------------------------
+
+NodeEvent: TypeAlias = NodeUp | NodeDown | NodeDrained | NodeRemoved
+
+
+def node_event(state: SchedulerState, event: NodeEvent) -> list[Effect]:
+    """Put a node into service or take it out; jobs on one that fails are ended, on one that is drained they go on."""
+    match event:
+        case NodeUp():
+            state.pool.restore(event.node)
+            state.changed = True
+        case NodeDown() | NodeDrained() | NodeRemoved():
+            if event.node not in state.pool:
+                state.anomalies.append(f"{event} is about an unknown node")
+                return []
+            state.changed = True
+            if isinstance(event, NodeRemoved):
+                state.pool.expel(event.node)
+                _ask_anew(state, event.node)
+                return []
+            state.pool.fail(event.node)
+            return _lose(state, event.node, event.reason) if isinstance(event, NodeDown) else []
+        case _:
+            assert_never(event)
+    return []
+
+
+def _lose(state: SchedulerState, node: str, why: str) -> list[Effect]:
+    """End the jobs on a node; one that is only about to start there waits again."""
+    effects: list[Effect] = []
+    reason = f"node {node} is out of service" + (f": {why}" if why else "")
+    for job_id in state.pool.holders(node):
+        job = state.jobs[job_id]
+        if job.state is JobState.CLAIMING:
+            co_scheduling.abandon(state, job, reason)
+        else:
+            effects += state.kill(job, "lost", reason)
+    return effects
+
+
+def _ask_anew(state: SchedulerState, node: str) -> None:
+    """Forget which jobs kept the node when they were asked for it before."""
+    for job_id in state.pool.holders(node):
+        state.jobs[job_id].keeps &= ~(state.pool.rank((node,)) or 0)
+
+
+def vacate(state: SchedulerState, now: float) -> list[Effect]:
+    """Let nodes leave that are to do so and that nobody holds; ask malleable jobs for those that they hold.
+
+    A job is asked under every policy, for an operator wants it. It is not asked for its first node, where its place 0
+    is, nor below its minimum, and for each node only once, unless it refuses altogether: the nodes that it releases are
+    its own choice, and it would become ever smaller. What it does not give back it leaves when it ends.
+    """
+    effects: list[Effect] = []
+    for job in list(state.active.values()):
+        if not (asked := job.allocation.ranks & state.pool.leaving & ~job.keeps) or not job.view().resizable(now):
+            continue
+        first = job.allocation.chunks[0]
+        asked &= ~(first & -first)
+        count = min(asked.bit_count(), len(job.allocation) - job.spec.min_nodes)
+        if count > 0:  # a job that has lost nodes may be below its minimum
+            effects += send_shrink(state, job, count, "nodes are to leave the cluster", lowest(asked, count))
+    effects += [NodeLeft(node) for node in state.pool.vacated()]
+    return effects

@@ -31,13 +31,18 @@ from apgas.runtime.serialization import Call, Calls, Carrying
 from apgas.transport.base import Transport, TransportClosedError, UnknownPeerError
 
 T = TypeVar("T")
-
-
-_log = logging.getLogger("apgas")
-
+Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""What a wait of an activity is wrapped in."""
 
 LEAD_S: Final = 0.005
 """For so long a thread that waits reads what arrives itself: no other thread has to wake it when its answer comes."""
+CUT_OFF_S: Final = 2.0
+"""How long the connections of a place that is said to be dead may last."""
+_SMALL_BYTES: Final = 64 * 1024
+"""A call whose pickle is no larger than this is read by the io thread, and run by it if it is expected to be short."""
+
+_log = logging.getLogger("apgas")
+_uncounted_log = logging.getLogger("apgas.uncounted")
 
 
 def _ignore(*_: object) -> None:
@@ -45,7 +50,19 @@ def _ignore(*_: object) -> None:
 
 
 class Driver:
-    """One running place. ``coordinator`` is set on place 0."""
+    """One running place.
+
+    Attributes:
+        core: Its state, touched under ``lock`` only.
+        transport: Delivers its frames.
+        executor: Runs the program's activities.
+        chores: Runs the runtime's own calls, which must not wait behind activities, of which there may be many.
+        objects: What references lead to here.
+        counting: Counts them.
+        over: Set when the place has been released, or the program has ended, for ``reason``.
+        interrupted: A signal came while the main thread read messages: its wait ends with ``KeyboardInterrupt``.
+        activities_run: How many have ended well; about, for it is counted without a lock.
+    """
 
     def __init__(self, core: PlaceCore, transport: Transport) -> None:
         self.core = core
@@ -53,13 +70,13 @@ class Driver:
         self.lock = threading.RLock()
         begin = partial(keep_driver, self)
         self.executor = Executor(f"apgas-{core.here}", self._broken, begin=begin)
-        # the runtime's own calls do not wait behind the program's activities, of which there may be many
         self.chores = Executor(f"apgas-{core.here}-own", self._broken, begin=begin)
         self.objects = Objects()
         self.counting = Counting(core, transport, self.lock, self.objects, self.carry_out)
         self.over = threading.Event()
         self.interrupted = False
         self.messages_sent = 0
+        self.activities_run = 0
         self.reason = ""
         self.on_leaver_drained: Callable[[int, int], None] = _ignore
         self.on_place_died: list[Callable[[Place], None]] = []
@@ -72,8 +89,8 @@ class Driver:
         self._failing = False
         self._given_up: BaseException | None = None
         self._calls = Calls()
-        self._members = Members(self, self._calls)
-        self._running = Running(self, self._calls)
+        self._inline = InlinePolicy()
+        self._nodes = {info.place: info.node for info in core.membership.members.values()}
 
     def start(self) -> None:
         """Begin to exchange frames with the other members."""
@@ -95,7 +112,7 @@ class Driver:
 
     def place(self, place: int) -> Place:
         """The place with this id, whether it is still a member or not."""
-        return self._members.place(place)
+        return Place(place, self._nodes.get(place, ""))
 
     def located(self, where: Place | int) -> Place:
         """The place that a program has named, itself or by its id.
@@ -109,11 +126,6 @@ class Driver:
         """The current members that are not about to leave."""
         with self.lock:
             return [Place(info.place, info.node) for info in self.core.membership.staying]
-
-    @property
-    def activities_run(self) -> int:
-        """How many activities have ended well here; about, for it is counted without a lock."""
-        return self._running.activities_run
 
     def open_finish(self, outer: Scope | None = None) -> m.FinishId:
         """Open a finish in an activity of ``outer``, if that is given; ``close_finish`` waits for it."""
@@ -142,7 +154,7 @@ class Driver:
             raise self._out_of_time(finish) from None
         del self._fired[finish]
         errors = [serialization.load_error(error) for error in fired.errors]
-        errors += [self._members.death(place, count) for place, count in fired.lost]
+        errors += [self._death(place, count) for place, count in fired.lost]
         if fired.cancelled:
             errors = [error for error in errors if not isinstance(error, CancelledError)]
         return errors, fired.cancelled
@@ -196,7 +208,7 @@ class Driver:
                 future.set_exception(error)
                 return future
             try:
-                self.executor.submit(lambda: self._running.run_local(scope, call, future, to_caller=to_caller))
+                self.executor.submit(lambda: self._run_local(scope, call, future, to_caller=to_caller))
             except RuntimeError:  # there is no thread for it
                 self.change(lambda: self.core.ended(scope.finish))
                 raise
@@ -232,7 +244,7 @@ class Driver:
         """Run ``call`` on the io thread of ``dst``, uncounted; dropped if the place is leaving or gone."""
         payload, definition = self._calls.pack(dst.id, call)
         if dst.id == self.core.here:
-            self.transport.call_soon(lambda: self._running.run_immediate(dst.id, payload))
+            self.transport.call_soon(lambda: self._run_immediate(dst.id, payload))
             return
         with self.lock:
             effects = self.core.immediate(dst.id, payload)
@@ -250,7 +262,7 @@ class Driver:
         if dst.id == self.core.here:
             with self.lock:
                 self.core.uncounted_here()
-            self.executor.submit(partial(self._running.run_uncounted, dst.id, lambda: call))
+            self.executor.submit(partial(self._run_uncounted, dst.id, lambda: call))
             return
         payload, definition = self._calls.pack(dst.id, call)
         self.transport.throttle(dst.id)
@@ -353,7 +365,7 @@ class Driver:
                         self._broken(error)
                         raise
                 case e.MembersChanged():
-                    self._members.changed(effect)
+                    self._enter(effect)
                     if effect.died:
                         rest.append(effect)
                 case _:
@@ -365,15 +377,15 @@ class Driver:
         for effect in effects:
             match effect:
                 case e.RunActivity(src, spawn, payload):
-                    self._running.begin(src, spawn, payload)
+                    self._begin(src, spawn, payload)
                 case e.RunImmediate(src, payload):
-                    self._running.run_immediate(src, payload)
+                    self._run_immediate(src, payload)
                 case e.RunUncounted(src, payload):
-                    self.executor.submit(partial(self._running.run_uncounted, src, self._calls.arrived(src, payload)))
+                    self.executor.submit(partial(self._run_uncounted, src, self._calls.arrived(src, payload)))
                 case e.ResolveCall(call, ok, payload):
                     self._resolve(call, payload, ok=ok)
                 case e.CallLost(call, place):
-                    self._futures.pop(call).set_exception(self._members.death(place, 1))
+                    self._futures.pop(call).set_exception(self._death(place, 1))
                     self.transport.nudge()
                 case e.FinishFired():
                     self._fired[effect.finish].set_result(effect)
@@ -396,7 +408,7 @@ class Driver:
                         go_on()
                 case e.MembersChanged(died=died):
                     for place in died:
-                        self._members.bury(place)
+                        self._bury(place)
                 case e.Send():
                     raise AssertionError("sends are carried out under the lock")
                 case _:
@@ -416,120 +428,71 @@ class Driver:
         else:
             future.set_exception(value)
 
+    # members ---------------------------------------------------------------------------------------------------------
 
-# The members ---------------------------------------------------------------------------------------------------------
-
-CUT_OFF_S: Final = 2.0
-"""How long the connections of a place that is said to be dead may last."""
-
-
-class Members:
-    """Does what a place has to when others become members, leave or die, for ``driver``.
-
-    It remembers all places that have ever been members. ``calls`` notes what each of them was sent, and sent.
-    """
-
-    def __init__(self, driver: Driver, calls: Calls) -> None:
-        self._driver = driver
-        self._calls = calls
-        self._survives = driver.core.survives
-        self._nodes = {info.place: info.node for info in driver.core.membership.members.values()}
-
-    def place(self, place: int) -> Place:
-        """The place with this id, whether it is still a member or not."""
-        return Place(place, self._nodes.get(place, ""))
-
-    def changed(self, change: e.MembersChanged) -> None:
-        """Enter an epoch, under the driver's lock; whom it mourns is left to ``bury``."""
-        transport = self._driver.transport
-        transport.learn({info.place: (info.host, info.port) for info in change.added})
+    def _enter(self, change: e.MembersChanged) -> None:
+        """Enter an epoch, with the lock held; what died is left to ``_bury``."""
+        self.transport.learn({info.place: (info.host, info.port) for info in change.added})
         self._nodes.update((info.place, info.node) for info in change.added)
         for place in (*change.removed, *change.died):
-            transport.forget(place)
+            self.transport.forget(place)
         for place in change.removed:
             # what it has sent uncounted may still be on its way
-            transport.on_gone(place, partial(self._calls.forget, place))
-        self._driver.on_members(change.epoch, [info.place for info in change.added])
+            self.transport.on_gone(place, partial(self._calls.forget, place))
+        self.on_members(change.epoch, [info.place for info in change.added])
         for info in change.added:
-            if transport.is_lost(info.place):
+            if self.transport.is_lost(info.place):
                 # when its loss was reported it was none of ours, and is not reported again
                 why = "it was lost before it was a member"
-                transport.call_soon(partial(self._driver.on_lost, info.place, why))
-            elif self._survives:
+                self.transport.call_soon(partial(self.on_lost, info.place, why))
+            elif self.core.survives:
                 # one that dies before it has said a word is noticed, too
                 with suppress(UnknownPeerError, TransportClosedError):  # it is being reported, or the program is over
-                    transport.connect(info.place)
+                    self.transport.connect(info.place)
 
-    def bury(self, place: int) -> None:
+    def _bury(self, place: int) -> None:
         """Take what a dead place has sent until its connection ends, or as long as that may last; then nothing more."""
-        transport = self._driver.transport
-        transport.on_gone(place, partial(self._cut_off, place))
-        transport.call_later(CUT_OFF_S, partial(self._cut_off, place))
-        for hear in self._driver.on_place_died:
+        self.transport.on_gone(place, partial(self._cut_off, place))
+        self.transport.call_later(CUT_OFF_S, partial(self._cut_off, place))
+        for hear in self.on_place_died:
             hear(self.place(place))
 
     def _cut_off(self, place: int) -> None:
-        self._driver.change(lambda: self._driver.core.cut_off(place))
+        self.change(lambda: self.core.cut_off(place))
         self._calls.forget(place)
 
-    def death(self, place: int, activities: int) -> DeadPlaceError:
+    def _death(self, place: int, activities: int) -> DeadPlaceError:
         """The error that this number of activities on a dead place ends with."""
-        epoch, node = self._driver.core.membership.dead[place]
+        epoch, node = self.core.membership.dead[place]
         return DeadPlaceError(place, epoch, node, activities)
 
+    # activities ------------------------------------------------------------------------------------------------------
 
-# Activities ----------------------------------------------------------------------------------------------------------
-
-_uncounted_log = logging.getLogger("apgas.uncounted")
-
-Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""What a wait of an activity is wrapped in."""
-
-
-_SMALL_BYTES: Final = 64 * 1024
-"""A call whose pickle is no larger than this is read by the io thread, and run by it if it is expected to be short."""
-
-
-class Running:
-    """Runs what a place was sent, or sent itself, for ``driver``, whose ``calls`` unpickle what has arrived.
-
-    It does so on threads of the pool, or on the io thread if ``InlinePolicy`` expects the call to be short.
-
-    Attributes:
-        activities_run: How many ended well; about, for it is counted without a lock.
-    """
-
-    def __init__(self, driver: Driver, calls: Calls) -> None:
-        self.activities_run = 0
-        self._driver = driver
-        self._calls = calls
-        self._inline = InlinePolicy()
-
-    def begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
+    def _begin(self, src: int, spawn: m.Spawn, payload: e.Payload) -> None:
         """Take an activity that another place sent."""
         load = self._calls.arrived(src, payload)
-        if len(payload[0]) <= _SMALL_BYTES and self._driver.transport.in_io_thread():
-            self._driver.transport.run_last(partial(self._run_inline, src, spawn, load))
+        if len(payload[0]) <= _SMALL_BYTES and self.transport.in_io_thread():
+            self.transport.run_last(partial(self._run_inline, src, spawn, load))
         else:
-            self._driver.executor.submit(partial(self._run, src, spawn, load))
+            self.executor.submit(partial(self._run, src, spawn, load))
 
     def _run_inline(self, src: int, spawn: m.Spawn, load: Callable[[], Call]) -> None:
         """(io thread, last) Run an activity here if it is expected to be short, else on a thread of the pool."""
         try:
             call = load()
         except BaseException:  # noqa: BLE001 - the second attempt fails where its error is taken care of
-            self._driver.executor.submit(partial(self._run, src, spawn, load))
+            self.executor.submit(partial(self._run, src, spawn, load))
             return
-        if self._inline.expects(call[0]) and not self._driver.transport.crowded(src):
+        if self._inline.expects(call[0]) and not self.transport.crowded(src):
             self._inline.doubt(call[0])  # if it takes long this time, others of it are not to pile up behind it
-            self._run(src, spawn, lambda: call, self._hand_off, soon=self._driver.transport.busy)
+            self._run(src, spawn, lambda: call, self._hand_off, soon=self.transport.busy)
         else:
-            self._driver.executor.submit(partial(self._run, src, spawn, lambda: call))
+            self.executor.submit(partial(self._run, src, spawn, lambda: call))
 
     @contextmanager
     def _hand_off(self) -> Iterator[None]:
         """Around a wait in an activity that the io thread runs."""
-        self._driver.transport.hand_off()
+        self.transport.hand_off()
         yield
 
     def _run(
@@ -542,28 +505,28 @@ class Running:
         soon: bool = False,
     ) -> None:
         """Run an activity that another place sent, and answer."""
-        driver, core = self._driver, self._driver.core
+        core = self.core
         if not core.may_begin(spawn.finish):
-            driver.change(lambda: core.dropped(src, spawn))
+            self.change(lambda: core.dropped(src, spawn))
             return
         error: bytes | None = None
         try:
-            answer = call_within(Scope(spawn.finish), waiting or driver.executor.waiting, self._answer, src, load)
+            answer = call_within(Scope(spawn.finish), waiting or self.executor.waiting, self._answer, src, load)
         except BaseException as raised:  # noqa: BLE001 - an activity's error travels, whatever it is
-            error = serialization.dump_error(raised, core.here, driver.here.node)
+            error = serialization.dump_error(raised, core.here, self.here.node)
             answer = [error]
         to_finish = None if spawn.to_caller else error
         with suppress(SlowPeerError):
             # the answer has to go, even to a place that takes nothing for a minute
-            driver.transport.throttle(src)
-        driver.change(lambda: core.answered(src, spawn, answer, ok=error is None, error=to_finish), soon=soon)
+            self.transport.throttle(src)
+        self.change(lambda: core.answered(src, spawn, answer, ok=error is None, error=to_finish), soon=soon)
 
     def _answer(self, src: int, load: Callable[[], Call]) -> e.Payload:
         fn, args, kwargs = load()
-        return serialization.dumps(self._call(src, fn, args, kwargs))
+        return serialization.dumps(self._run_function(src, fn, args, kwargs))
 
     @context.runs("fn")
-    def _call(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    def _run_function(self, src: int, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         began_s = time.perf_counter()
         if not trace.on():
             value = fn(*args, **kwargs)
@@ -574,44 +537,44 @@ class Running:
         self.activities_run += 1  # two threads may count one, which does no harm
         return value
 
-    def run_local(self, scope: Scope, call: Call, future: Future[Any], *, to_caller: bool) -> None:
+    def _run_local(self, scope: Scope, call: Call, future: Future[Any], *, to_caller: bool) -> None:
         """Run an activity that this place sent itself: nothing is pickled but an error for the finish."""
-        driver, core = self._driver, self._driver.core
+        core = self.core
         if not core.may_begin(scope.finish):
             future.set_exception(CancelledError("its finish was cancelled before it began"))
-            driver.change(lambda: core.ended(scope.finish))
+            self.change(lambda: core.ended(scope.finish))
             return
         error: bytes | None = None
         try:
-            value = call_within(scope, driver.executor.waiting, self._call, core.here, *call)
+            value = call_within(scope, self.executor.waiting, self._run_function, core.here, *call)
         except BaseException as raised:  # noqa: BLE001 - an activity's error goes to its finish, whatever it is
             if not to_caller:
-                error = serialization.dump_error(raised, core.here, driver.here.node)
+                error = serialization.dump_error(raised, core.here, self.here.node)
             future.set_exception(raised)
         else:
             future.set_result(value)
-        driver.transport.nudge()
-        driver.change(lambda: core.ended(scope.finish, error))
+        self.transport.nudge()
+        self.change(lambda: core.ended(scope.finish, error))
 
     @context.runs("fn")
-    def run_immediate(self, src: int, payload: e.Payload) -> None:
+    def _run_immediate(self, src: int, payload: e.Payload) -> None:
         """(io thread) Run an immediate."""
         load = self._calls.arrived(src, payload)
         try:
             fn, args, kwargs = load()
             fn(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - the job ends with it
-            here = self._driver.core.here
+            here = self.core.here
             _log.exception("place %d: an immediate failed", here)
-            self._driver.fail(f"an immediate failed on place {here}: {serialization.summary(error)}")
+            self.fail(f"an immediate failed on place {here}: {serialization.summary(error)}")
 
     @context.runs("fn")
-    def run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
+    def _run_uncounted(self, src: int, load: Callable[[], Call]) -> None:
         """Run an activity that no finish counts: what it raises is logged here."""
-        driver, core = self._driver, self._driver.core
+        core = self.core
         name = "its function"
         try:
-            with pooled(driver.executor.waiting):
+            with pooled(self.executor.waiting):
                 fn, args, kwargs = load()
                 name = serialization.name_of(fn)
                 with trace.span(name, "activity", sent_by=src):
@@ -621,7 +584,7 @@ class Running:
 
             exceptions.folded(error)
             _uncounted_log.exception("place %d: %s, sent uncounted by place %d, failed", core.here, name, src)
-        driver.change(core.uncounted_ended)
+        self.change(core.uncounted_ended)
 
 
 # The inline policy ---------------------------------------------------------------------------------------------------

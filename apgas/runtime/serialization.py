@@ -202,21 +202,9 @@ def _dump_by_value(
     return handles
 
 
-def dumps_by_value(value: object) -> bytes:
-    """Pickle a function or an error, which has no handles, by value."""
-    from apgas.runtime import by_value
-
-    return by_value.dumps(value)
-
-
 def loads(payload: Sequence[Buffer]) -> Any:
     """The value that ``dumps`` pickled."""
     return pickle.loads(payload[0], buffers=payload[1:])
-
-
-def load_plain(body: Buffer) -> Any:
-    """The value of one pickle without buffers beside it."""
-    return pickle.loads(body)
 
 
 def summary(error: BaseException) -> str:
@@ -272,7 +260,7 @@ class Calls:
     """Packs the calls that one place sends, and unpacks those that it receives."""
 
     def __init__(self) -> None:
-        self._sent = SentFunctions(dumps_by_value)
+        self._sent = SentFunctions()
         self._received: dict[tuple[int, int], ReceivedFunction] = {}
 
     def pack(self, dst: int, call: Call) -> tuple[list[Buffer], Definition | None]:
@@ -324,7 +312,7 @@ class Calls:
             if kind == _KNOWN:
                 return partial(_load, self._received[src, number], [rest, *payload[1:]])
             if kind == _DEFINES:
-                function = self._received[src, number] = ReceivedFunction(payload[1], load_plain)
+                function = self._received[src, number] = ReceivedFunction(payload[1])
                 return partial(_load, function, [rest, *payload[2:]])
         except (IndexError, KeyError, struct.error) as error:
             raise ProtocolError(f"place {src} sent a call that cannot be read: {error!r}") from error
@@ -384,14 +372,9 @@ class Definition:
 
 
 class SentFunctions:
-    """The functions that this place has sent by value; any thread.
+    """The functions that this place has sent by value; any thread."""
 
-    Args:
-        dump: Pickles a function by value.
-    """
-
-    def __init__(self, dump: Callable[[object], bytes]) -> None:
-        self._dump = dump
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._definitions: dict[int, Definition] = {}
         self._versions: dict[int, int] = {}
@@ -414,11 +397,13 @@ class SentFunctions:
         return self._define(function, refers)
 
     def _define(self, function: FunctionType, refers: tuple[object, ...]) -> Definition | None:
+        from apgas.runtime import by_value
+
         with self._lock:
             versions = self._versions.get(id(function), 0)
             if versions >= MOST_VERSIONS or self._count >= MOST_DEFINITIONS:
                 return None
-            made = Definition(self._count, function, refers, self._dump(function))
+            made = Definition(self._count, function, refers, by_value.dumps(function))
             self._count += 1
             self._versions[id(function)] = versions + 1
             self._definitions[id(function)] = made  # keeps the function alive, and with it its id
@@ -433,11 +418,10 @@ class SentFunctions:
 class ReceivedFunction:
     """A function that another place has sent by value; unpickled when it is first called."""
 
-    __slots__ = ("_body", "_function", "_load")
+    __slots__ = ("_body", "_function")
 
-    def __init__(self, body: Buffer, load: Callable[[Buffer], Any]) -> None:
+    def __init__(self, body: Buffer) -> None:
         self._body = body
-        self._load = load
         self._function: Callable[..., Any] | None = None
 
     def get(self) -> Callable[..., Any]:
@@ -447,7 +431,8 @@ class ReceivedFunction:
             BaseException: What unpickling it raised.
         """
         if self._function is None:
-            self._function = self._load(self._body)
+            found: Callable[..., Any] = pickle.loads(self._body)
+            self._function = found
         return self._function
 
 

@@ -6,21 +6,30 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from apgas.core import messages as m
+from apgas.core.effects import RunActivity
 from apgas.core.identity import Place
-from apgas.runtime.driver import Driver, Running
+from apgas.core.membership import Membership
+from apgas.core.place import PlaceCore
+from apgas.runtime.context import Executor
+from apgas.runtime.driver import Driver
 from apgas.runtime.serialization import Calls
+from apgas.transport.base import Transport
 
 
 class Stub:
-    """A driver, its transport, executor and core in one, which notes what becomes of an activity."""
+    """A transport, executor and core in one, which notes what becomes of an activity."""
+
+    here = 0
+    busy = False
+    survives = False
+    is_crowded = False
 
     def __init__(self) -> None:
-        self.transport = self.executor = self.core = self
-        self.here = Place(0, "node")
-        self.busy = False
-        self.is_crowded = False
+        self.membership = Membership([m.PlaceInfo(0, "", 0, "node", 0)], 0)
         self.pooled: list[Callable[[], None]] = []
         self.answers: list[bool] = []
+        self.driver = Driver(cast(PlaceCore, self), cast(Transport, self))
+        self.driver.executor = cast(Executor, self)
 
     def in_io_thread(self) -> bool:
         return True
@@ -50,14 +59,10 @@ class Stub:
         self.answers.append(ok)
         return []
 
-    def change(self, act: Callable[[], Any], *, soon: bool = False) -> None:
-        assert not soon
-        act()
 
-
-def arrive(stub: Stub, running: Running, fn: Callable[..., object]) -> None:
+def arrive(stub: Stub, fn: Callable[..., object]) -> None:
     payload, _ = Calls().pack(0, (fn, (), {}))
-    running.begin(1, m.Spawn(0, m.FinishId(1, 0), 7, True), payload)
+    stub.driver.interpret([RunActivity(1, m.Spawn(0, m.FinishId(1, 0), 7, True), payload)])
 
 
 def drain(stub: Stub) -> int:
@@ -68,16 +73,11 @@ def drain(stub: Stub) -> int:
     return count
 
 
-def make() -> tuple[Stub, Running]:
-    stub = Stub()
-    return stub, Running(cast(Driver, stub), Calls())
-
-
 def test_a_function_is_run_by_the_pool_until_it_is_known_to_be_quick() -> None:
-    stub, running = make()
+    stub = Stub()
     pooled = []
     for _ in range(5):
-        arrive(stub, running, dir)
+        arrive(stub, dir)
         pooled.append(drain(stub))
     assert pooled == [1, 1, 0, 0, 0]
     assert stub.answers == [True] * 5
@@ -93,33 +93,33 @@ def act() -> None:
 
 def test_while_a_call_is_under_way_no_other_of_its_function_is_expected_to_be_quick() -> None:
     """Else each of them would become a thread of its own, were they slow for once."""
-    stub, running = make()
+    stub = Stub()
     for _ in range(3):
-        arrive(stub, running, act)
+        arrive(stub, act)
         drain(stub)
-    acts.append(lambda: arrive(stub, running, act))  # as the thread that is the io thread meanwhile would do
-    arrive(stub, running, act)
+    acts.append(lambda: arrive(stub, act))  # as the thread that is the io thread meanwhile would do
+    arrive(stub, act)
     assert drain(stub) == 1
-    arrive(stub, running, act)
+    arrive(stub, act)
     assert drain(stub) == 0
 
 
 def test_an_answer_that_has_to_wait_is_left_to_the_pool() -> None:
-    stub, running = make()
+    stub = Stub()
     for _ in range(3):
-        arrive(stub, running, dir)
+        arrive(stub, dir)
         drain(stub)
     stub.is_crowded = True
-    arrive(stub, running, dir)
+    arrive(stub, dir)
     assert drain(stub) == 1
     stub.is_crowded = False
-    arrive(stub, running, dir)
+    arrive(stub, dir)
     assert drain(stub) == 0
 
 
 def test_what_cannot_be_read_is_answered_all_the_same() -> None:
-    stub, running = make()
-    arrive(stub, running, Unreadable())
+    stub = Stub()
+    arrive(stub, Unreadable())
     assert drain(stub) == 1
     assert stub.answers == [False]
 

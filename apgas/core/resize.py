@@ -1,4 +1,4 @@
-"""The vocabulary of resizes on place 0: orders, deadlines, records, and what ``Reshape`` asks its driver to do."""
+"""The vocabulary of resizes on place 0: orders, deadlines, records, and what ``OrderMachine`` asks its driver to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Deadlines(msgspec.Struct, frozen=True):
 
     Attributes:
         pre_s: ``preGrow`` or ``preShrink``, which may wait for a suitable phase; then the order is aborted.
-        spawn_s: Starting newcomers until all of them have joined; then the order is aborted, late ones are sent home.
+        spawn_s: Starting newcomers until all of them have joined; then the order is aborted, late ones are dismissed.
         drain_s: Leavers finish what they have; then the order is aborted, and they stay.
         release_s: The leavers' processes end; then the order goes on, and its outcome names those that linger.
         post_s: ``postGrow`` or ``postShrink``; then the order is done, and its outcome says so.
@@ -218,7 +218,7 @@ class Finished(msgspec.Struct, frozen=True):
     record: ResizeRecord
 
 
-ReshapeEffect: TypeAlias = (
+OrderEffect: TypeAlias = (
     CallHandler
     | StartSpawn
     | CommitGrow

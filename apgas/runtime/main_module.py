@@ -40,7 +40,7 @@ class MainModule(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
 
 
-class Belongings(msgspec.Struct, frozen=True):
+class ProgramState(msgspec.Struct, frozen=True):
     """What a newcomer takes over from place 0.
 
     Attributes:
@@ -58,7 +58,7 @@ class Belongings(msgspec.Struct, frozen=True):
     setup: tuple[bytes, ...]
 
 
-def belongings(setup: Callable[[], object] | None) -> bytes:
+def program_state(setup: Callable[[], object] | None) -> bytes:
     """Gather what newcomers take over from this process, pickled.
 
     Raises:
@@ -70,16 +70,16 @@ def belongings(setup: Callable[[], object] | None) -> bytes:
 
     packed = () if setup is None else tuple(map(bytes, serialization.dumps(setup)))
     cwd = str(Path.cwd())
-    return pickle.dumps(Belongings(cwd, tuple(sys.path), describe(), _filters(), packed))
+    return pickle.dumps(ProgramState(cwd, tuple(sys.path), describe(), _filters(), packed))
 
 
 def take_over(pickled: bytes) -> None:
-    """(newcomer) Take over what ``belongings`` has gathered, and run ``setup``.
+    """(newcomer) Take over what ``program_state`` has gathered, and run ``setup``.
 
     Raises:
         BaseException: What ``setup`` raised.
     """
-    ours: Belongings = pickle.loads(pickled)
+    ours: ProgramState = pickle.loads(pickled)
     os.chdir(ours.cwd)
     sys.path[:] = list(ours.sys_path)
     stand_in(ours.main)

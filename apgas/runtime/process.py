@@ -28,7 +28,7 @@ import msgspec
 from apgas.core.messages import PlaceInfo
 from apgas.core.place import PlaceCore
 from apgas.errors import UsageError
-from apgas.runtime import arrival, environment, logs, main_module, resilience, watchdog
+from apgas.runtime import environment, joining, logs, main_module, resilience, watchdog
 from apgas.runtime.context import before_waits
 from apgas.runtime.driver import Driver, set_process_driver
 from apgas.runtime.logs import TaggedOutput, want
@@ -68,7 +68,7 @@ class Start(msgspec.Struct, frozen=True):
     listening: Listening
 
 
-class Admission(msgspec.Struct, frozen=True):
+class JoinAnswer(msgspec.Struct, frozen=True):
     """What place 0 tells newcomers over MPI; ``places`` are the ids of one spawned world, in the order of its ranks."""
 
     places: tuple[int, ...]
@@ -100,11 +100,11 @@ def start_world() -> Start:
     mpi = environment.load()
     world = mpi.COMM_WORLD
     token = world.bcast(new_token() if world.rank == 0 else None, root=0)
-    spot = arrival.Spot(arrival.machine(), environment.node_name())
+    spot = joining.Spot(joining.machine(), environment.node_name())
     spots = world.allgather(spot)
-    towards = arrival.someone_elsewhere(spot, spots)
-    listening, told = arrival.listen(towards)
-    everyone = world.allgather(told)
+    towards = joining.someone_elsewhere(spot, spots)
+    listening, report = joining.listen(towards)
+    everyone = world.allgather(report)
     # since all have initialised; until it is done a kill -9 leaves files behind. One place of each node does it, not
     # place 0 if there is another, for the program waits for that one
     if spot not in spots[world.rank + 1 :]:
@@ -149,34 +149,34 @@ def under_openmpi() -> bool:
     return environment.launched_by(os.environ).kind == "openmpi"
 
 
-def all_listening(everyone: Iterable[arrival.Told | str]) -> tuple[PlaceInfo, ...]:
+def all_listening(everyone: Iterable[joining.PlaceReport | str]) -> tuple[PlaceInfo, ...]:
     """Number all from 0.
 
     Raises:
         UsageError: One of them cannot listen.
     """
     members: list[PlaceInfo] = []
-    for told in everyone:
-        if isinstance(told, str):
-            raise UsageError(told)
-        members.append(PlaceInfo(len(members), *told))
+    for report in everyone:
+        if isinstance(report, str):
+            raise UsageError(report)
+        members.append(PlaceInfo(len(members), *report))
     return tuple(members)
 
 
-def join_job(arrived: arrival.Arrival) -> Start | None:
+def join_job(newcomer: joining.Newcomer) -> Start | None:
     """(newcomer) Learn who we are from place 0's answer; None: not wanted any more."""
     _end_with_mpiexec()
-    if not arrived.admission or arrived.listening is None:
+    if not newcomer.answer or newcomer.listening is None:
         return None
-    admission: Admission = pickle.loads(arrived.admission)
-    beginning = _beginning(arrived.bridge) if arrived.bridge is not None else None
-    if arrived.belongings:
-        main_module.take_over(arrived.belongings)
-    if admission.logs is not None:
-        logs.apply(admission.logs)
-    want(tagged=admission.tagged)
-    identity = Identity(admission.places[arrived.rank], admission.members, admission.epoch, beginning)
-    return Start(identity, arrived.token, arrived.listening)
+    answer: JoinAnswer = pickle.loads(newcomer.answer)
+    beginning = _beginning(newcomer.bridge) if newcomer.bridge is not None else None
+    if newcomer.program_state:
+        main_module.take_over(newcomer.program_state)
+    if answer.logs is not None:
+        logs.apply(answer.logs)
+    want(tagged=answer.tagged)
+    identity = Identity(answer.places[newcomer.rank], answer.members, answer.epoch, beginning)
+    return Start(identity, newcomer.token, newcomer.listening)
 
 
 # Serving -------------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def listen_towards(host: str) -> Address:
         UsageError: This machine has no address that ``host`` could reach.
     """
     assert _transport is not None
-    return _transport.listen_also(arrival.listen_where(host))
+    return _transport.listen_also(joining.listen_where(host))
 
 
 def serve(place: Driver) -> int:

@@ -1,4 +1,4 @@
-"""Place 0's part in resizes: carries out the effects of ``core.reshape`` with handler, newcomers and scheduler."""
+"""Place 0's part in resizes: carries out the effects of ``core.order`` with handler, newcomers and scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apgas.core import resize as r
 from apgas.core.effects import Effect
 from apgas.core.identity import Place
 from apgas.core.messages import PlaceInfo, Release, encode
-from apgas.core.reshape import Nodes, Reshape, Step
+from apgas.core.order import Nodes, OrderMachine, Step
 from apgas.core.resize import CallHandler, RecordKind, ResizeRecord
 from apgas.errors import CancelledError, UsageError
 from apgas.malleability import core_ids
@@ -77,7 +77,7 @@ class Resizing:
         self.idle = threading.Condition(driver.lock)
         self.over = False
         self._newcomers = Newcomers(driver, spawner)
-        self._reshape = checked(Reshape)(driver.core.membership.members)
+        self._machine = checked(OrderMachine)(driver.core.membership.members)
         self._handler: MalleableHandler | None = None
         self._was_registered = False
         self._running: r.CallHandler | None = None
@@ -106,18 +106,18 @@ class Resizing:
             UsageError: The present places do not fill their nodes.
         """
         with self.driver.lock:
-            self._reshape.nodes = Nodes(self.driver.core.membership.members, places_per_node)
+            self._machine.nodes = Nodes(self.driver.core.membership.members, places_per_node)
 
     @property
     def places_per_node(self) -> int:
         """How many places share a node."""
-        return self._reshape.nodes.places_per_node
+        return self._machine.nodes.places_per_node
 
     def nodes(self) -> list[list[Place]]:
         """The places of each node, without those that are about to leave."""
         with self.driver.lock:
             staying = {place.id: place for place in self.driver.places()}
-            held = [[staying[i] for i in places if i in staying] for places in self._reshape.nodes.held()]
+            held = [[staying[i] for i in places if i in staying] for places in self._machine.nodes.held()]
         return [places for places in held if places]
 
     def define(
@@ -141,10 +141,10 @@ class Resizing:
         self._was_registered = True
         with self.driver.lock:
             self._handler = handler
-            self._reshape.deadlines = deadlines
-            self._reshape.bounds = bounds
-            self._reshape.enable()
-            nodes = self._reshape.nodes.names()
+            self._machine.deadlines = deadlines
+            self._machine.bounds = bounds
+            self._machine.enable()
+            nodes = self._machine.nodes.names()
         self._tell(o.Ready(nodes))
 
     def disable(self) -> None:
@@ -157,7 +157,7 @@ class Resizing:
             return
         if threading.get_ident() == self._methods.thread:
             raise UsageError("a method of the malleable handler cannot give it up: its order has to end before")
-        self._give_up(self._reshape.disable, "the program gave its handler up", None, calls=True)
+        self._give_up(self._machine.disable, "the program gave its handler up", None, calls=True)
 
     def end(self, timeout_s: float | None = None) -> None:
         """The program has ended: its handler is not called any more, nor waited for; MPI and leavers are.
@@ -169,10 +169,10 @@ class Resizing:
             return
         with self.driver.lock:
             self.over = True
-        self._give_up(self._reshape.end, "the program has ended", timeout_s, calls=False)
+        self._give_up(self._machine.end, "the program has ended", timeout_s, calls=False)
 
     def _give_up(
-        self, act: Callable[[float], list[r.ReshapeEffect]], why: str, timeout_s: float | None, *, calls: bool
+        self, act: Callable[[float], list[r.OrderEffect]], why: str, timeout_s: float | None, *, calls: bool
     ) -> None:
         self.drain_scheduled()
         with self.driver.lock:
@@ -180,7 +180,7 @@ class Resizing:
         self._event(act)
         self._forget_wish(lambda _: True)
         if timeout_s is None:
-            timeout_s = self._reshape.deadlines.after_pre_s
+            timeout_s = self._machine.deadlines.after_pre_s
         with self.idle:
             self.idle.wait_for(lambda: self._settled(calls=calls), min(timeout_s, threading.TIMEOUT_MAX))
             self._handler = None
@@ -190,7 +190,7 @@ class Resizing:
         self._requests.give_up()
 
     def _settled(self, *, calls: bool) -> bool:
-        return self._reshape.step is Step.IDLE and not (calls and self._calls.busy)
+        return self._machine.step is Step.IDLE and not (calls and self._calls.busy)
 
     def at_safe_point(self, act: Callable[[], T]) -> T:
         """(method of the handler) Have the program call ``act`` between two of its steps; returns its value.
@@ -226,7 +226,7 @@ class Resizing:
 
     def _is_vain(self, call: r.CallHandler | None) -> bool:
         """Whether ``call`` is awaited no more."""
-        return call is not None and call.token != r.NO_TOKEN and not self._reshape.expects(call.token)
+        return call is not None and call.token != r.NO_TOKEN and not self._machine.expects(call.token)
 
     def _forget_wish(self, condition: Callable[[r.CallHandler | None], bool]) -> None:
         """Let the method that waits for a safe point, if ``condition`` holds for its call, know that none will come."""
@@ -251,7 +251,7 @@ class Resizing:
         """The places on the nodes that the scheduler would like back in the current shrink, while that awaits them."""
         with self.driver.lock:
             call = self._running
-            wish = call.wish if call is not None and self._reshape.awaits(call.token) else ()
+            wish = call.wish if call is not None and self._machine.awaits(call.token) else ()
         _, *others = self.nodes()
         return [place for places in others for place in places if place.node in wish]
 
@@ -286,7 +286,7 @@ class Resizing:
                 self._workers.ordered(number, item.count)
                 return
             order = r.ResizeOrder(number, item.kind, item.count, item.nodes)
-            self._event(lambda now: self._reshape.ordered(order, now))
+            self._event(lambda now: self._machine.ordered(order, now))
 
     # the scheduler's side (OrderListener) ----------------------------------------------------------------------------
 
@@ -297,11 +297,11 @@ class Resizing:
             return
         kind: r.Kind = "grow" if isinstance(order, o.Grow) else "shrink"
         taken = r.ResizeOrder(order.order, kind, order.count, order.nodes)
-        self._event(lambda now: self._reshape.ordered(taken, now))
+        self._event(lambda now: self._machine.ordered(taken, now))
 
     def withdraw(self, order: o.Withdraw) -> None:
         """Take an order back."""
-        self._event(lambda now: self._reshape.withdrawn(order.order, now))
+        self._event(lambda now: self._machine.withdrawn(order.order, now))
 
     def answer(self, answer: o.Answer) -> None:
         """Take the answer to an evolving request."""
@@ -324,7 +324,7 @@ class Resizing:
 
     # effects ---------------------------------------------------------------------------------------------------------
 
-    def _event(self, act: Callable[[float], list[r.ReshapeEffect] | None]) -> bool:
+    def _event(self, act: Callable[[float], list[r.OrderEffect] | None]) -> bool:
         """Let the machine take an event; False if it had no use for it (None)."""
         with self.driver.lock:
             effects = act(time.monotonic() - self._zero_s)
@@ -333,7 +333,7 @@ class Resizing:
             self.idle.notify_all()
         return effects is not None
 
-    def _interpret(self, effect: r.ReshapeEffect) -> None:
+    def _interpret(self, effect: r.OrderEffect) -> None:
         core = self.driver.core
         match effect:
             case r.CallHandler():
@@ -364,7 +364,7 @@ class Resizing:
 
     def _take_call(self, call: r.CallHandler) -> None:
         if self.over:
-            self._event(lambda now: self._reshape.failed(call.token, "the program has ended", now))
+            self._event(lambda now: self._machine.failed(call.token, "the program has ended", now))
             return
         # what a late preShrink took from places that stay is undone before the next order begins
         self._calls.add(lambda: self._call(call), next_=call.token == r.NO_TOKEN)
@@ -374,16 +374,16 @@ class Resizing:
             self.idle.notify_all()
 
     def _leaver_drained(self, order: int, place: int) -> None:
-        self._event(lambda now: self._reshape.drained(order, place, now))
+        self._event(lambda now: self._machine.drained(order, place, now))
 
     def _died(self, place: Place) -> None:
         """A place died, and the members go on: if that was the last one of a node, the scheduler loses a node."""
         with self.driver.lock:
-            if self._reshape.nodes.is_gone(place.id):
+            if self._machine.nodes.is_gone(place.id):
                 self._lost_nodes.append(place.node)
-            if not self._reshape.answers_for(place.id):
+            if not self._machine.answers_for(place.id):
                 self._tell_losses()
-            self._event(lambda now: self._reshape.died(place.id, now))
+            self._event(lambda now: self._machine.died(place.id, now))
 
     def _tell_losses(self) -> None:
         if self._lost_nodes:
@@ -391,15 +391,15 @@ class Resizing:
             self._tell(o.Lost(next(self._losses), nodes, "its place died"))
 
     def _timeout(self, token: int) -> None:
-        self._event(lambda now: self._reshape.timeout(token, now))
+        self._event(lambda now: self._machine.timeout(token, now))
 
     def _gone(self, place: int) -> None:
-        self._event(lambda now: self._reshape.gone(place, now))
+        self._event(lambda now: self._machine.gone(place, now))
 
     def _commit(self, act: Callable[[], list[Effect]]) -> None:
         began = time.monotonic()
         self.driver.carry_out(act())
-        self._reshape.note_phase("commit", time.monotonic() - began)
+        self._machine.note_phase("commit", time.monotonic() - began)
 
     def _finished(self, record: r.ResizeRecord) -> None:
         self.records.append(replace(record, at_s=record.at_s - self._origin_s))
@@ -441,11 +441,11 @@ class Resizing:
         """Run a handler method as an activity under a finish of its own."""
         handler = self._handler
         if handler is None:
-            self._event(lambda now: self._reshape.failed(call.token, "the program gave its handler up", now))
+            self._event(lambda now: self._machine.failed(call.token, "the program gave its handler up", now))
             return
-        if call.method in ("preGrow", "preShrink") and not self._reshape.awaits(call.token):
+        if call.method in ("preGrow", "preShrink") and not self._machine.awaits(call.token):
             # its order was given up while another call ran
-            self._event(lambda now: self._reshape.failed(call.token, "", now))
+            self._event(lambda now: self._machine.failed(call.token, "", now))
             return
         chosen: Sequence[int] | None = None
 
@@ -461,30 +461,30 @@ class Resizing:
         error = self._methods.run(carry_out)
         self._running = None
         if error is None:
-            self._event(lambda now: self._reshape.returned(call.token, chosen, now))
+            self._event(lambda now: self._machine.returned(call.token, chosen, now))
         elif not self.over:
             _log.warning("%s raised", call.method, exc_info=error)
             text = f"{call.method} raised {serialization.summary(error)}"
-            self._event(lambda now: self._reshape.failed(call.token, text, now, chosen))
+            self._event(lambda now: self._machine.failed(call.token, text, now, chosen))
 
     def _spawn(self, effect: r.StartSpawn) -> None:
         try:
             added, phases = self._newcomers.start(effect.nodes)
         except Exception as error:  # noqa: BLE001 - whatever kept us from growing, the order is aborted and the job goes on
             text = str(error)
-            self._event(lambda now: self._reshape.failed(effect.token, text, now))
+            self._event(lambda now: self._machine.failed(effect.token, text, now))
             return
         with self.driver.lock:
             if self._newcomers.current:
-                wanted = self._event(lambda now: self._reshape.spawned(effect.token, added, phases, now))
+                wanted = self._event(lambda now: self._machine.spawned(effect.token, added, phases, now))
             else:
                 why = "a place died while the newcomers joined"
-                wanted = self._event(lambda now: self._reshape.failed(effect.token, why, now)) and False
+                wanted = self._event(lambda now: self._machine.failed(effect.token, why, now)) and False
         if not wanted:
-            self._newcomers.send_home(added)
+            self._newcomers.dismiss(added)
 
 
-# Newcomers, from the order that asks for them until they are members, or are sent home -------------------------------
+# Newcomers, from the order that asks for them until they are members, or are dismissed ---------------------------------
 
 
 class Newcomers:
@@ -498,12 +498,12 @@ class Newcomers:
     def __init__(self, driver: Driver, spawner: Spawner) -> None:
         self._driver = driver
         self._spawner = spawner
-        self._admitted_to = 0
+        self._next_epoch = 0
 
     @property
     def current(self) -> bool:
         """Whether the newcomers believe in the members that there are now. Under the driver's lock."""
-        return self._admitted_to == self._driver.core.epoch + 1
+        return self._next_epoch == self._driver.core.epoch + 1
 
     def start(self, nodes: tuple[str, ...]) -> tuple[tuple[PlaceInfo, ...], dict[str, float]]:
         """Start a place on each of ``nodes``; returns the newcomers, and the seconds of each phase.
@@ -513,10 +513,10 @@ class Newcomers:
         """
         began_s = time.monotonic()
         marks: dict[str, float] = {}
-        added = self._spawner.spawn(nodes, self._admit, lambda phase: marks.update({phase: time.monotonic()}))
+        added = self._spawner.spawn(nodes, self._assign_ids, lambda phase: marks.update({phase: time.monotonic()}))
         return added, {"spawn": marks["spawn"] - began_s, "join": marks["join"] - marks["spawn"]}
 
-    def send_home(self, newcomers: Sequence[PlaceInfo]) -> None:
+    def dismiss(self, newcomers: Sequence[PlaceInfo]) -> None:
         """Release newcomers that came too late, before they ever were members."""
         transport = self._driver.transport
         transport.learn({info.place: (info.host, info.port) for info in newcomers})
@@ -525,12 +525,12 @@ class Newcomers:
                 transport.send(info.place, encode(Release(0, 0)))
             transport.forget(info.place)
 
-    def _admit(self, newcomers: list[PlaceInfo]) -> Identity:
+    def _assign_ids(self, newcomers: list[PlaceInfo]) -> Identity:
         """Number the newcomers; if they come too late to be members, their ids are not used again either."""
         with self._driver.lock:
             membership = self._driver.core.membership
             ids = membership.new_ids(len(newcomers))
-            self._admitted_to = membership.epoch + 1
+            self._next_epoch = membership.epoch + 1
             added = [PlaceInfo(i, n.host, n.port, n.node, n.pid) for i, n in zip(ids, newcomers, strict=True)]
             return Identity(ids[0], (*membership.members.values(), *added), membership.epoch + 1)
 

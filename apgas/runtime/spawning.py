@@ -1,4 +1,4 @@
-"""(place 0) How a job gets more places: hosts are looked at, processes started through MPI, admitted or sent home."""
+"""(place 0) How a job gets more places: hosts are probed, processes spawned by MPI, then accepted or dismissed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from msgspec.structs import replace
 
 from apgas.core.messages import PlaceInfo
 from apgas.errors import ApgasError
-from apgas.runtime import arrival, environment, logs, main_module, process, resilience
+from apgas.runtime import environment, joining, logs, main_module, process, resilience
 from apgas.runtime.context import Scope
 from apgas.runtime.driver import Driver
-from apgas.runtime.process import Admission, Identity, all_listening
+from apgas.runtime.process import Identity, JoinAnswer, all_listening
 from apgas.transport.base import Address
 
 _NEWCOMER = (
     "import os, sys; sys.path.insert(0, {path!r}); os.environ.update({chosen!r}); "
-    "from apgas.runtime.arrival import main; main()"
+    "from apgas.runtime.joining import main; main()"
 )
 """MPI does not hand on what the program has changed in its environment; what MPI reads itself comes with it, the rest
 before the newcomer reports."""
@@ -69,11 +69,11 @@ def spawn_places(
     token: bytes,
     towards: str,
     setup: Callable[[], object] | None,
-    admit: Callable[[list[PlaceInfo]], Identity],
+    assign_ids: Callable[[list[PlaceInfo]], Identity],
     note: Callable[[str], None],
     bridge: Callable[[tuple[int, ...], Any], None] | None = None,
 ) -> tuple[PlaceInfo, ...]:
-    """Spawn a place per name in ``nodes`` (this machine where empty); ``admit`` gives them ids and names the members.
+    """Spawn a place per name in ``nodes`` (this machine where empty); ``assign_ids`` numbers them and names the members.
 
     One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned.
     ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.
@@ -92,18 +92,18 @@ def spawn_places(
         raise ApgasError(f"a job cannot grow under {environment.kind().name}; MPICH and Open MPI can: malleable doctor")
     _refuse_unreachable(nodes)
     changed = environment.changes(os.environ, environment.at_start())
-    outfit = arrival.Outfit(changed, main_module.belongings(setup), setup is not None)
+    inheritance = joining.Inheritance(changed, main_module.program_state(setup), setup is not None)
     with _staying():
         worlds = _Worlds()
         try:
             for name in dict.fromkeys(nodes):
-                worlds.start(name, nodes.count(name), (token, towards, outfit))
+                worlds.start(name, nodes.count(name), (token, towards, inheritance))
             note("spawn")
-            identity = admit(list(all_listening(worlds.reports())))
+            identity = assign_ids(list(all_listening(worlds.reports())))
             added = identity.members[-len(nodes) :]
-            worlds.admit(identity, added, bridge)
+            worlds.accept(identity, added, bridge)
         except BaseException:
-            worlds.send_home()
+            worlds.dismiss()
             raise
     if environment.kind() is environment.OPEN_MPI:
         here = [info.pid for info in added if info.node == environment.node_name()]
@@ -117,22 +117,22 @@ class _Worlds:
 
     def __init__(self) -> None:
         self._unheard: list[Any] = []
-        self._heard: list[tuple[Any, list[arrival.Told | str]]] = []
+        self._heard: list[tuple[Any, list[joining.PlaceReport | str]]] = []
 
-    def start(self, node: str, count: int, words: tuple[bytes, str, arrival.Outfit]) -> None:
+    def start(self, node: str, count: int, words: tuple[bytes, str, joining.Inheritance]) -> None:
         """Start ``count`` processes on ``node``, and tell them what they need to report."""
         world = _spawn(node, count, words[-1].environ)
         _greet(world, node, words)
         self._unheard.append(world)
 
-    def reports(self) -> list[arrival.Told | str]:
+    def reports(self) -> list[joining.PlaceReport | str]:
         """Wait for what all of them report, in the order of their start."""
         while self._unheard:
             self._heard.append((self._unheard[0], self._unheard[0].recv(source=0, tag=0)))
             del self._unheard[0]
         return [told for _, group in self._heard for told in group]
 
-    def admit(
+    def accept(
         self,
         identity: Identity,
         added: tuple[PlaceInfo, ...],
@@ -144,10 +144,10 @@ class _Worlds:
         while self._heard:
             world, group = self._heard.pop(0)
             places = tuple(islice(ids, len(group)))
-            admission = Admission(places, identity.members, identity.epoch, *saying)
-            _answer(world, admission, partial(bridge, places) if bridge is not None else None)
+            answer = JoinAnswer(places, identity.members, identity.epoch, *saying)
+            _answer(world, answer, partial(bridge, places) if bridge is not None else None)
 
-    def send_home(self) -> None:
+    def dismiss(self) -> None:
         """Let those end that have no answer yet."""
         with suppress(Exception):  # MPI has no way to them any more; what happened before is told
             self.reports()
@@ -192,7 +192,7 @@ def _refuse_unreachable(nodes: tuple[str, ...]) -> None:
         raise ApgasError(f"under Open MPI a job grows on the host of place 0 only, not on {', '.join(elsewhere)}")
 
 
-def _greet(world: Any, node: str, words: tuple[bytes, str, arrival.Outfit]) -> None:
+def _greet(world: Any, node: str, words: tuple[bytes, str, joining.Inheritance]) -> None:
     """Tell a spawned world what it needs to report; it ends if it cannot hear us.
 
     Raises:
@@ -208,9 +208,9 @@ def _greet(world: Any, node: str, words: tuple[bytes, str, arrival.Outfit]) -> N
         ) from error
 
 
-def _answer(world: Any, admission: Admission | None, bridge: Callable[[Any], None] | None = None) -> None:
-    """Give a spawned world its admission, or send it home with None; but for ``bridge``, MPI has done its work."""
-    body = b"" if admission is None else pickle.dumps(admission)
+def _answer(world: Any, answer: JoinAnswer | None, bridge: Callable[[Any], None] | None = None) -> None:
+    """Give a spawned world its answer, or dismiss it with None; but for ``bridge``, MPI has done its work."""
+    body = b"" if answer is None else pickle.dumps(answer)
     # the newcomers read the body when they have loaded what it is made of
     world.bcast((body, bytes(_LASTING_BYTES)), root=environment.load().ROOT)
     if bridge is not None:
@@ -228,13 +228,13 @@ class Spawner(Protocol):
     """Starts further places of a running job."""
 
     def spawn(
-        self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
     ) -> tuple[PlaceInfo, ...]:
         """Start a place per name in ``nodes`` (this machine where empty), ready to exchange frames; may take long.
 
         Args:
             nodes: Where; places on one node are next to each other in what is returned.
-            admit: Gives newcomers, told in that order, their ids, and names all members; called once they are up.
+            assign_ids: Gives newcomers, told in that order, their ids, and names all members; called once they are up.
             note: Is told when the processes are up ("spawn") and when they know their job ("join").
 
         Raises:
@@ -257,23 +257,23 @@ class MpiSpawner:
         self._routes = Routes(driver)
 
     def spawn(
-        self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
     ) -> tuple[PlaceInfo, ...]:
         """Spawn processes; see ``Spawner``."""
 
-        def admit_reachably(newcomers: list[PlaceInfo]) -> Identity:
-            identity = admit(newcomers)
+        def with_reachable_members(newcomers: list[PlaceInfo]) -> Identity:
+            identity = assign_ids(newcomers)
             return replace(identity, members=tuple(self._routes.reachable(identity.members)))
 
         nodes, towards = self._routes.prepare(nodes)
         plane = process.mpi_plane()
         if plane is None:
-            return spawn_places(nodes, self._token, towards, self._setup, admit_reachably, note)
+            return spawn_places(nodes, self._token, towards, self._setup, with_reachable_members, note)
         # others would wait for us, within MPI, while it spawns
         plane.communicators.settled(SETTLED_S)
         with plane.aside():
             bridge = plane.communicators.bridge
-            return spawn_places(nodes, self._token, towards, self._setup, admit_reachably, note, bridge)
+            return spawn_places(nodes, self._token, towards, self._setup, with_reachable_members, note, bridge)
 
 
 class Routes:
@@ -297,7 +297,7 @@ class Routes:
         Raises:
             ApgasError: A host cannot be used, or has no way to here; the job is as it was.
         """
-        look_here()
+        probe_here()
         by = launcher()
         if by.stays_here:
             return nodes, self._towards()
@@ -310,7 +310,7 @@ class Routes:
             return nodes, self._towards()
         nodes = tuple(node or here for node in nodes)
         elsewhere = [node for node in dict.fromkeys(nodes) if not is_here(node)]
-        look(by, [node for node in elsewhere if node not in in_use])
+        probe(by, [node for node in elsewhere if node not in in_use])
         if elsewhere:
             self._open(elsewhere[0])
         return nodes, self._towards()
@@ -335,7 +335,7 @@ class Routes:
                     Scope(finish), self._driver.place(info.place), (process.listen_towards, (host,), {}), to_caller=True
                 )
                 for info in members
-                if arrival.is_loopback(info.host)
+                if joining.is_loopback(info.host)
             }
             self._further.update({place: answer.result() for place, answer in answers.items()})
         finally:
@@ -344,7 +344,7 @@ class Routes:
     def _towards(self) -> str:
         me = self._driver.core.here
         host = self._further[me][0] if me in self._further else self._driver.core.membership.members[me].host
-        return "" if arrival.is_loopback(host) else host
+        return "" if joining.is_loopback(host) else host
 
 
 # Looks at hosts before MPI is asked to spawn there: a host that cannot be reached would end the whole job ------------
@@ -362,7 +362,7 @@ _LOOK: Final = """
 import os, sys
 sys.path.insert(0, {source!r})
 os.chdir({folder!r})
-import apgas.runtime.arrival, mpi4py
+import apgas.runtime.joining, mpi4py
 proxy = {proxy!r}
 if proxy and not os.access(proxy, os.X_OK): raise SystemExit("MPI is not installed there: no " + proxy)
 """
@@ -440,18 +440,18 @@ def is_here(name: str) -> bool:
     return False
 
 
-def look_here() -> None:
+def probe_here() -> None:
     """See whether a place could start on this machine: MPI would wait for ever for one whose program is gone.
 
     Raises:
         ApgasError: Something is missing; says what.
     """
-    for path in (sys.executable, str(Path(__file__).with_name("arrival.py"))):
+    for path in (sys.executable, str(Path(__file__).with_name("joining.py"))):
         if not os.access(path, os.R_OK):
             raise ApgasError(f"no place can start on this host: {path or 'the interpreter'} is not there any more")
 
 
-def look(by: Launcher, hosts: Iterable[str], deadline_s: float = DEADLINE_S) -> None:
+def probe(by: Launcher, hosts: Iterable[str], deadline_s: float = DEADLINE_S) -> None:
     """Run our Python on each of ``hosts``, all at once, and see whether a place could start there.
 
     Raises:

@@ -609,7 +609,7 @@ class InProcessPlaces:
         drivers = [self._build(Identity(place, members, 0), own) for place, own in enumerate(transports)]
         return drivers[0]
 
-    def join(self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity]) -> tuple[PlaceInfo, ...]:
+    def join(self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity]) -> tuple[PlaceInfo, ...]:
         """Start newcomers, one per name in ``nodes``.
 
         Raises:
@@ -622,7 +622,7 @@ class InProcessPlaces:
                 except BaseException as error:
                     raise ApgasError(f"{node}: setup raised {type(error).__name__}: {error}") from error
         transports = [self._network.transport() for _ in nodes]
-        identity = admit([_info(0, node, transport) for node, transport in zip(nodes, transports, strict=True)])
+        identity = assign_ids([_info(0, node, transport) for node, transport in zip(nodes, transports, strict=True)])
         added = identity.members[-len(nodes) :]
         for info, transport in zip(added, transports, strict=True):
             self._build(Identity(info.place, identity.members, identity.epoch), transport)
@@ -690,7 +690,7 @@ class InProcessSpawner:
         self.failures: dict[str, str] = {}
 
     def spawn(
-        self, nodes: tuple[str, ...], admit: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
+        self, nodes: tuple[str, ...], assign_ids: Callable[[list[PlaceInfo]], Identity], note: Callable[[str], None]
     ) -> tuple[PlaceInfo, ...]:
         """Start newcomers; see ``apgas.runtime.spawning.Spawner``.
 
@@ -704,7 +704,7 @@ class InProcessSpawner:
             fresh = self._places.node_names(len(nodes) // self._places_per_node)
             nodes = tuple(name for name in fresh for _ in range(self._places_per_node))
         note("spawn")
-        added = self._places.join(nodes, admit)
+        added = self._places.join(nodes, assign_ids)
         note("join")
         return added
 

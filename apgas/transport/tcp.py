@@ -225,7 +225,7 @@ class TcpTransport(OnLoop):
     # the rest runs on the io thread, except _open --------------------------------------------------------------------
 
     def _open_acceptor(self, acceptor: Acceptor) -> None:
-        acceptor.open(lambda: Listener(self._token, self._place), self._admit)
+        acceptor.open(lambda: Listener(self._token, self._place), self._accept)
 
     def _open(self, place: int) -> _Outgoing:
         with self._lock:
@@ -259,7 +259,7 @@ class TcpTransport(OnLoop):
         )
         return _Outgoing(channel, connector)
 
-    def _admit(self, place: int, sock: socket.socket) -> bool:
+    def _accept(self, place: int, sock: socket.socket) -> bool:
         if place == self._place or place in self._incoming or self._peers.is_lost(place):
             _logger.warning("refused a second connection of place %d", place)
             return False
@@ -330,7 +330,7 @@ _PAUSE_S: Final = 0.1
 
 
 class Acceptor:
-    """Accepts connections, and admits those whose caller proves that it holds the job's token.
+    """Accepts connections, and keeps those whose caller proves that it holds the job's token.
 
     At most ``max_callers`` handshakes are under way. When one more comes, the oldest of them goes, and first
     one whose caller has said nothing: an honest caller has its hello on the way when it is accepted, is through in two
@@ -351,10 +351,10 @@ class Acceptor:
         self.address: Final[Address] = listening.address
         self._sockets = listening.sockets
 
-    def open(self, new_listener: Callable[[], Listener], admit: Callable[[int, socket.socket], bool]) -> None:
-        """Begin to accept. ``admit`` gets the place and socket of who proved itself, and says whether it keeps them."""
+    def open(self, new_listener: Callable[[], Listener], accept: Callable[[int, socket.socket], bool]) -> None:
+        """Begin to accept. ``accept`` gets place and socket of a caller that proved itself, and returns whether it is kept."""
         self._new_listener = new_listener
-        self._admit = admit
+        self._accept = accept
         for sock in self._sockets:
             self._watch(sock)
 
@@ -388,11 +388,11 @@ class Acceptor:
         sock.setblocking(False)
         if not unix_socket.is_unix(sock):
             set_tcp_options(sock)
-        _Handshake(self._loop, sock, self._new_listener(), self._handshakes, self._admit, self._deadline_s)
+        _Handshake(self._loop, sock, self._new_listener(), self._handshakes, self._accept, self._deadline_s)
 
 
 class _Handshake:
-    """One caller, from accept to admission or the end."""
+    """One caller, from its connection to the welcome or the end."""
 
     def __init__(
         self,
@@ -400,14 +400,14 @@ class _Handshake:
         sock: socket.socket,
         listener: Listener,
         handshakes: dict[int, _Handshake],
-        admit: Callable[[int, socket.socket], bool],
+        accept: Callable[[int, socket.socket], bool],
         deadline_s: float,
     ) -> None:
         self.listener = listener
         self._loop = loop
         self._socket = sock
         self._handshakes = handshakes
-        self._admit = admit
+        self._accept = accept
         self._deadline = loop.call_later(deadline_s, lambda: self.end("too slow"))
         handshakes[id(self)] = self
         loop.watch(sock, READ, self._on_readable)
@@ -443,7 +443,7 @@ class _Handshake:
 
     def _welcome(self, welcome: bytes) -> None:
         self._leave()
-        if not self._admit(self.listener.peer, self._socket):
+        if not self._accept(self.listener.peer, self._socket):
             self._socket.close()
             return
         # If it went away meanwhile, whoever has the socket now is going to notice.

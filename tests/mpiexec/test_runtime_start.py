@@ -32,11 +32,11 @@ HEAVY = (
 )
 BEFORE_JOINING = (
     within("apgas", "errors")
-    | within("apgas.runtime", "arrival environment")
+    | within("apgas.runtime", "environment joining")
     | within("apgas.transport", "base unix_socket")
 )
 AFTER_MAIN_BEGINS = (
-    within("apgas.core", "reshape resilient resize")
+    within("apgas.core", "order resilient resize")
     | within("apgas.malleability", "communicator handler orders")
     | within("apgas.runtime", "by_value calibration collectives malleable refs resizing spawning")
     | within("apgas.transport", "announced communicators engine local mpi")
@@ -59,7 +59,7 @@ def of_ours(loaded: set[str]) -> set[str]:
 
 
 def test_a_newcomer_joins_with_little() -> None:
-    loaded = loaded_by("import apgas.runtime.arrival")
+    loaded = loaded_by("import apgas.runtime.joining")
     assert of_ours(loaded) <= BEFORE_JOINING
     assert not loaded & (HEAVY | {"logging", "msgspec", "threading"})
 

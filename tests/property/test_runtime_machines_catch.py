@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from property.test_runtime_finish_machine import Finishes
 from property.test_runtime_membership_machine import Members
-from property.test_runtime_reshape_machine import Orders
+from property.test_runtime_order_machine import Orders
 from support import planted
 
 from apgas.errors import ApgasError

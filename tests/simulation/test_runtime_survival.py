@@ -11,10 +11,10 @@ from stress.survival import SurvivalSimulation
 
 from apgas.core.effects import Effect, LeaverDrained
 from apgas.core.finish import Fired
+from apgas.core.order import OrderMachine
 from apgas.core.place import PlaceCore
-from apgas.core.reshape import Reshape
 from apgas.core.resilient import Pairs, ResilientFinishTable, ResilientPlaceCore, Settling
-from apgas.core.resize import ReshapeEffect
+from apgas.core.resize import OrderEffect
 from apgas.errors import ApgasError
 
 SEEDS = 1_200
@@ -166,10 +166,10 @@ def _release_before_all_have_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _wait_for_a_dead_leaver(monkeypatch: pytest.MonkeyPatch) -> None:
-    def died(self: Reshape, place: int, now: float) -> list[ReshapeEffect]:
+    def died(self: OrderMachine, place: int, now: float) -> list[OrderEffect]:
         return []
 
-    monkeypatch.setattr(Reshape, "died", died)
+    monkeypatch.setattr(OrderMachine, "died", died)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from apgas.core import messages as m
 from apgas.core import resize as r
 from apgas.core.effects import Payload
 from apgas.core.messages import AnyMessage
+from apgas.core.order import Nodes, OrderMachine, Step
 from apgas.core.place import PlaceCore
-from apgas.core.reshape import Nodes, Reshape, Step
 
 NEVER_S = 1e9
 """A deadline that a run which works never reaches."""
@@ -67,8 +67,8 @@ class Simulation:
         self.now_s = 0.0
         self.drain_s = self.rng.choice((15.0, 400.0, NEVER_S))
         deadlines = r.Deadlines(pre_s=40, spawn_s=40, drain_s=self.drain_s, release_s=NEVER_S, post_s=NEVER_S)
-        self.reshape = Reshape(self.cores[0].membership.members, deadlines)
-        self.reshape.nodes = Nodes(self.cores[0].membership.members, places_per_node)
+        self.order_machine = OrderMachine(self.cores[0].membership.members, deadlines)
+        self.order_machine.nodes = Nodes(self.cores[0].membership.members, places_per_node)
         self._soon: list[Callable[[], None]] = []
         self._timers: list[tuple[float, int]] = []
         self._orders_left = orders
@@ -88,7 +88,7 @@ class Simulation:
 
     def run(self, max_steps: int = 100_000) -> Simulation:
         """Run to the end and check what must hold; returns itself for statistics."""
-        self.reshape.enable()
+        self.order_machine.enable()
         self.program.open()
         for _ in range(max_steps):
             choices = self._choices()
@@ -99,7 +99,7 @@ class Simulation:
             self.rng.choice(choices)()
             if self._touched in self.cores:
                 self.cores[self._touched].validate()
-            self.reshape.validate()
+            self.order_machine.validate()
         else:
             raise AssertionError(f"no end after {max_steps} steps")
         self._check_end()
@@ -132,7 +132,7 @@ class Simulation:
         due = [timer for timer in self._timers if timer[0] <= self.now_s]
         if due:
             choices.append(self._fire_timer)
-        if not choices and self._timers and self.reshape.step is not Step.IDLE:
+        if not choices and self._timers and self.order_machine.step is not Step.IDLE:
             choices.append(self._jump)
         return choices
 
@@ -142,7 +142,7 @@ class Simulation:
             return False
         carried_out = sum(record.outcome == "done" for record in self.records)
         alone = len(self.cores) == 1
-        if (carried_out < 2 or alone) and not self._orders_left and self.reshape.step is Step.IDLE:
+        if (carried_out < 2 or alone) and not self._orders_left and self.order_machine.step is Step.IDLE:
             self._orders_left = 1
         return carried_out < 2 or self.network.delivered < self._deliveries
 
@@ -156,14 +156,14 @@ class Simulation:
     def _fire_timer(self) -> None:
         timer = min(self._timers)
         self._timers.remove(timer)
-        self._reshape(self.reshape.timeout(timer[1], self.now_s))
+        self._carry_out_order(self.order_machine.timeout(timer[1], self.now_s))
 
     def _order(self) -> None:
         self._orders_left -= 1
         kind: r.Kind = self.rng.choice(("grow", "shrink"))
         self._order_number += 1
         order = r.ResizeOrder(self._order_number, kind, self.rng.randint(1, 3))
-        self._reshape(self.reshape.ordered(order, self.now_s))
+        self._carry_out_order(self.order_machine.ordered(order, self.now_s))
 
     def _deliver(self) -> None:
         packet = self.network.deliver()
@@ -207,7 +207,7 @@ class Simulation:
                     for place in removed:
                         self.network.send(Packet(here, place, None, []))
                 case e.LeaverDrained(order, place):
-                    self._reshape(self.reshape.drained(order, place, self.now_s))
+                    self._carry_out_order(self.order_machine.drained(order, place, self.now_s))
                 case e.StaysOn():
                     pass
                 case e.Leaves():
@@ -230,9 +230,9 @@ class Simulation:
         self._soon.append(partial(self._gone, here))
 
     def _gone(self, place: int) -> None:
-        self._reshape(self.reshape.gone(place, self.now_s))
+        self._carry_out_order(self.order_machine.gone(place, self.now_s))
 
-    def _reshape(self, effects: Iterable[r.ReshapeEffect]) -> None:
+    def _carry_out_order(self, effects: Iterable[r.OrderEffect]) -> None:
         core = self.cores[0]
         for effect in effects:
             match effect:
@@ -265,23 +265,23 @@ class Simulation:
         self.records.append(record)
         if "did not drain" in record.reason:
             # once is what a short deadline explains; from now on every leaver must get there
-            self.reshape.deadlines = replace(self.reshape.deadlines, drain_s=NEVER_S)
+            self.order_machine.deadlines = replace(self.order_machine.deadlines, drain_s=NEVER_S)
 
     def _handler_returns(self, call: r.CallHandler) -> None:
         if self.rng.random() < 0.05:
-            self._reshape(self.reshape.failed(call.token, "the handler failed", self.now_s))
+            self._carry_out_order(self.order_machine.failed(call.token, "the handler failed", self.now_s))
             return
         staying = {info.place for info in self.cores[0].membership.staying}
-        candidates = [node for node in self.reshape.nodes.held()[1:] if staying.issuperset(node)]
+        candidates = [node for node in self.order_machine.nodes.held()[1:] if staying.issuperset(node)]
         count = min(call.count // self.places_per_node, len(candidates))
         chosen = None
         if call.method == "preShrink":
             chosen = [place for node in self.rng.sample(candidates, count) for place in node]
-        self._reshape(self.reshape.returned(call.token, chosen, self.now_s))
+        self._carry_out_order(self.order_machine.returned(call.token, chosen, self.now_s))
 
     def _spawned(self, effect: r.StartSpawn) -> None:
         if self.rng.random() < 0.1:
-            self._reshape(self.reshape.failed(effect.token, "no such host", self.now_s))
+            self._carry_out_order(self.order_machine.failed(effect.token, "no such host", self.now_s))
             return
         ids = self.cores[0].membership.new_ids(len(effect.nodes))
         added = tuple(_info(place, self.places_per_node) for place in ids)
@@ -289,7 +289,7 @@ class Simulation:
             raise AssertionError(f"{added} have ids of newcomers before them, which may have come too late")
         self._numbered.update(info.place for info in added)
         phases = {"spawn": 0.1, "join": 0.01}
-        self._reshape(self.reshape.spawned(effect.token, added, phases, self.now_s) or ())
+        self._carry_out_order(self.order_machine.spawned(effect.token, added, phases, self.now_s) or ())
 
     # the end ---------------------------------------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ class Simulation:
         stuck = [(a.number, a.place, a.blocked_on) for a in self.program.blocked]
         assert not stuck, f"activities wait for ever: {stuck}"
         self.ledger.check_end()
-        assert self.reshape.step is Step.IDLE, f"an order hangs in step {self.reshape.step}"
+        assert self.order_machine.step is Step.IDLE, f"an order hangs in step {self.order_machine.step}"
         undrained = [record for record in self.records if "did not drain" in record.reason]
         assert len(undrained) <= (self.drain_s < NEVER_S), f"leavers never drained: {undrained}"
         views = {tuple(sorted(core.membership.members)) for core in self.cores.values()}
@@ -311,7 +311,7 @@ class Simulation:
         assert not remembered, f"places remember finishes that have fired: {remembered}"
 
     def _check_nodes(self) -> None:
-        partial = [node for node in self.reshape.nodes.held() if len(node) != self.places_per_node]
+        partial = [node for node in self.order_machine.nodes.held() if len(node) != self.places_per_node]
         assert not partial, f"a part of a node has left, these are still there: {partial}"
 
 

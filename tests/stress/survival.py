@@ -317,16 +317,16 @@ class SurvivalSimulation(Simulation):
                 # fenced: it notices that we have closed our connection, sooner or later
                 self.losses.dies(place)
                 self.network.send(Packet(0, place, None, []))
-            self._soon.append(lambda: self._reshape(self.reshape.died(place, self.now_s)))
+            self._soon.append(lambda: self._carry_out_order(self.order_machine.died(place, self.now_s)))
         self._soon.append(lambda: self._sever(here, place, self.rng.choice((0, 0, 10, 40))))
 
     def _leave(self, here: int) -> None:
         if here not in self.losses.dead:
             super()._leave(here)
 
-    def _reshape(self, effects: Iterable[r.ReshapeEffect]) -> None:
+    def _carry_out_order(self, effects: Iterable[r.OrderEffect]) -> None:
         for effect in effects:
-            super()._reshape([effect])
+            super()._carry_out_order([effect])
             if isinstance(effect, r.CommitShrink):
                 for place in set(effect.leavers) - self.cores.keys():
                     self._soon.append(partial(self._gone, place))
@@ -334,7 +334,7 @@ class SurvivalSimulation(Simulation):
     def _spawned(self, effect: r.StartSpawn) -> None:
         """Admit newcomers now and commit them later: a place may die meanwhile, and the order is aborted."""
         if self.rng.random() < 0.1:
-            self._reshape(self.reshape.failed(effect.token, "no such host", self.now_s))
+            self._carry_out_order(self.order_machine.failed(effect.token, "no such host", self.now_s))
             return
         ids = self.cores[0].membership.new_ids(len(effect.nodes))
         added = tuple(_info(place, self.places_per_node) for place in ids)
@@ -342,9 +342,11 @@ class SurvivalSimulation(Simulation):
 
         def joined() -> None:
             if self.cores[0].epoch != epoch:
-                self._reshape(self.reshape.failed(effect.token, "a place died meanwhile", self.now_s))
+                self._carry_out_order(self.order_machine.failed(effect.token, "a place died meanwhile", self.now_s))
                 return
-            self._reshape(self.reshape.spawned(effect.token, added, {"spawn": 0.1, "join": 0.01}, self.now_s) or ())
+            self._carry_out_order(
+                self.order_machine.spawned(effect.token, added, {"spawn": 0.1, "join": 0.01}, self.now_s) or ()
+            )
 
         self._soon.append(joined)
 
@@ -356,8 +358,8 @@ class SurvivalSimulation(Simulation):
     # the end ---------------------------------------------------------------------------------------------------------
 
     def _check_nodes(self) -> None:
-        for node in self.reshape.nodes.held():
-            assert not any(self.reshape.nodes.is_gone(place) for place in node)
+        for node in self.order_machine.nodes.held():
+            assert not any(self.order_machine.nodes.is_gone(place) for place in node)
 
     def _check_end(self) -> None:
         super()._check_end()

@@ -40,7 +40,7 @@ class Storm:
     def _role(self, pid: int, line: str) -> str:
         if pid == self.place_0:
             return "place 0"
-        for word, role in (("hydra_pmi_proxy", "proxy"), ("mpiexec", "mpiexec"), ("newcomer", "newcomer")):
+        for word, role in (("hydra_pmi_proxy", "proxy"), ("mpiexec", "mpiexec"), ("runtime.joining", "newcomer")):
             if word in line:
                 return role
         return "place"

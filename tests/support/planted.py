@@ -11,9 +11,9 @@ from apgas.core.effects import Effect, Payload, ResolveCall, Send
 from apgas.core.finish import Cancellations, FinishTable, Fired, Flush
 from apgas.core.membership import Membership
 from apgas.core.messages import AnyMessage, FinishId, Forget, Leave, Message, PlaceInfo, Reply, Spawn
+from apgas.core.order import OrderMachine, Step
 from apgas.core.place import PlaceCore
-from apgas.core.reshape import Reshape, Step
-from apgas.core.resize import ReshapeEffect, ResizeOrder
+from apgas.core.resize import OrderEffect, ResizeOrder
 
 
 def forget_a_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,14 +65,14 @@ def drain_with_open_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def commit_with_the_first_drained(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape.drained
+    original = OrderMachine.drained
 
-    def drained(self: Reshape, order: int, place: int, now: float) -> list[ReshapeEffect]:
+    def drained(self: OrderMachine, order: int, place: int, now: float) -> list[OrderEffect]:
         if self._current is not None:
             self._current.pending = {place}
         return original(self, order, place, now)
 
-    monkeypatch.setattr(Reshape, "drained", drained)
+    monkeypatch.setattr(OrderMachine, "drained", drained)
 
 
 def leavers_stay_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,73 +222,73 @@ def lose_a_completion(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def obey_timers_of_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape.timeout
+    original = OrderMachine.timeout
 
-    def timeout(self: Reshape, token: int, now: float) -> list[ReshapeEffect]:
+    def timeout(self: OrderMachine, token: int, now: float) -> list[OrderEffect]:
         late = self.step is Step.SPAWN and token == self._token - 1
         return original(self, self._token if late else token, now)
 
-    monkeypatch.setattr(Reshape, "timeout", timeout)
+    monkeypatch.setattr(OrderMachine, "timeout", timeout)
 
 
 def take_newcomers_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape.spawned
+    original = OrderMachine.spawned
 
     def spawned(
-        self: Reshape, token: int, added: tuple[PlaceInfo, ...], phases: dict[str, float], now: float
-    ) -> list[ReshapeEffect] | None:
+        self: OrderMachine, token: int, added: tuple[PlaceInfo, ...], phases: dict[str, float], now: float
+    ) -> list[OrderEffect] | None:
         return original(self, self._token if self.step is Step.SPAWN else token, added, phases, now)
 
-    monkeypatch.setattr(Reshape, "spawned", spawned)
+    monkeypatch.setattr(OrderMachine, "spawned", spawned)
 
 
 def carry_out_what_was_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape.withdrawn
+    original = OrderMachine.withdrawn
 
-    def withdrawn(self: Reshape, order: int, now: float) -> list[ReshapeEffect]:
+    def withdrawn(self: OrderMachine, order: int, now: float) -> list[OrderEffect]:
         waiting = list(self._waiting)
         effects = original(self, order, now)
         self._waiting.extend(gone for gone in waiting if gone not in self._waiting and len(waiting) > 1)
         return effects
 
-    monkeypatch.setattr(Reshape, "withdrawn", withdrawn)
+    monkeypatch.setattr(OrderMachine, "withdrawn", withdrawn)
 
 
 def forget_to_undo_a_late_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape._abandon
+    original = OrderMachine._abandon
 
-    def abandon(self: Reshape, why: str, now: float) -> list[ReshapeEffect]:
+    def abandon(self: OrderMachine, why: str, now: float) -> list[OrderEffect]:
         effects = original(self, why, now)
         self._abandoned.clear()
         return effects
 
-    monkeypatch.setattr(Reshape, "_abandon", abandon)
+    monkeypatch.setattr(OrderMachine, "_abandon", abandon)
 
 
 def answer_the_last_call_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape.returned
+    original = OrderMachine.returned
 
-    def returned(self: Reshape, token: int, value: Sequence[int] | None, now: float) -> list[ReshapeEffect]:
+    def returned(self: OrderMachine, token: int, value: Sequence[int] | None, now: float) -> list[OrderEffect]:
         return original(self, self._token if self.step is Step.POST else token, value, now)
 
-    monkeypatch.setattr(Reshape, "returned", returned)
+    monkeypatch.setattr(OrderMachine, "returned", returned)
 
 
 def leave_the_next_order_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape._next
+    original = OrderMachine._next
 
-    def begin_next(self: Reshape, now: float) -> list[ReshapeEffect]:
+    def begin_next(self: OrderMachine, now: float) -> list[OrderEffect]:
         return original(self, now) if len(self._waiting) < 2 else []
 
-    monkeypatch.setattr(Reshape, "_next", begin_next)
+    monkeypatch.setattr(OrderMachine, "_next", begin_next)
 
 
 def overtake(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Reshape.ordered
+    original = OrderMachine.ordered
 
-    def ordered(self: Reshape, order: ResizeOrder, now: float) -> list[ReshapeEffect]:
+    def ordered(self: OrderMachine, order: ResizeOrder, now: float) -> list[OrderEffect]:
         effects = original(self, order, now)
         self._waiting.rotate(1)
         return effects
 
-    monkeypatch.setattr(Reshape, "ordered", ordered)
+    monkeypatch.setattr(OrderMachine, "ordered", ordered)

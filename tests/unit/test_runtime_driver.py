@@ -174,7 +174,7 @@ def test_what_a_leaver_has_sent_uncounted_is_taken_after_it_has_left() -> None:
 def test_newcomers_that_died_before_they_could_be_sent_home_do_no_harm() -> None:
     driver, transport = start(PlaceCore(0, INFOS[:2], 0))
     transport.error = UnknownPeerError(2, "was lost and is not known any more")
-    Newcomers(driver, cast(Any, None)).send_home((INFOS[2], INFOS[3]))
+    Newcomers(driver, cast(Any, None)).dismiss((INFOS[2], INFOS[3]))
     assert transport.forgotten == [2, 3]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
-from apgas.core.reshape import Nodes, Reshape, Step
+from apgas.core.order import Nodes, OrderMachine, Step
 from apgas.errors import UsageError
 from apgas.runtime.environment import places_per_node
 
@@ -49,7 +49,7 @@ def test_newcomers_stand_together() -> None:
     here = members("a", "a")
     nodes = Nodes(here, 2)
     added = [PlaceInfo(place, "h", 1, name, place) for place, name in zip((5, 6, 7, 8), "bbaa", strict=True)]
-    nodes.admit(added)
+    nodes.add(added)
     assert nodes.held() == [(0, 1)]
     here.update({info.place: info for info in added})
     assert nodes.held() == [(0, 1), (5, 6), (7, 8)]
@@ -93,7 +93,7 @@ class Job:
 
     def __init__(self, order: r.ResizeOrder) -> None:
         self.members = members(*"aabbccdd")
-        self.machine = Reshape(self.members)
+        self.machine = OrderMachine(self.members)
         self.machine.nodes = Nodes(self.members, 2)
         self.machine.enable()
         self.effects = self.machine.ordered(order, 0.0)

@@ -13,7 +13,7 @@ from support import PATIENCE_S
 
 from apgas.errors import ApgasError
 from apgas.runtime import spawning
-from apgas.runtime.spawning import Launcher, is_here, launcher_of, look, look_here
+from apgas.runtime.spawning import Launcher, is_here, launcher_of, probe, probe_here
 
 Agent = Callable[[str], Launcher]
 
@@ -66,7 +66,7 @@ def test_only_remote_shells_can_be_asked_and_ssh_never_for_a_password() -> None:
 
 def test_a_host_with_our_python_and_package_is_fine(agent: Agent, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
-    look(agent(f'echo $host >> {seen}; exec /bin/sh -c "$*"'), ["a", "b", "a"])
+    probe(agent(f'echo $host >> {seen}; exec /bin/sh -c "$*"'), ["a", "b", "a"])
     assert sorted(seen.read_text().split()) == ["a", "b"]
 
 
@@ -81,13 +81,13 @@ def test_a_host_with_our_python_and_package_is_fine(agent: Agent, tmp_path: Path
 )
 def test_a_host_that_cannot_be_used_is_named_with_its_reason(agent: Agent, script: str, reason: str) -> None:
     with pytest.raises(ApgasError, match=reason):
-        look(agent(script), ["a"])
+        probe(agent(script), ["a"])
 
 
 def test_a_host_without_the_folder_or_the_proxy_is_found_out(agent: Agent, tmp_path: Path) -> None:
     there = agent('exec /bin/sh -c "$*"')
     with pytest.raises(ApgasError, match=r"MPI is not installed there: no /no/proxy"):
-        look(Launcher("ssh", there.program, (), "/no/proxy"), ["a"])
+        probe(Launcher("ssh", there.program, (), "/no/proxy"), ["a"])
     gone = tmp_path / "gone"
     gone.mkdir()
     hidden = agent(f'rmdir {gone}; exec /bin/sh -c "$*"')
@@ -95,7 +95,7 @@ def test_a_host_without_the_folder_or_the_proxy_is_found_out(agent: Agent, tmp_p
     os.chdir(gone)
     try:
         with pytest.raises(ApgasError, match=r"No such file or directory: .*gone"):
-            look(hidden, ["a"])
+            probe(hidden, ["a"])
     finally:
         os.chdir(before)
 
@@ -104,7 +104,7 @@ def test_a_host_that_does_not_answer_is_given_up_and_its_probe_ended(agent: Agen
     file = tmp_path / "pid"
     silent = agent(f'[ $host = good ] && exec /bin/sh -c "$*"; echo $$ > {file}.new; mv {file}.new {file}; sleep 600')
     with pytest.raises(ApgasError, match=r"^host bad did not answer in time$"):
-        look(silent, ["bad", "good"], deadline_s=2.0)
+        probe(silent, ["bad", "good"], deadline_s=2.0)
     pid = int(file.read_text())
     until = time.monotonic() + PATIENCE_S
     while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
@@ -114,18 +114,18 @@ def test_a_host_that_does_not_answer_is_given_up_and_its_probe_ended(agent: Agen
 
 def test_a_launcher_that_does_not_exist_is_named() -> None:
     with pytest.raises(ApgasError, match="the launcher /no/such/agent cannot be run: No such file"):
-        look(Launcher("ssh", "/no/such/agent"), ["a"])
+        probe(Launcher("ssh", "/no/such/agent"), ["a"])
 
 
 def test_this_machine_needs_its_interpreter_and_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    look_here()
+    probe_here()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ApgasError, match=r"no place can start on this host: .*python is not there any more"):
-        look_here()
+        probe_here()
     monkeypatch.undo()
     monkeypatch.setattr(spawning, "__file__", str(tmp_path / "spawning.py"))
     with pytest.raises(ApgasError, match=r"arrival\.py is not there any more"):
-        look_here()
+        probe_here()
 
 
 def test_this_machine_is_known_by_its_names() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from apgas.errors import UsageError
-from apgas.runtime.arrival import LOOPBACK, Spot, ThisMachine, listening_host, machine, someone_elsewhere
+from apgas.runtime.joining import LOOPBACK, Spot, ThisMachine, listening_host, machine, someone_elsewhere
 
 
 @dataclass

@@ -9,8 +9,8 @@ import pytest
 from apgas.core import resize as r
 from apgas.core.membership import Membership
 from apgas.core.messages import Members, PlaceInfo
+from apgas.core.order import OrderMachine
 from apgas.core.place import PlaceCore
-from apgas.core.reshape import Reshape
 from apgas.errors import DeadPlaceError, InvariantError, PlaceGoneError, ProtocolError, UsageError
 from apgas.runtime import resilience
 
@@ -19,24 +19,24 @@ def info(place: int) -> PlaceInfo:
     return PlaceInfo(place, "h", 1, f"n{place}", place)
 
 
-def reshape(places: int) -> tuple[Reshape, dict[int, PlaceInfo]]:
+def reshape(places: int) -> tuple[OrderMachine, dict[int, PlaceInfo]]:
     members = {place: info(place) for place in range(places)}
-    machine = Reshape(members)
+    machine = OrderMachine(members)
     machine.enable()
     return machine, members
 
 
-def begin(machine: Reshape, kind: r.Kind, count: int) -> r.CallHandler:
+def begin(machine: OrderMachine, kind: r.Kind, count: int) -> r.CallHandler:
     (call,) = (x for x in machine.ordered(r.ResizeOrder(1, kind, count), 0.0) if isinstance(x, r.CallHandler))
     return call
 
 
-def record(effects: list[r.ReshapeEffect]) -> r.ResizeRecord:
+def record(effects: list[r.OrderEffect]) -> r.ResizeRecord:
     (finished,) = (effect for effect in effects if isinstance(effect, r.Finished))
     return finished.record
 
 
-def call_of(effects: list[r.ReshapeEffect]) -> r.CallHandler:
+def call_of(effects: list[r.OrderEffect]) -> r.CallHandler:
     (call,) = (effect for effect in effects if isinstance(effect, r.CallHandler))
     return call
 

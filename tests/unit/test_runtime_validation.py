@@ -11,8 +11,8 @@ from apgas.core import resize as r
 from apgas.core.finish import FinishTable
 from apgas.core.membership import Membership
 from apgas.core.messages import PlaceInfo
+from apgas.core.order import OrderMachine, Step
 from apgas.core.place import PlaceCore
-from apgas.core.reshape import Reshape, Step
 from apgas.errors import InvariantError
 from apgas.runtime.validation import CONTRADICTION, checked
 
@@ -108,42 +108,42 @@ def test_the_validator_of_a_place_sees(damage: object) -> None:
         core.validate()
 
 
-def _reshape() -> Reshape:
-    machine = Reshape({info.place: info for info in MEMBERS})
+def _reshape() -> OrderMachine:
+    machine = OrderMachine({info.place: info for info in MEMBERS})
     machine.enable()
     machine.ordered(r.ResizeOrder(1, "shrink", 1), 5.0)
     return machine
 
 
-def _idle_with_an_order(machine: Reshape) -> None:
+def _idle_with_an_order(machine: OrderMachine) -> None:
     machine.step = Step.IDLE
 
 
-def _wait_without_a_handler(machine: Reshape) -> None:
+def _wait_without_a_handler(machine: OrderMachine) -> None:
     machine.enabled = False
 
 
-def _spawn_for_a_shrink(machine: Reshape) -> None:
+def _spawn_for_a_shrink(machine: OrderMachine) -> None:
     machine.step = Step.SPAWN
 
 
-def _drain_nobody(machine: Reshape) -> None:
+def _drain_nobody(machine: OrderMachine) -> None:
     machine.step = Step.DRAIN
 
 
-def _await_a_stayer(machine: Reshape) -> None:
+def _await_a_stayer(machine: OrderMachine) -> None:
     machine._now().pending = {2}
 
 
-def _keep_too_many(machine: Reshape) -> None:
+def _keep_too_many(machine: OrderMachine) -> None:
     machine._waiting.extend([r.ResizeOrder(2, "grow", 1)] * 65)
 
 
-def _abandon_the_future(machine: Reshape) -> None:
+def _abandon_the_future(machine: OrderMachine) -> None:
     machine._abandoned[99] = 1
 
 
-def _run_backwards(machine: Reshape) -> None:
+def _run_backwards(machine: OrderMachine) -> None:
     machine._now().phase_began_s = 1.0
 
 
@@ -173,4 +173,4 @@ def test_the_validator_of_orders_sees(damage: object) -> None:
 def test_validators_are_quiet_on_fresh_states() -> None:
     Membership(MEMBERS, 0).validate()
     FinishTable(0).validate()
-    Reshape({}).validate()
+    OrderMachine({}).validate()

@@ -19,7 +19,7 @@ from apgas.runtime import at_once, environment
 from apgas.transport.unix_socket import Listening
 
 
-class Told(NamedTuple):
+class PlaceReport(NamedTuple):
     """What a place tells of itself: where it listens, and for people its node and process id."""
 
     host: str
@@ -28,41 +28,41 @@ class Told(NamedTuple):
     pid: int
 
 
-class Outfit(NamedTuple):
+class Inheritance(NamedTuple):
     """What newcomers take over from place 0, so that the program finds there what it finds on the first places.
 
     Attributes:
         environ: The variables that the program has set; None: removed.
-        belongings: The rest, pickled, which takes loading (``main_module.Belongings``).
+        program_state: The rest, pickled, which takes loading (``main_module.ProgramState``).
         at_once: Whether the program's ``setup`` is in it, and to be run before the newcomer reports.
     """
 
     environ: dict[str, str | None]
-    belongings: bytes
+    program_state: bytes
     at_once: bool
 
 
-class Arrival(NamedTuple):
+class Newcomer(NamedTuple):
     """A newcomer that has reported.
 
     Attributes:
         rank: Its rank among those spawned together.
-        belongings: What it has still to take over, pickled; empty: it has done so.
-        admission: What place 0 answered, pickled; empty: it is not wanted any more.
+        program_state: What it has still to take over, pickled; empty: it has done so.
+        answer: What place 0 answered, pickled; empty: it is not wanted any more.
         token: The job's secret.
         listening: Where it listens; None: it has said that it cannot.
         bridge: On the mpi plane, the communicator that it shares with place 0.
     """
 
     rank: int
-    belongings: bytes
-    admission: bytes
+    program_state: bytes
+    answer: bytes
     token: bytes
     listening: Listening | None
     bridge: Any
 
 
-def listen(towards: str) -> tuple[Listening | None, Told | str]:
+def listen(towards: str) -> tuple[Listening | None, PlaceReport | str]:
     """Listen where ``towards`` reaches us; returns what to tell of it, or why not: the others wait to hear of us."""
     node = environment.node_name()
     wanted = ""
@@ -74,17 +74,17 @@ def listen(towards: str) -> tuple[Listening | None, Told | str]:
     except OSError as error:
         return None, f"{node}: cannot listen on {wanted}{asked_for()}: {error.strerror}"
     host, port = listening.address
-    return listening, Told(host, port, node, os.getpid())
+    return listening, PlaceReport(host, port, node, os.getpid())
 
 
-def arrive() -> Arrival:
+def report() -> Newcomer:
     """(newcomer) Report to the place that spawned us, and hear what it answers."""
     mpi = environment.load()
     world = mpi.COMM_WORLD
     parent = mpi.Comm.Get_parent()
-    token, towards, outfit = parent.bcast(None, root=0)
-    environment.take_over(outfit.environ)
-    problem = _set_up(outfit.belongings) if outfit.at_once else ""
+    token, towards, inheritance = parent.bcast(None, root=0)
+    environment.take_over(inheritance.environ)
+    problem = _set_up(inheritance.program_state) if inheritance.at_once else ""
     listening, told = (None, problem) if problem else listen(towards)
     everyone = world.gather(told, root=0)
     if world.rank == 0:
@@ -92,21 +92,21 @@ def arrive() -> Arrival:
     # when all have initialised: until then a kill -9 leaves MPI's files behind; but the job, which waits, comes first
     world.Barrier()
     environment.unlink_leftovers()
-    admission: bytes
-    admission, _ = parent.bcast(None, root=0)
-    bridged = bool(admission) and environment.transport() == "mpi"
+    answer: bytes
+    answer, _ = parent.bcast(None, root=0)
+    bridged = bool(answer) and environment.transport() == "mpi"
     bridge = parent.Merge(high=True) if bridged else None
     parent.Disconnect()
-    belongings = b"" if outfit.at_once else outfit.belongings
-    return Arrival(world.rank, belongings, admission, token, listening, bridge)
+    program_state = b"" if inheritance.at_once else inheritance.program_state
+    return Newcomer(world.rank, program_state, answer, token, listening, bridge)
 
 
-def _set_up(belongings: bytes) -> str:
+def _set_up(program_state: bytes) -> str:
     """Take over all at once, and run the program's ``setup``; returns why that failed, empty if it has not."""
     try:
         from apgas.runtime import main_module
 
-        main_module.take_over(belongings)
+        main_module.take_over(program_state)
     except BaseException as error:  # noqa: BLE001 - whatever the program raises: the order is aborted
         import traceback
 
@@ -254,9 +254,9 @@ def asked_for() -> str:
 
 def main() -> None:
     """Join, serve until released or until the program ends, and exit."""
-    arrived = arrive()
+    newcomer = report()
     with at_once():
         from apgas.runtime import process
 
-    start = process.join_job(arrived)
+    start = process.join_job(newcomer)
     process.leave(0 if start is None else process.serve(process.build(start)))

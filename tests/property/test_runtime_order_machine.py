@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
-from apgas.core.reshape import Reshape, Step
+from apgas.core.order import OrderMachine, Step
 
 FIRST_PLACES = 4
 T = TypeVar("T", r.CallHandler, r.StartSpawn, r.SetTimer)
@@ -30,7 +30,7 @@ class Orders(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.members = {place: _info(place) for place in range(FIRST_PLACES)}
-        self.machine = Reshape(self.members, r.Deadlines(60, 30, 30, 10, 60, 1))
+        self.machine = OrderMachine(self.members, r.Deadlines(60, 30, 30, 10, 60, 1))
         self.now = 0.0
         self.next_place = FIRST_PLACES
         self.orders: dict[int, r.ResizeOrder] = {}
@@ -240,17 +240,17 @@ class Orders(RuleBasedStateMachine):
         self.now += 1.0
         return self.now
 
-    def _stale(self, effects: list[r.ReshapeEffect]) -> list[r.ReshapeEffect]:
+    def _stale(self, effects: list[r.OrderEffect]) -> list[r.OrderEffect]:
         """An answer to a step that is over changes nothing."""
         assert not any(isinstance(effect, r.Finished | r.SetTimer) for effect in effects)
         return effects
 
-    def _take_answer(self, effects: list[r.ReshapeEffect]) -> None:
+    def _take_answer(self, effects: list[r.OrderEffect]) -> None:
         self.answering = True
         self._take(effects)
         self.answering = False
 
-    def _take(self, effects: list[r.ReshapeEffect]) -> None:  # noqa: C901 - one arm an effect
+    def _take(self, effects: list[r.OrderEffect]) -> None:  # noqa: C901 - one arm an effect
         for effect in effects:
             match effect:
                 case r.CallHandler(method="shrinkAborted"):

@@ -6,7 +6,7 @@ import pytest
 
 from apgas.core import resize as r
 from apgas.core.messages import PlaceInfo
-from apgas.core.reshape import Reshape, Step
+from apgas.core.order import OrderMachine, Step
 from apgas.errors import UsageError
 
 
@@ -15,16 +15,18 @@ def _info(place: int) -> PlaceInfo:
 
 
 class Coordinator:
-    """Drives a Reshape and remembers its effects."""
+    """Drives a OrderMachine and remembers its effects."""
 
     def __init__(self, places: int = 3) -> None:
         self.members = {place: _info(place) for place in range(places)}
-        self.machine = Reshape(self.members, r.Deadlines(pre_s=10, spawn_s=10, drain_s=10, release_s=10, post_s=10))
+        self.machine = OrderMachine(
+            self.members, r.Deadlines(pre_s=10, spawn_s=10, drain_s=10, release_s=10, post_s=10)
+        )
         self.machine.enable()
         self.now = 0.0
-        self.effects: list[r.ReshapeEffect] = []
+        self.effects: list[r.OrderEffect] = []
 
-    def take(self, effects: list[r.ReshapeEffect] | None) -> list[r.ReshapeEffect]:
+    def take(self, effects: list[r.OrderEffect] | None) -> list[r.OrderEffect]:
         self.now += 1
         self.effects += effects or []
         return effects or []
@@ -32,7 +34,7 @@ class Coordinator:
     def order(self, kind: r.Kind, count: int, number: int = 1, nodes: tuple[str, ...] = ()) -> None:
         self.take(self.machine.ordered(r.ResizeOrder(number, kind, count, nodes), self.now))
 
-    def last(self, kind: type[r.ReshapeEffect]) -> r.ReshapeEffect:
+    def last(self, kind: type[r.OrderEffect]) -> r.OrderEffect:
         return [effect for effect in self.effects if isinstance(effect, kind)][-1]
 
     def call(self) -> r.CallHandler:
@@ -40,10 +42,10 @@ class Coordinator:
         assert isinstance(call, r.CallHandler)
         return call
 
-    def returns(self, value: list[int] | None = None) -> list[r.ReshapeEffect]:
+    def returns(self, value: list[int] | None = None) -> list[r.OrderEffect]:
         return self.take(self.machine.returned(self.call().token, value, self.now))
 
-    def deadline(self) -> list[r.ReshapeEffect]:
+    def deadline(self) -> list[r.OrderEffect]:
         timer = self.last(r.SetTimer)
         assert isinstance(timer, r.SetTimer)
         return self.take(self.machine.timeout(timer.token, self.now))
@@ -385,9 +387,9 @@ def test_a_late_failure_of_pre_shrink_needs_no_undoing() -> None:
 
 def test_at_most_so_many_orders_wait() -> None:
     job = Coordinator()
-    for number in range(Reshape.MAX_WAITING + 2):
+    for number in range(OrderMachine.MAX_WAITING + 2):
         job.order("grow", 1, number=number)
-    assert (job.record().order, job.record().outcome) == (Reshape.MAX_WAITING + 1, "refused")
+    assert (job.record().order, job.record().outcome) == (OrderMachine.MAX_WAITING + 1, "refused")
     assert job.record().reason == "64 orders wait already"
 
 

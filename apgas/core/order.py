@@ -8,7 +8,7 @@ state      event            next       what happens
                failed, timeout  IDLE       aborted; nothing had changed
                failed           UNDO       shrink: preShrink has chosen, and what it started raised
     SPAWN      spawned          POST       newcomers are committed (new epoch everywhere), postGrow is called
-               failed, timeout  IDLE       aborted; the job keeps its size, late newcomers are sent home
+               failed, timeout  IDLE       aborted; the job keeps its size, late newcomers are dismissed
     DRAIN      all drained      RELEASE    the leavers are committed away (new epoch) and released
                died             DRAIN      a resilient job lost a leaver: it counts as drained and gone
                timeout          UNDO       the leavers stay
@@ -41,9 +41,9 @@ from apgas.core.resize import (
     Deadlines,
     Finished,
     Method,
+    OrderEffect,
     OutcomeKind,
     PrepareShrink,
-    ReshapeEffect,
     ResizeOrder,
     SetTimer,
     StartSpawn,
@@ -65,7 +65,7 @@ class Step(Enum):
     POST = "post"
 
 
-class Reshape:
+class OrderMachine:
     """Carries out orders one after another; the driver feeds it events and interprets its effects."""
 
     MAX_WAITING = 64
@@ -89,17 +89,17 @@ class Reshape:
         """A handler was registered: orders are welcome."""
         self.enabled = True
 
-    def disable(self, now: float, why: str = "the program gave its handler up") -> list[ReshapeEffect]:
+    def disable(self, now: float, why: str = "the program gave its handler up") -> list[OrderEffect]:
         """The handler was given up: what waits is refused or aborted; what has begun to move is carried out."""
         self.enabled = False
-        effects: list[ReshapeEffect] = []
+        effects: list[OrderEffect] = []
         while self._waiting:
             effects += self._refuse(self._waiting.popleft(), why, now)
         if self.step is Step.PRE:
             effects += self._abandon(why, now)
         return effects
 
-    def end(self, now: float) -> list[ReshapeEffect]:
+    def end(self, now: float) -> list[OrderEffect]:
         """The program has ended: as ``disable``, and the method that is under way is not waited for any more."""
         effects = self.disable(now, "the program has ended")
         if self.step in (Step.POST, Step.UNDO):
@@ -112,7 +112,7 @@ class Reshape:
             self._current.phases[name] = seconds
             self._current.phase_began_s += seconds
 
-    def ordered(self, order: ResizeOrder, now: float) -> list[ReshapeEffect]:
+    def ordered(self, order: ResizeOrder, now: float) -> list[OrderEffect]:
         """An order arrived."""
         if not self.enabled:
             return self._refuse(order, "no malleable handler is registered", now)
@@ -121,7 +121,7 @@ class Reshape:
         self._waiting.append(order)
         return self._next(now) if self.step is Step.IDLE else []
 
-    def withdrawn(self, order: int, now: float) -> list[ReshapeEffect]:
+    def withdrawn(self, order: int, now: float) -> list[OrderEffect]:
         """The scheduler takes an order back: granted while it waits in line or in ``pre*``."""
         for waiting in self._waiting:
             if waiting.order == order:
@@ -131,7 +131,7 @@ class Reshape:
             return self._abandon("withdrawn", now)
         return []
 
-    def returned(self, token: int, value: Sequence[int] | None, now: float) -> list[ReshapeEffect]:
+    def returned(self, token: int, value: Sequence[int] | None, now: float) -> list[OrderEffect]:
         """A handler method returned; ``value`` is the list of preShrink."""
         if token != self._token or self.step not in (Step.PRE, Step.POST, Step.UNDO):
             count = self._abandoned.pop(token, 0)
@@ -156,7 +156,7 @@ class Reshape:
         """Whether the order still waits for the call of whatever method with this token."""
         return token == self._token and self.step in (Step.PRE, Step.POST, Step.UNDO)
 
-    def failed(self, token: int, reason: str, now: float, chosen: Sequence[int] | None = None) -> list[ReshapeEffect]:
+    def failed(self, token: int, reason: str, now: float, chosen: Sequence[int] | None = None) -> list[OrderEffect]:
         """A handler method raised, or the spawn failed; ``chosen``: preShrink itself did not, but what it started."""
         if token != self._token:
             return self.returned(token, chosen, now)
@@ -172,23 +172,23 @@ class Reshape:
 
     def spawned(
         self, token: int, added: tuple[PlaceInfo, ...], phases: dict[str, float], now: float
-    ) -> list[ReshapeEffect] | None:
-        """The newcomers are up (``phases``: seconds of spawn and join); None: too late, send them home."""
+    ) -> list[OrderEffect] | None:
+        """The newcomers are up (``phases``: seconds of spawn and join); None: too late, dismiss them."""
         if token != self._token or self.step is not Step.SPAWN:
             return None
         current = self._now()
         current.phases.update(phases)
         current.phase_began_s = now
         current.places = tuple(info.place for info in added)
-        self.nodes.admit(added)
+        self.nodes.add(added)
         current.nodes = tuple(info.node for info in added[:: self.nodes.places_per_node])
         before = tuple(sorted(self._members))
-        effects: list[ReshapeEffect] = [CommitGrow(added)]
+        effects: list[OrderEffect] = [CommitGrow(added)]
         current.seconds = now - current.began_s
         call = CallHandler(self._token + 1, "postGrow", len(added), before, current.places)
         return [*effects, *self._enter(Step.POST, self.deadlines.post_s, [call])]
 
-    def drained(self, order: int, place: int, now: float) -> list[ReshapeEffect]:
+    def drained(self, order: int, place: int, now: float) -> list[OrderEffect]:
         """A leaver is ready to be released."""
         current = self._current
         if current is None or self.step is not Step.DRAIN or current.order.order != order:
@@ -203,7 +203,7 @@ class Reshape:
         current.pending = set(alive)
         return self._enter(Step.RELEASE, self.deadlines.release_s, [CommitShrink(order, alive)])
 
-    def gone(self, place: int, now: float) -> list[ReshapeEffect]:
+    def gone(self, place: int, now: float) -> list[OrderEffect]:
         """A released place's process has ended."""
         current = self._current
         if current is None or self.step is not Step.RELEASE or place not in current.pending:
@@ -211,7 +211,7 @@ class Reshape:
         current.pending.discard(place)
         return [] if current.pending else self._released(now)
 
-    def died(self, place: int, now: float) -> list[ReshapeEffect]:
+    def died(self, place: int, now: float) -> list[OrderEffect]:
         """A member died, in a resilient job: a leaver that drained is gone, a newcomer has not come."""
         current = self._current
         if current is None or place not in current.places:
@@ -234,7 +234,7 @@ class Reshape:
         current = self._current
         return current is not None and place in current.places and self.step in (Step.DRAIN, Step.POST)
 
-    def timeout(self, token: int, now: float) -> list[ReshapeEffect]:
+    def timeout(self, token: int, now: float) -> list[OrderEffect]:
         """A timer ran out."""
         if token == self._deferred_token and self.step is Step.PRE:
             return [TellDeferred(self._now().order.order)]
@@ -295,8 +295,8 @@ class Reshape:
 
     # inside ----------------------------------------------------------------------------------------------------------
 
-    def _next(self, now: float) -> list[ReshapeEffect]:
-        effects: list[ReshapeEffect] = []
+    def _next(self, now: float) -> list[OrderEffect]:
+        effects: list[OrderEffect] = []
         while self._waiting and self.step is Step.IDLE:
             order = self._waiting.popleft()
             why = self._impossible(order)
@@ -327,13 +327,13 @@ class Reshape:
             return f"the program runs on {self.bounds}, not on {wanted}"
         return ""
 
-    def _enter(self, step: Step, deadline_s: float, effects: list[ReshapeEffect]) -> list[ReshapeEffect]:
+    def _enter(self, step: Step, deadline_s: float, effects: list[OrderEffect]) -> list[OrderEffect]:
         """Begin a step under a fresh token: answers to older ones no longer count."""
         self.step = step
         self._token += 1
         return [*effects, SetTimer(self._token, deadline_s)]
 
-    def _start_drain(self, current: Current, leavers: Sequence[int] | None) -> list[ReshapeEffect]:
+    def _start_drain(self, current: Current, leavers: Sequence[int] | None) -> list[OrderEffect]:
         complaint = wrong_list(leavers, self._members) or self.nodes.complaint(leavers or (), current.order.count)
         if complaint or leavers is None:
             return self._stay(leavers or (), complaint)
@@ -342,33 +342,33 @@ class Reshape:
         current.pending = set(current.places)
         return self._enter(Step.DRAIN, self.deadlines.drain_s, [PrepareShrink(current.order.order, current.places)])
 
-    def _stay(self, chosen: Sequence[int], why: str) -> list[ReshapeEffect]:
+    def _stay(self, chosen: Sequence[int], why: str) -> list[OrderEffect]:
         """Have those put back to work that preShrink has named, of which none leaves."""
         current = self._now()
         current.places = tuple(sorted(self._members.keys() & set(chosen) - {0}))
         return self._undo(why, []) if current.places else self._abort(why, current.phase_began_s)
 
-    def _released(self, now: float) -> list[ReshapeEffect]:
+    def _released(self, now: float) -> list[OrderEffect]:
         current = self._now()
         self._phase("release", now)
         current.seconds = now - current.began_s
         call = CallHandler(self._token + 1, "postShrink", len(current.places), current.places)
         return self._enter(Step.POST, self.deadlines.post_s, [call])
 
-    def _done(self, now: float) -> list[ReshapeEffect]:
+    def _done(self, now: float) -> list[OrderEffect]:
         self._phase("post", now)
         current = self._now()
         came_to_nothing = current.order.kind == "grow" and not current.places
         return self._finish("aborted" if came_to_nothing else "done", current.note, now)
 
-    def _abandon(self, why: str, now: float) -> list[ReshapeEffect]:
+    def _abandon(self, why: str, now: float) -> list[OrderEffect]:
         """Abort while ``pre*`` still runs: its late answer must be undone."""
         current = self._now()
         if current.order.kind == "shrink":
             self._abandoned[self._token] = current.order.count
         return self._abort(why, now)
 
-    def _undo(self, why: str, effects: list[ReshapeEffect]) -> list[ReshapeEffect]:
+    def _undo(self, why: str, effects: list[OrderEffect]) -> list[OrderEffect]:
         """Have the handler put places back to work that stay after all, before the order ends."""
         current = self._now()
         alive = tuple(place for place in current.places if place not in current.died)
@@ -376,16 +376,16 @@ class Reshape:
         call = CallHandler(self._token + 1, "shrinkAborted", len(alive), alive)
         return self._enter(Step.UNDO, self.deadlines.post_s, [*effects, call])
 
-    def _undone(self, complaint: str, now: float) -> list[ReshapeEffect]:
+    def _undone(self, complaint: str, now: float) -> list[OrderEffect]:
         self._now().remark(complaint)
         return self._abort(self._now().note, now)
 
-    def _abort(self, why: str, now: float) -> list[ReshapeEffect]:
+    def _abort(self, why: str, now: float) -> list[OrderEffect]:
         current = self._now()
         current.nodes, current.places = (), ()
         return self._finish("aborted", why, now)
 
-    def _finish(self, outcome: OutcomeKind, reason: str, now: float) -> list[ReshapeEffect]:
+    def _finish(self, outcome: OutcomeKind, reason: str, now: float) -> list[OrderEffect]:
         current = self._now()
         record = current.record(outcome, reason, now)
         self._current = None
@@ -393,7 +393,7 @@ class Reshape:
         self._token += 1
         return [Finished(record), *self._next(now)]
 
-    def _refuse(self, order: ResizeOrder, why: str, now: float) -> list[ReshapeEffect]:
+    def _refuse(self, order: ResizeOrder, why: str, now: float) -> list[OrderEffect]:
         return [Finished(Current(order, now, now).record("refused", why, now))]
 
     def _phase(self, name: str, now: float) -> None:
@@ -460,7 +460,7 @@ class Nodes:
         """The host name of each node."""
         return tuple(self._members[places[0]].node for places in self.held())
 
-    def admit(self, added: Sequence[PlaceInfo]) -> None:
+    def add(self, added: Sequence[PlaceInfo]) -> None:
         """Learn newcomers, of which those of one node stand next to each other."""
         self._number([info.place for info in added])
 

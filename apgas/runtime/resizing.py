@@ -484,7 +484,7 @@ class Resizing:
             self._newcomers.dismiss(added)
 
 
-# Newcomers, from the order that asks for them until they are members, or are dismissed ---------------------------------
+# Newcomers, from the order that asks for them until they are members, or are dismissed -------------------------------
 
 
 class Newcomers:

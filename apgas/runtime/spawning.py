@@ -73,7 +73,7 @@ def spawn_places(
     note: Callable[[str], None],
     bridge: Callable[[tuple[int, ...], Any], None] | None = None,
 ) -> tuple[PlaceInfo, ...]:
-    """Spawn a place per name in ``nodes`` (this machine where empty); ``assign_ids`` numbers them and names the members.
+    """Spawn a place per name in ``nodes`` (this machine where empty); ``assign_ids`` numbers them and names all.
 
     One spawn per node, for MPICH honours the node's name only there; the worlds come up while the next is spawned.
     ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.

@@ -352,7 +352,7 @@ class Acceptor:
         self._sockets = listening.sockets
 
     def open(self, new_listener: Callable[[], Listener], accept: Callable[[int, socket.socket], bool]) -> None:
-        """Begin to accept. ``accept`` gets place and socket of a caller that proved itself, and returns whether it is kept."""
+        """Begin to accept. ``accept`` gets a proven caller's place and socket; returns whether it is kept."""
         self._new_listener = new_listener
         self._accept = accept
         for sock in self._sockets:

@@ -124,7 +124,7 @@ def test_this_machine_needs_its_interpreter_and_the_package(monkeypatch: pytest.
         probe_here()
     monkeypatch.undo()
     monkeypatch.setattr(spawning, "__file__", str(tmp_path / "spawning.py"))
-    with pytest.raises(ApgasError, match=r"arrival\.py is not there any more"):
+    with pytest.raises(ApgasError, match=r"joining\.py is not there any more"):
         probe_here()
 
 

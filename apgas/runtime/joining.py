@@ -1,7 +1,9 @@
 """Where a place listens and how it reports that; a newcomer does so before it has loaded anything else.
 
 The job waits for a newcomer until place 0 knows its address. So this module loads little: MPI, and sockets. What others
-send meanwhile waits in the sockets until the newcomer has loaded the rest.
+send meanwhile waits in the sockets until the newcomer has loaded the rest. What is loaded before the report decides how
+long a grow takes: as multiples of a bare spawn (90 ms for one place), 1.2 to 1.4 with cloudpickle and more of the
+standard library, 2.1 with NumPy, 3.5 to 4.3 with Numba.
 """
 
 from __future__ import annotations

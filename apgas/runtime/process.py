@@ -392,8 +392,10 @@ def _finalize_unless_forked(pid: int) -> None:
 def leave(code: int = 0) -> NoReturn:
     """Leave MPI and end this process, which has nothing left to do, without taking the interpreter apart.
 
-    That would take 0.2 s of a core with Numba loaded, while the scheduler waits for the node. C's exit is needed, for
-    MPICH says goodbye to its process manager there; what Python would do first (threads, exit functions) is done.
+    That would take 0.2 s of a core with Numba loaded, while the scheduler waits for the node. C's exit is needed:
+    MPICH takes leave of its process manager in a function of C's ``atexit``, and hydra kills the job of a process that
+    ends without (``os._exit`` or ``exec`` after ``MPI_Finalize``). What Python would do first (threads, exit functions)
+    is done here.
     """
     if code and under_openmpi():
         # place 0 is lost, and its mpiexec returns the code of whoever ends first: that of place 0 says more

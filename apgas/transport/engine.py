@@ -1,8 +1,9 @@
 """Carries out transfers by MPI: starts them, looks whether they are done, and has MPI make progress elsewhere.
 
 MPI has no way to sleep until something happens. So the thread looks at it again and again, but only while a transfer
-is under way: at first without a pause, for most transfers take less than that; then with naps that grow. A transfer is
-started by whoever asks for it, and if it is a receive of what has arrived already, the thread has no part in it.
+is under way: at first without a pause, for most transfers take less than that; then with naps that grow. To look all
+the time, or to block within MPI, was tried: beside a computing thread it takes half of the core. A transfer is started
+by the thread that asks for it, and if it is a receive of what has arrived already, the thread has no part in it.
 
 What MPI calls done here may not have left this process: over libfabric's TCP, it goes on only while somebody calls MPI.
 So the thread lingers for a second after the last transfer, looking now and then, and sleeps in the kernel only after

@@ -21,7 +21,7 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class RunActivity(msgspec.Struct, frozen=True):
-    """Start the activity in the payload; its end is told by ``ended``."""
+    """Start the activity in the payload; its end is reported by ``ended``."""
 
     src: int
     spawn: Spawn
@@ -36,7 +36,7 @@ class RunImmediate(msgspec.Struct, frozen=True):
 
 
 class RunUncounted(msgspec.Struct, frozen=True):
-    """Start the payload as an activity without a finish; its end is told by ``uncounted_ended``."""
+    """Start the payload as an activity without a finish; its end is reported by ``uncounted_ended``."""
 
     src: int
     payload: Payload

@@ -121,7 +121,7 @@ class FinishTable:
         """Take a report at home.
 
         Raises:
-            InvariantError: The finish is not open here: somebody counted wrongly.
+            InvariantError: The finish is not open here: a place counted wrongly.
         """
         balance = self._homed.get(report.finish)
         if balance is None:
@@ -206,13 +206,13 @@ class Cancellations:
         self._outer: dict[FinishId, FinishId] = {}
 
     def opened(self, finish: FinishId, outer: FinishId) -> None:
-        """``finish`` was opened here by an activity of ``outer``; if that is cancelled, nobody else needs to know."""
+        """``finish`` was opened here by an activity of ``outer``; if that is cancelled, no other place is notified."""
         self._outer[finish] = outer
         if outer in self.known:
             self.known.add(finish)
 
     def add(self, finish: FinishId) -> list[FinishId]:
-        """Cancel ``finish`` and those opened here under it; returns those of which the others are to be told."""
+        """Cancel ``finish`` and those opened here under it; returns those that are to be announced to the others."""
         self.known.add(finish)
         inner = [nested for nested, outer in self._outer.items() if outer == finish and nested not in self.known]
         announced = [finish] if finish.home == self.here and finish not in self.told else []

@@ -52,7 +52,7 @@ class Membership:
         return ", ".join(" to ".join(map(str, row)) for row in rows)
 
     def new_ids(self, count: int) -> range:
-        """(place 0) Give ids to ``count`` newcomers, for good: who comes too late to join had one, too."""
+        """(place 0) Give ids to ``count`` newcomers, for good: one that comes too late to join had one, too."""
         ids = range(self._unreserved, self._unreserved + count)
         self._unreserved += count
         return ids

@@ -1,7 +1,7 @@
 """The messages between places. A message is small and typed; what a program sends along is an opaque payload.
 
 Every message carries the sender's epoch. A receiver that is still in an earlier epoch holds the message until place 0
-has told it of the change, so nobody ever acts on a place that it does not know yet.
+has announced the change to it, so no place ever acts on one that it does not know yet.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Immediate(Message, frozen=True, array_like=True, tag=True):
 
 
 class Uncounted(Message, frozen=True, array_like=True, tag=True):
-    """Run the payload as an activity that no finish counts and nobody waits for."""
+    """Run the payload as an activity that no finish counts and that is not waited for."""
 
 
 class Cancel(Message, frozen=True, array_like=True, tag=True):
@@ -189,7 +189,7 @@ class Seen(Message, frozen=True, array_like=True, tag=True):
 
 
 class LossReport(Message, frozen=True, array_like=True, tag=True):
-    """(resilient jobs) A survivor has taken all that it will ever take from the dead ``place``; told to every member.
+    """(resilient jobs) A survivor has taken all that it will ever take from the dead ``place``; sent to every member.
 
     ``pending``: how many activities of that place's live or wait to be reported here, per finish of the receiver; those
     not named have none. See ``core.losses``.

@@ -20,7 +20,7 @@ state      event            next       what happens
                died             POST       a resilient job lost a newcomer: the outcome does not name it
 
 Orders wait in line while another is carried out. Calls and timers carry a token, so that an answer that arrives after
-its step was given up is recognised: a preShrink that succeeds too late is told ``shrinkAborted``.
+its step was given up is recognised: after a preShrink that succeeds too late, ``shrinkAborted`` is called.
 """
 
 from __future__ import annotations

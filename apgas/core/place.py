@@ -236,7 +236,7 @@ class PlaceCore:
             # a leaver, too: it stays until we release it, and then it is no member any more
             return [PlaceLost(place, reason)]
         if place in self.membership.leaving or (self._leaving.drained and place != 0):
-            # it was released and we have not heard of it yet, or it has forgotten us; place 0 knows better
+            # it was released and we have not heard of it yet, or it has forgotten us; place 0 knows
             return []
         if place == 0:
             self.over = self.abandoned = True
@@ -250,7 +250,7 @@ class PlaceCore:
     # what place 0 decides --------------------------------------------------------------------------------------------
 
     def commit_grow(self, added: tuple[m.PlaceInfo, ...]) -> list[Effect]:
-        """(place 0) Newcomers are here: tell everyone else and enter the next epoch."""
+        """(place 0) Newcomers are here: announce them to the others and enter the next epoch."""
         message = m.Members(self.epoch + 1, added, ())
         old = [place for place in self.membership.members if place != self.here]
         return [*self._enter(message), *(Send(place, message, []) for place in old)]

@@ -78,7 +78,7 @@ class References:
         """Take the report of a place that has no handle any more, behind all that it has reported before.
 
         Raises:
-            InvariantError: The reference was not made here, or has no copies: somebody counted wrongly.
+            InvariantError: The reference was not made here, or has no copies: a place counted wrongly.
         """
         flush = Flush(report.ref, report.sent, report.dropped, ())
         return self._effects(self._table.reported(report.by, flush), report.epoch)

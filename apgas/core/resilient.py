@@ -234,7 +234,7 @@ class ResilientPlaceCore(PlaceCore):
 # Places that die before the dead before them are settled are settled together with those, for a dead place does not
 # tell any more what it took from another one. Until d is settled it counts like any other place. A drained leaver has
 # nothing of d's pending, for it has d's ``Final``: that it is drained is as good as its report. It is released only
-# when every member has heard so, and with it all its reports; what becomes of it then matters to nobody.
+# when every member has heard so, and with it all its reports; what becomes of it then does not matter.
 #
 # Why even pairs mean that all is over. A dead place is one whose history ends; what was received of its reports
 # describes a prefix of that history, as for any other place. So without settled places the argument of ``core.finish``
@@ -248,7 +248,7 @@ class ResilientPlaceCore(PlaceCore):
 # pair whose own spawn is unreported and which is earlier, as in ``core.finish``.
 #
 # What is lost is counted exactly where a survivor sent it, for all survivors have reported when the finish fires. An
-# activity that d started itself, or that another dead place sent it without a report, is known to nobody. But its
+# activity that d started itself, or that another dead place sent it without a report, is known to no place. But its
 # spawner was not reported as completed either, as d was not quiet since; follow that chain, and something that is
 # counted is at its end: a loss is never silent.
 
@@ -260,7 +260,7 @@ class Pairs(msgspec.Struct):
     """What the home of a finish knows, since the beginning; ``open``: by how much each pair is uneven.
 
     ``arrived``: what a survivor has taken from a dead place, for ever. ``undelivered``: what a dead place had reported
-    as sent and did not arrive. ``told``: lost activities of which the caller was told, so that the finish need not.
+    as sent and did not arrive. ``told``: lost activities that were reported to their callers, not to the finish.
     """
 
     sent: dict[Pair, int]
@@ -352,7 +352,7 @@ class ResilientFinishTable(FinishTable):
         """Take a report at home.
 
         Raises:
-            InvariantError: The finish is not open here: somebody counted wrongly.
+            InvariantError: The finish is not open here: a place counted wrongly.
         """
         pairs = self._pairs.get(report.finish)
         if pairs is None:
@@ -409,7 +409,7 @@ class ResilientFinishTable(FinishTable):
         return not self._settling
 
     def drained(self, place: int) -> list[Fired]:
-        """A leaver has said everything: nothing of anybody's is pending there, which is as good as any report."""
+        """A leaver has reported everything: nothing is pending there, which is as good as any report."""
         return [fired for dead in list(self._settling) for fired in self.loss_reported(place, dead, {})]
 
     def left(self, place: int) -> None:

@@ -27,7 +27,7 @@ class Deadlines(msgspec.Struct, frozen=True):
         drain_s: Leavers finish what they have; then the order is aborted, and they stay.
         release_s: The leavers' processes end; then the order goes on, and its outcome names those that linger.
         post_s: ``postGrow`` or ``postShrink``; then the order is done, and its outcome says so.
-        deferred_s: After so much time in ``pre*`` the scheduler is told that the order is deferred.
+        deferred_s: After this time in ``pre*`` the scheduler is notified that the order is deferred.
 
     Raises:
         UsageError: One of them is not a positive, finite number.
@@ -70,7 +70,7 @@ class Bounds(msgspec.Struct, frozen=True):
         return f"at least {self.min_nodes} nodes" + ("" if self.max_nodes is None else f", at most {self.max_nodes}")
 
     def allow(self, nodes: int) -> bool:
-        """Whether the program can run on so many."""
+        """Whether the program can run on this number."""
         return self.min_nodes <= nodes and (self.max_nodes is None or nodes <= self.max_nodes)
 
 
@@ -251,7 +251,7 @@ def wrong_list(leavers: Sequence[int] | None, members: Collection[int]) -> str:
 # time: where the line would fall, and where all samples have one size, it is level at their median.
 
 ENOUGH: Final = 3
-"""So many samples of a run make those of earlier runs needless."""
+"""Samples of a run that make those of earlier runs needless."""
 MOST: Final = 64
 """Of one kind: older samples are forgotten."""
 _AFTER_THE_END: Final = "post"

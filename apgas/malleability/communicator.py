@@ -224,7 +224,7 @@ class SocketCommunicator:
         return connection, lines
 
     def _drop(self) -> None:
-        """Give the connection up, waking whoever blocks on it. Needs ``_changed``."""
+        """Give the connection up, waking the thread that blocks on it. Needs ``_changed``."""
         connection, self._socket = self._socket, None
         if connection is not None:
             with contextlib.suppress(OSError):  # the other side was quicker
@@ -278,7 +278,7 @@ class SocketCommunicator:
                 assert_never(message)
 
     def _reconnect(self, reason: str) -> BinaryIO | None:
-        """Return the lines of a new connection, or None once the scheduler is lost (and the listener told)."""
+        """Return the lines of a new connection, or None once the scheduler is lost (and the listener notified)."""
         deadline = time.monotonic() + self._on_loss.reconnect_s
         for pause_s in self._on_loss.pauses():
             left_s = deadline - time.monotonic()

@@ -98,7 +98,7 @@ def binds(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> CoreIds | None:
-    """Return what the job was told when it was started; None if nothing.
+    """Return what the scheduler has set when it started the job; None if nothing.
 
     Raises:
         ValueError: The variable holds no lists.

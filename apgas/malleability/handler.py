@@ -19,7 +19,7 @@ class MalleableHandler(ABC):
     ``finish``. ``pre*`` may wait until the program reaches a suitable phase; the order is then deferred. A ``pre*``
     that raises aborts the order, and the program goes on at its size; an error in ``post*`` is reported in the outcome.
 
-    Orders count nodes, the methods are told numbers of places. Where several places share a node
+    Orders count nodes, the methods get numbers of places. Where several places share a node
     (``APGAS_PLACES_PER_NODE``), ``preShrink`` returns all places of some nodes, which ``apgas.nodes`` tells.
     """
 

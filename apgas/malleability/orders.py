@@ -74,7 +74,7 @@ class Shrink(Message, frozen=True, tag="shrink"):
 class Workers(Message, frozen=True, tag="workers", omit_defaults=True):
     """Let ``count`` threads compute in each place; the nodes stay. A program that has no workers refuses it.
 
-    A job that has asked for them in its hello is told the ids of the cores that are its: ``core_ids`` of each node, and
+    A job that has asked for them in its hello gets the ids of the cores that are its: ``core_ids`` of each node, and
     ``core_ids_of`` nodes that differ.
     """
 

@@ -189,7 +189,7 @@ def immediate(where: Place | int, fn: Callable[P, object], *args: P.args, **kwar
 
 
 def uncounted(where: Place | int, fn: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Run ``fn`` as an activity on place ``where`` that no finish counts: nobody waits for it or hears of its end.
+    """Run ``fn`` as an activity on place ``where`` that no finish counts: its end is neither awaited nor reported.
 
     An error in it is logged where it ran, at level ``ERROR`` of the logger ``apgas.uncounted``, and the job goes on. It
     runs in no finish, so it opens one to spawn or to call: ``with finish(): ...``; cancelling a finish does not reach
@@ -212,7 +212,7 @@ def uncounted(where: Place | int, fn: Callable[P, object], *args: P.args, **kwar
         >>> def log(text):
         ...     with apgas.finish():
         ...         apgas.at(apgas.place(0), len, text)
-        >>> apgas.uncounted(apgas.places()[-1], log, "nobody waits for this")
+        >>> apgas.uncounted(apgas.places()[-1], log, "this is not waited for")
     """
     driver = required_driver()
     driver.uncounted(driver.located(where), (fn, args, kwargs))
@@ -421,7 +421,7 @@ def finish(*, timeout: float | None = None) -> Iterator[FinishScope]:
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Let no wait in the block go on for longer than so many seconds from now.
+    """Let no wait in the block go on for longer than ``seconds`` from now.
 
     That is every wait of this thread for other activities: in ``at``, for the value of a future, at the end of a
     ``finish``, which is then cancelled. Deadlines nest; the earliest counts. What runs elsewhere does not know of it,

@@ -56,7 +56,7 @@ class Calibration:
                 part.write_bytes(msgspec.json.encode(file) + b"\n")
                 part.replace(self.path)
             finally:
-                with suppress(OSError):  # what failed before is told
+                with suppress(OSError):  # what failed before is logged
                     part.unlink(missing_ok=True)
         except OSError as error:
             _log.warning("the calibration %s cannot be written: %s", self.path, error)

@@ -180,7 +180,7 @@ def _everywhere(call: Call) -> dict[Place, Future[Any]]:
         notice(call[0], packed.payload, {place.id for place in places if place != driver.here})
     with driver.lock:
         places = driver.places()
-        if len(places) > 1 and not packed.payload:  # somebody has joined meanwhile
+        if len(places) > 1 and not packed.payload:  # a place has joined meanwhile
             packed.payload = serialization.dumps(call, of_call=True)
         together = tuple(place.id for place in places) if process.mpi_plane() is not None else None
         here = _with(together, call)

@@ -145,14 +145,16 @@ def pooled(waiting: Callable[[], AbstractContextManager[None]]) -> Iterator[None
 class Future(concurrent.futures.Future[T], Generic[T]):
     """The value of an activity, to be had by ``result``.
 
-    An activity that was sent off cannot be called back: ``cancel`` returns False. Whoever waits by ``result`` or
+    An activity that was sent off cannot be called back: ``cancel`` returns False. A wait by ``result`` or
     ``exception`` lets other activities of the place run meanwhile; ``concurrent.futures.wait`` does not know of that.
     What is given to ``add_done_callback`` is called by the thread that receives messages: it must not wait.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._state = "RUNNING"  # what set_running_or_notify_cancel does, without its lock: nobody has this one yet
+        self._state = (
+            "RUNNING"  # what set_running_or_notify_cancel does, without its lock: no other thread has this one yet
+        )
 
     def done(self) -> bool:
         """Tell whether the activity has ended.
@@ -208,14 +210,14 @@ class Future(concurrent.futures.Future[T], Generic[T]):
         left_s = min(max(0.0, until_s - time.monotonic()), threading.TIMEOUT_MAX)
         if timeout is not None and timeout < left_s:
             return timeout
-        with wait_context(), suppress(TimeoutError):  # told below, as the deadline's error
+        with wait_context(), suppress(TimeoutError):  # raised below, as the deadline's error
             super().exception(left_s)
         if not self.done():
             raise DeadlineError("the deadline passed, and what was waited for is not done")
         return 0.0
 
 
-# What the calling thread works on, for people: found in its stack when somebody asks, so it costs nothing else -------
+# What the calling thread works on, for people: found in its stack on demand, so it costs nothing else ----------------
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -261,7 +263,7 @@ class Executor:
 
     Args:
         name: Of the threads.
-        on_error: Told what a call raised; a call should not.
+        on_error: Gets what a call raised; a call should not.
         limit: Most calls at a time.
         begin: Called by each thread at its start.
     """
@@ -352,6 +354,6 @@ class Executor:
                 call = self._queue.popleft()
             try:
                 call()
-            except BaseException as error:  # noqa: BLE001 - the thread goes on; whoever made this executor decides
+            except BaseException as error:  # noqa: BLE001 - the thread goes on; ``on_error`` decides
                 self._on_error(error)
             del call

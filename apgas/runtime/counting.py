@@ -21,7 +21,7 @@ from apgas.runtime.serialization import Carrying, Handle, Watch, watch
 from apgas.transport.base import Buffer, Transport
 
 LINGER_S: Final = 0.02
-"""For so long a handle that nobody has is held on."""
+"""How long a handle that is not used any more is kept: it may be needed again soon."""
 
 _MOST_REFERENCES: Final = 1 << 40
 _runs = itertools.count()

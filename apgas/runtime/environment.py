@@ -384,7 +384,7 @@ def load() -> Any:
 
 
 def loaded_too_early() -> bool:
-    """Whether MPI had been loaded before, without what it needs to be told."""
+    """Whether MPI had been loaded before, without the variables that it needs."""
     return _too_early
 
 
@@ -412,7 +412,7 @@ class Mpi(NamedTuple):
         hosts: On which hosts a job can grow.
         planes: The data planes that work with it.
         variables: What it needs in the environment before it is loaded; what the user has set is kept.
-        spawning: What it is told at each spawn.
+        spawning: The hints that it gets at each spawn.
     """
 
     name: str
@@ -648,7 +648,7 @@ class Wards(Processes):
 
     def kill(self) -> None:
         """Kill them all after their time, whether this process lives or not: MPI's abort lets no thread of it run."""
-        running = self.running()  # a process that has not ended keeps its number for a moment
+        running = self.running()  # a process that has not been waited for keeps its number
         if running and not self._grace_s:
             for pid in running:
                 with suppress(ProcessLookupError):  # ended just now
@@ -671,7 +671,7 @@ def end_with_parent() -> None:
 
 def _wait_and_end(parent: int) -> None:
     _ended(parent, None)
-    # whoever could read a last word is gone, too
+    # the process that could read a last message is gone, too
     _remove_session(os.environ.get(_SESSION, ""))
     os._exit(1)
 

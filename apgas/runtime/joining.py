@@ -246,7 +246,7 @@ def listen_where(towards: str) -> str:
 
 
 def asked_for() -> str:
-    """Who asks for our address, in words for a message; empty: nobody."""
+    """Which variable asks for our address, for a message; empty: none."""
     chosen = os.environ.get(ENV_BIND_HOST)
     return f", which {ENV_BIND_HOST}={chosen} asks for" if chosen else ""
 

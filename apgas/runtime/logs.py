@@ -129,7 +129,7 @@ class _Attributes(dict[str, Any]):
         return name not in _OURS and super().__contains__(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)  # whoever collects records of many programs may not have this class
+        return dict, (dict(self),)  # a collector of records of many programs may not have this class
 
 
 class _Factory:
@@ -211,7 +211,7 @@ class TaggedOutput(io.TextIOBase):
         return len(text)
 
     def finish(self) -> None:
-        """Write the lines that nobody has completed."""
+        """Write the lines that are not complete."""
         with self._lock:
             rest = list(self._parts.values())
             self._parts.clear()

@@ -150,7 +150,7 @@ def request_grow(nodes: int) -> Future[int]:
     Example:
         >>> from apgas.testing.handlers import ReleaseNewest
         >>> apgas.define_malleable_handler(ReleaseNewest())
-        >>> apgas.request_grow(2).result()  # there is nobody who has any
+        >>> apgas.request_grow(2).result()  # without a scheduler
         0
     """
     return program().resizing.request(_at_least_one(nodes))
@@ -214,7 +214,7 @@ def core_ids() -> CoreIds | None:
         UsageError: Not on place 0, or the scheduler has said what makes no sense.
 
     Example:
-        >>> apgas.core_ids() is None  # nobody shares our nodes
+        >>> apgas.core_ids() is None  # without a scheduler
         True
     """
     return program().resizing.core_ids
@@ -297,7 +297,7 @@ def progress(done: float, total: float | None = None, unit: str = "tasks") -> No
     # numbers of other libraries know no JSON
     plain_done, plain_total = float(done), None if total is None else float(total)
     if not math.isfinite(plain_done) or not math.isfinite(plain_total or 0.0):
-        raise UsageError(f"progress is told in finite numbers, not {done} of {total}")
+        raise UsageError(f"progress is reported in finite numbers, not {done} of {total}")
     program().resizing.progress(plain_done, plain_total, unit[:40])
 
 
@@ -383,7 +383,7 @@ class PlaceFailures:
         with working_for(self._driver), entered(Scope(finish)), pooled(self._driver.chores.waiting):
             try:
                 handler(place)
-            except BaseException:  # noqa: BLE001 - the program's error is told, and the job goes on
+            except BaseException:  # noqa: BLE001 - the program's error is logged, and the job goes on
                 _log.exception("the place failure handler failed for %s", place)
             for error in self._driver.close_finish(finish):
                 _log.error("an activity of the place failure handler failed", exc_info=error)

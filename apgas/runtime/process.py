@@ -295,7 +295,7 @@ def handle_signals(handler: _Handler) -> Callable[[], None]:
     """Let ``handler`` take Ctrl-C and TERM in this process, but not in processes that are forked from it.
 
     Returns:
-        What lets those take them who did before, unless somebody else does by then.
+        A function that restores the handlers before, unless others have been installed by then.
     """
 
     def hear_no_more() -> None:
@@ -311,7 +311,7 @@ def handle_signals(handler: _Handler) -> Callable[[], None]:
 
 
 def _default(number: signal.Signals) -> Callable[[int, FrameType | None], None] | signal.Handlers:
-    """What a signal does that nobody takes.
+    """What a signal without a handler does.
 
     MPICH's mpiexec passes TERM on, and returns the bare 15 for a process that dies of it.
     """
@@ -398,7 +398,7 @@ def leave(code: int = 0) -> NoReturn:
     is done here.
     """
     if code and under_openmpi():
-        # place 0 is lost, and its mpiexec returns the code of whoever ends first: that of place 0 says more
+        # place 0 is lost, and its mpiexec returns the code of the process that ends first: that of place 0 says more
         time.sleep(environment.MOMENT_S)
     import ctypes
 
@@ -432,7 +432,7 @@ def abort(code: int) -> NoReturn:
 
 
 def flush() -> None:
-    """Write out what was printed; whoever should read it may be gone."""
+    """Write out what was printed; its reader may be gone."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # a closed pipe, or a stand-in of the program's, which may raise anything
             if isinstance(stream, TaggedOutput):

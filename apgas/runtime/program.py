@@ -61,7 +61,7 @@ class Program:
 
     Attributes:
         driver: Its place.
-        resizes: What ``resizing`` returns, if anybody has asked for it.
+        resizes: What ``resizing`` returns, once it has been asked for.
     """
 
     def __init__(self, driver: Driver, make: Callable[[], Resizing]) -> None:
@@ -139,7 +139,7 @@ def _came_of_an_interrupt(error: BaseException | None) -> bool:
 
 
 def _say(text: str) -> None:
-    with suppress(Exception):  # nobody may be there to hear it
+    with suppress(Exception):  # its reader may be gone
         sys.stderr.write(text)
 
 
@@ -463,7 +463,7 @@ def _close(this: _Job) -> None:
 def end_places(this: Program, reason: str) -> list[int]:
     """Tell every other place that the program is over, for ``reason`` (empty: well); returns whom to wait for."""
     driver = this.driver
-    # newcomers that are just being spawned could not be told of the end: let that order finish
+    # newcomers that are just being spawned could not be notified of the end: let that order finish
     if this.resizes is not None:
         this.resizes.end(SETTLE_S)
     with driver.lock:
@@ -566,7 +566,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def _put_it_off(self, number: int) -> bool:
-        """Have the signal given again in a moment; False if there is no thread that could do that."""
+        """Have the signal raised again shortly; False if there is no thread that could do that."""
         self._put_off = True
         try:
             # threading has locks of its own, which the main thread may hold just now

@@ -150,7 +150,7 @@ class PlaceLocal(_Reference, Generic[T]):
         self._factory = factory
 
     def get(self) -> T:
-        """Read this place's object; whoever asks while it is being made waits for it.
+        """Read this place's object; threads that ask while it is being made wait for it.
 
         Returns:
             The object itself, not a copy.

@@ -6,7 +6,7 @@ world (``_guard``), and the child of a shell if it is spawned (``shielded``).
 
 With ``-disable-auto-cleanup`` mpiexec tells the others by SIGUSR1 that one has left, which would kill them, so all
 ignore it. It does so, too, when the last one has left, while its own helpers on the nodes end, writes into a broken
-pipe and returns 141. So the last one is the guard of place 0, which stays for a moment.
+pipe and returns 141. So the last one is the guard of place 0, which stays a little longer.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def shielded(program: str, args: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _guard(lingers: bool) -> None:
-    """Go on as a child of this process, which ends when we do, or a moment later; and well, if we are killed."""
+    """Go on as a child of this process, which ends when we do, or shortly after; with code 0 if we are killed."""
     place = os.fork()
     if place == 0:
         import ctypes

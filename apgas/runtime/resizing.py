@@ -100,7 +100,7 @@ class Resizing:
     # the program's side ----------------------------------------------------------------------------------------------
 
     def share_nodes(self, places_per_node: int) -> None:
-        """Let so many places make up a node, before the first order.
+        """Let ``places_per_node`` places make up a node, before the first order.
 
         Raises:
             UsageError: The present places do not fill their nodes.
@@ -263,7 +263,7 @@ class Resizing:
         """
         if self._handler is None:
             raise UsageError("only a program with a malleable handler may ask for nodes or offer them")
-        return self._requests.ask(delta, anybody=self.communicator is not None)
+        return self._requests.ask(delta, has_scheduler=self.communicator is not None)
 
     def schedule(self, due: Iterable[ScheduledOrder]) -> None:
         """Give ourselves orders at their times, counted from now, as are the times of records from here on."""
@@ -550,10 +550,10 @@ class Requests:
         self._open: dict[int, Future[int]] = {}
         self._numbers = itertools.count()
 
-    def ask(self, delta: int, *, anybody: bool) -> Future[int]:
-        """Ask for ``delta`` nodes more, or offer nodes back; the future is what is granted, 0 if nobody is asked."""
+    def ask(self, delta: int, *, has_scheduler: bool) -> Future[int]:
+        """Ask for ``delta`` nodes more, or offer nodes back; the future is what is granted, 0 without a scheduler."""
         future: Future[int] = Future()
-        if not anybody:
+        if not has_scheduler:
             future.set_result(0)
             return future
         number = next(self._numbers)
@@ -729,7 +729,7 @@ class OwnOrders:
     """The orders that a program has scheduled for itself and that are not due yet.
 
     Args:
-        later: Calls a function after so many seconds; see ``Transport.call_later``.
+        later: Calls a function after a delay in seconds; see ``Transport.call_later``.
         due: Called with the number of an order when it falls due.
     """
 
@@ -809,7 +809,7 @@ class WorkersOrders:
         calls: The handler's calls, one after another.
         methods: Runs the handler's methods.
         handler: Returns the program's handler.
-        finished: Told how an order has ended, under the driver's lock.
+        finished: Gets the record of each order that has ended, under the driver's lock.
 
     Attributes:
         zero_s: The clock when the times of the records began.

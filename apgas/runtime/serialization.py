@@ -45,7 +45,7 @@ class Watch(weakref.ref[Handle]):
 
 
 def watch(handle: Handle, gone: Callable[[RefId], None]) -> Watch:
-    """Watch a handle; somebody has to keep what this returns."""
+    """Watch a handle, as long as what this returns is kept."""
     made = Watch(handle, lambda ended: gone(ended.ref))
     made.ref = handle.ref
     return made
@@ -55,7 +55,7 @@ class Carrier:
     """Base of what travels with handles; no ABC, for whether something is one is asked of all that travels."""
 
     def handles(self) -> Iterable[Handle]:
-        """The handles that whoever unpickles it needs."""
+        """The handles that are needed where it is unpickled."""
         raise NotImplementedError
 
     def travel(self) -> tuple[Any, ...]:
@@ -84,7 +84,7 @@ def like(payload: list[Buffer], buffers: list[Buffer]) -> list[Buffer]:
 BESIDE_BYTES: Final = 4096
 """Shorter buffers travel within the pickle: beside it, each costs more than it saves."""
 MOST_BESIDE: Final = 1024
-"""So many buffers of one value travel beside its pickle, the others in it."""
+"""How many buffers of one value travel beside its pickle at most; the others travel in it."""
 MOST_BYTES: Final = DEFAULT_LIMITS.total_bytes - 2**20
 """Of one value; leaves room for the message that it travels with."""
 
@@ -167,7 +167,7 @@ def dumps(value: object, *, of_call: bool = False) -> list[Buffer]:
 
 
 def _is_plain(value: object, deep: int = _SHALLOW) -> bool:
-    """Whether anybody could unpickle ``value``: there is nothing in it that has to be looked at. Small ones only."""
+    """Whether any place could unpickle ``value``: there is nothing in it that has to be looked at. Small ones only."""
     kind = type(value)
     if kind is tuple:
         parts: tuple[object, ...] = value  # type: ignore[assignment]  # as its type says
@@ -179,7 +179,7 @@ def check_size(size_bytes: int) -> None:
     """Refuse what is too large.
 
     Raises:
-        UsageError: So much cannot be sent at once.
+        UsageError: It cannot be sent at once.
     """
     if size_bytes > MOST_BYTES:
         raise UsageError(f"cannot send {size_bytes} bytes at once, at most {MOST_BYTES}: send it in parts")
@@ -264,7 +264,7 @@ class Calls:
         self._received: dict[tuple[int, int], ReceivedFunction] = {}
 
     def pack(self, dst: int, call: Call) -> tuple[list[Buffer], Definition | None]:
-        """Make the payload of a call to place ``dst``; when it is on its way, ``sent`` is to be told the definition.
+        """Make the payload of a call to place ``dst``; when it is on its way, ``sent`` has to get the definition.
 
         Raises:
             TypeError: The function or an argument cannot be pickled.
@@ -273,7 +273,7 @@ class Calls:
         fn, args, kwargs = call
         try:
             definition = self._sent.definition(fn)
-        except Exception:  # noqa: BLE001 - what cannot be pickled is told below, with all of the call
+        except Exception:  # noqa: BLE001 - what cannot be pickled is reported below, with all of the call
             definition = None
         if definition is None:
             made = dumps(call, of_call=True)
@@ -345,15 +345,15 @@ def _load(function: ReceivedFunction, payload: Sequence[Buffer]) -> Call:
 # A function that travels by value is sent to each place once; afterwards only its number travels ---------------------
 #
 # A function of the main program travels with the present values of the global variables that it uses, and what it
-# assigns to them elsewhere is not kept. So it may be sent by number only while a new copy could not be told from the
-# first one: it assigns to no global variable, and whatever it refers to (globals, closure, defaults) is constant, or is
-# reached by name, or is itself such a function. That is checked anew at every call, by identity; one that fails travels
-# in full.
+# assigns to them elsewhere is not kept. So it may be sent by number only while a new copy cannot be distinguished from
+# the first one: it assigns to no global variable, and whatever it refers to (globals, closure, defaults) is constant,
+# or is reached by name, or is itself such a function. That is checked anew at every call, by identity; one that fails
+# travels in full.
 
 MOST_DEFINITIONS: Final = 1024
-"""So many definitions are kept; functions beyond them travel in full."""
+"""How many definitions are kept; functions beyond them travel in full."""
 MOST_VERSIONS: Final = 8
-"""A function whose variables have changed so often travels in full from then on."""
+"""After this number of changes of its variables a function travels in full."""
 _CONSTANT: Final = (int, float, complex, str, bytes, bool, type(None), range, type(...))
 _WRITES: Final = {"STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_STAR"}
 

@@ -79,11 +79,11 @@ def spawn_places(
     one node all are spawned together: four take about 190 ms so, and 380 ms one by one.
     ``towards`` is an address of ours that they must reach and be reached from; empty: all are on this machine.
     ``setup`` is what they run before they report, if the program has it: if it fails, so does the spawn.
-    ``note`` is told when the processes are up ("spawn") and when they know their job ("join"). ``bridge``, on the mpi
+    ``note`` is called when the processes are up ("spawn") and when they know their job ("join"). ``bridge``, on the mpi
     plane, takes the communicator that this place shares with each spawned world, with its ids.
 
     Raises:
-        ApgasError: MPI could not spawn them, or nobody could reach them; those that were spawned end.
+        ApgasError: MPI could not spawn them, or they could not be reached; those that were spawned end.
     """
     if environment.loaded_too_early():
         raise ApgasError(
@@ -134,7 +134,7 @@ class _Worlds:
         while self._unheard:
             self._heard.append((self._unheard[0], self._unheard[0].recv(source=0, tag=0)))
             del self._unheard[0]
-        return [told for _, group in self._heard for told in group]
+        return [report for _, group in self._heard for report in group]
 
     def accept(
         self,
@@ -153,7 +153,7 @@ class _Worlds:
 
     def dismiss(self) -> None:
         """Let those end that have no answer yet."""
-        with suppress(Exception):  # MPI has no way to them any more; what happened before is told
+        with suppress(Exception):  # MPI has no way to them any more; the error before is raised
             self.reports()
         for world, _ in self._heard:
             with suppress(Exception):  # it is gone, or MPI has no way to it
@@ -238,8 +238,8 @@ class Spawner(Protocol):
 
         Args:
             nodes: Where; places on one node are next to each other in what is returned.
-            assign_ids: Gives newcomers, told in that order, their ids, and names all members; called once they are up.
-            note: Is told when the processes are up ("spawn") and when they know their job ("join").
+            assign_ids: Gives newcomers, in that order, their ids, and names all members; called once they are up.
+            note: Is called when the processes are up ("spawn") and when they know their job ("join").
 
         Raises:
             ApgasError: They could not be started; nothing is left of them.
@@ -251,7 +251,7 @@ class MpiSpawner:
 
     Args:
         driver: Place 0.
-        token: The job's secret, which newcomers are told.
+        token: The job's secret, which newcomers get.
         setup: What newcomers run before they join, if there is something.
     """
 
@@ -284,7 +284,7 @@ class Routes:
     """Lets newcomers and members reach each other.
 
     A job that is all on one machine listens on loopback. When it grows to another machine for the first time, each
-    member is asked to listen on an address of the network as well; newcomers are told that one.
+    member is asked to listen on an address of the network as well; newcomers get that one.
     """
 
     def __init__(self, driver: Driver) -> None:

@@ -189,9 +189,9 @@ class Timeline:
         for record in records:
             at_ns = zero_ns + round(record.at_s * 1e9)
             name = f"{record.kind} {record.n}: {record.outcome}"
-            told = {"order": record.order, "reason": record.reason, "nodes": " ".join(record.nodes)}
+            arguments = {"order": record.order, "reason": record.reason, "nodes": " ".join(record.nodes)}
             end_ns = at_ns + round(record.seconds * 1e9)
-            self._events.append((0, Event(name, "order", "orders", at_ns, end_ns, told)))
+            self._events.append((0, Event(name, "order", "orders", at_ns, end_ns, arguments)))
             for phase, seconds in record.phases.items():
                 until_ns = at_ns + round(seconds * 1e9)
                 self._events.append((0, Event(phase, "phase", "phases", at_ns, until_ns, {})))

@@ -30,13 +30,13 @@ from typing import Final
 ENV_PMI: Final = "PMI_FD"
 
 SPOKEN_S: Final = 0.8
-"""After so long the second of a dead place has ended the job, or has died with it."""
+"""After this time the second of a dead place has ended the job, or has died with it."""
 READ_S: Final = 0.3
-"""What hydra has not read when a job is aborted is lost; for so long it may read the last line."""
+"""What hydra has not read when a job is aborted is lost; this is its time for the last line."""
 HEED_S: Final = 3.0
-"""After so long without the main thread, which may be within MPI, another thread carries out what a signal asks for."""
+"""After this time without the main thread, which may be within MPI, another thread carries a signal out."""
 FORCE_S: Final = 2.0
-"""After so much longer no thread has the interpreter, and the watchdog ends the job."""
+"""After this time more no thread has the interpreter, and the watchdog ends the job."""
 _HUSHED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """What reaches the whole process group, and is meant for the place."""
 _PMI: Final = 3

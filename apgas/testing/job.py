@@ -58,7 +58,7 @@ class Job(Generic[T]):
         *args: Its arguments.
         places: How many places there are at the start; a multiple of ``places_per_node``.
         places_per_node: How many places share a node; orders count nodes.
-        deadline_s: The program has to end within so many seconds.
+        deadline_s: Within how many seconds the program has to end.
         resilient: Whether it goes on when places die, as with ``APGAS_RESILIENT=1``.
         setup: What every place runs before anything else, as for ``apgas.run``.
 
@@ -139,7 +139,7 @@ class Job(Generic[T]):
         return self._order("shrink", nodes, tuple(wish), at_progress)
 
     def workers(self, count: int, *, at_progress: float | None = None, core_ids: str = "") -> Order:
-        """Order the program to compute with so many threads in each place.
+        """Order the program to change the number of threads that compute in each place.
 
         Args:
             count: How many.
@@ -194,7 +194,7 @@ class Job(Generic[T]):
 
     @property
     def lost_nodes(self) -> list[str]:
-        """The nodes that the scheduler was told are lost, because their places died."""
+        """The nodes that the program reported as lost, because their places died."""
         return [node for message in self._scheduler.messages if isinstance(message, Lost) for node in message.nodes]
 
     # the run ---------------------------------------------------------------------------------------------------------
@@ -299,9 +299,9 @@ class Order:
         kind: ``grow`` or ``shrink``.
         count: Of nodes.
         nodes: Where to grow, or whom to release preferably.
-        at_progress: It is given when the program has told so much progress; None: as soon as it may be.
+        at_progress: It is given when the program has reported this progress; None: as soon as it may be.
         core_ids: Workers: the cores of each node that the program may use; empty: nothing is said of them.
-        deferred: Whether the program waited in ``pre*`` for so long that the scheduler was told.
+        deferred: Whether the program waited in ``pre*`` for so long that the scheduler was notified.
         outcome: How it ended; None: not yet.
     """
 
@@ -380,7 +380,7 @@ class TestScheduler:
         at_progress: float | None = None,
         core_ids: str = "",
     ) -> Order:
-        """Give an order as soon as the program has a handler, and has told so much progress."""
+        """Give an order as soon as the program has a handler, and has reported that progress."""
         if kind == "grow" and not nodes:
             nodes = self._fresh(count)
         order = Order(next(self._numbers), kind, count, nodes, at_progress, core_ids, _scheduler=self)
@@ -493,7 +493,7 @@ class TestScheduler:
         return self._ready and self._progress is not None and self._progress >= order.at_progress
 
 
-# Threads that belong to simulated places: whoever starts one passes its place on, and hanging ones can be shown ------
+# Threads of simulated places: a thread inherits the place of the one that starts it, and hanging ones can be shown ---
 
 _PLUMBING: Final = (
     f"{Path(__file__).parents[1]}{os.sep}",
@@ -502,7 +502,7 @@ _PLUMBING: Final = (
 )
 """What lies between the program and the place where a thread waits."""
 _DEEPEST: Final = 8
-"""So many frames of a thread are shown, the innermost."""
+"""How many frames of a thread are shown, the innermost."""
 
 _lock = threading.Lock()
 _jobs = 0
@@ -572,7 +572,7 @@ def _stack(innermost: FrameType) -> str:
 # Places that are threads of one process instead of processes: built from the same parts as real ones -----------------
 
 _NO_PID: Final = 1 << 22
-"""Linux numbers no process so high: nobody who believes in a place's process can hit a real one."""
+"""Linux numbers no process so high: a signal to a simulated place's process cannot hit a real one."""
 
 
 class InProcessPlaces:
@@ -629,7 +629,7 @@ class InProcessPlaces:
         return added
 
     def kill(self, place: int, timeout_s: float) -> None:
-        """Let a place die, with all that it knows; its threads cannot be killed, but reach nobody any more.
+        """Let a place die, with all that it knows; its threads cannot be killed, but reach no place any more.
 
         Raises:
             UsageError: There is no such place.

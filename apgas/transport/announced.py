@@ -28,7 +28,7 @@ class Announced:
         engine: Carries out the receives.
         byte: MPI's type of a byte.
         deliver: Is given each frame in its turn.
-        lose: Is told of a place whose frames cannot be received, and why.
+        lose: Called for a place whose frames cannot be received, with the reason.
 
     Attributes:
         arrivals: What waits for its turn.
@@ -211,7 +211,7 @@ class Part(NamedTuple):
 
 
 class Announcement(NamedTuple):
-    """What is told of the buffers that come by MPI: on which communicator, with which tag."""
+    """The buffers that come by MPI: on which communicator, with which tag."""
 
     number: int
     tag: int
@@ -262,7 +262,7 @@ def assemble(small: Iterable[B], large: Iterable[tuple[Part, B]]) -> list[B]:
 
 
 def own(view: Buffer) -> Buffer:
-    """The bytes of ``view`` as they are now; copied if somebody could change them."""
+    """The bytes of ``view`` as they are now; copied if they could be changed."""
     if isinstance(view, bytes) or (isinstance(view, memoryview) and isinstance(view.obj, bytes)):
         return view
     return bytes(view)

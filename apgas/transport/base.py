@@ -8,7 +8,7 @@ A transport moves *frames* (a head and out-of-band buffers) between places:
   was not learned yet.
 - **Authenticated.** Nothing of a peer is delivered before the peer has proved that it holds the job's token.
 - **Losses are reported once.** When a connection of an authenticated peer ends, in either direction, and the place was
-  not forgotten, the receiver is told so after the frames that had already arrived.
+  not forgotten, the receiver is notified after the frames that had already arrived.
 - **One io thread.** Receiver, timers and callbacks all run there, one at a time. ``send`` never waits, so it may be
   called under a lock that the receiver needs; who sends much calls ``throttle`` before, which waits for a slow peer.
   ``run_last`` has the io thread do work that might wait: another thread takes its place then.
@@ -48,7 +48,7 @@ class TransportClosedError(ApgasError):
 
 
 class Receiver(Protocol):
-    """Who takes what a transport delivers. Both methods are called on the io thread only and must not block."""
+    """The receiver of what a transport delivers. Both methods are called on the io thread only and must not block."""
 
     def on_frame(
         self, src: int, head: bytes | bytearray | memoryview, buffers: Sequence[bytearray | memoryview]

@@ -25,18 +25,18 @@ from apgas.transport.wire import Decoder, Frame, encode_shared
 _PIECES_PER_CALL: Final = 512
 """Below the system's IOV_MAX of 1024."""
 _CALLS_PER_EVENT: Final = 16
-"""The io thread turns to other connections after so many writes."""
+"""The io thread turns to other connections after this number of writes."""
 _RETURNED_BYTES: Final = 4096
 """Read at once of what a place returns."""
 _GATHER_BYTES: Final = 64 * 1024
-"""So much is gathered at most; longer pieces are not, for they would be copied."""
+"""How much is gathered at most; longer pieces are not, for they would be copied."""
 _SHORTAGES: Final = frozenset({errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
 """What the system has too little of to send something now: memory, or room for descriptors on their way."""
 _SHORTAGE_S: Final = 0.005
 """When it is asked again."""
 _NO_SIGNAL: Final = int(socket.MSG_NOSIGNAL)
 _CLOSE_S: Final = 100e-6
-"""A frame follows closely on another within so much time."""
+"""A frame that comes within this time follows closely on another."""
 
 
 class Channel:
@@ -164,7 +164,7 @@ class Channel:
         with self._lock:
             if self._socket is not None:
                 with suppress(OSError):  # out of file descriptors: then it ends with the transport
-                    os.dup(self._socket.fileno())  # nobody closes this one but the kernel
+                    os.dup(self._socket.fileno())  # only the kernel closes this one
 
     def finish(self) -> None:
         """Take no more frames; close the connection when everything is written. Any thread."""
@@ -370,7 +370,7 @@ def _going_alone(pieces: Sequence[Buffer]) -> Sequence[Buffer]:
 
 _logger = logging.getLogger(__name__)
 _READS_PER_EVENT = 16
-"""The io thread turns to other connections after so many reads of one long frame."""
+"""The io thread turns to other connections after this number of reads of one long frame."""
 _FULL_S = 0.005
 """When a connection that took not all of what is returned is tried again."""
 _LAST_READS = 4096

@@ -12,7 +12,7 @@ There is one for each epoch because MPI's communicators cannot change their memb
 because all members are in a collective call meanwhile: a prototype that waited for it blocked every place for 20 to
 70 ms at each grow, and for up to 0.5 s beside computing threads. TCP carries everything until the new one is there.
 
-An old communicator is freed when that of the second epoch after it is there. By then nothing travels on it: nobody
+An old communicator is freed when that of the second epoch after it is there. By then nothing travels on it: no place
 sends on it once the next one is there; a place that stays has ended its sends before it builds the one after that; a
 leaver ends its sends before it goes; sends are synchronous, so that ended means received; and what is built here is
 built by all or by none. MPICH frees a communicator without talking to others.
@@ -42,7 +42,7 @@ _QUIET_S: Final = 3.0
 Others wait for it within MPI, so it rather never frees a communicator than waits long.
 """
 _UNUSED: Final = 4
-"""So many communicators of past epochs are kept for a program that has not asked for them yet."""
+"""How many communicators of past epochs are kept for a program that has not asked for them yet."""
 
 
 class Build(msgspec.Struct, frozen=True, array_like=True):
@@ -100,9 +100,9 @@ class Communicators:
 
     Attributes:
         here: Its id, known from its start on.
-        on_installed: Is told of each new communicator.
-        on_failed: Is told why one cannot be built.
-        on_building: Is told of each task that is begun.
+        on_installed: Called with each new communicator.
+        on_failed: Called with the reason why one cannot be built.
+        on_building: Called with each task that is begun.
         wait_sent: Waits for the end of all sends of an epoch, some seconds at most; returns whether they have ended.
     """
 

@@ -5,7 +5,7 @@ is under way: at first without a pause, for most transfers take less than that; 
 the time, or to block within MPI, was tried: beside a computing thread it takes half of the core. A transfer is started
 by the thread that asks for it, and if it is a receive of what has arrived already, the thread has no part in it.
 
-What MPI calls done here may not have left this process: over libfabric's TCP, it goes on only while somebody calls MPI.
+What MPI calls done here may not have left this process: over libfabric's TCP, it goes on only while a thread calls MPI.
 So the thread lingers for a second after the last transfer, looking now and then, and sleeps in the kernel only after
 that. A place that waits for long pokes those that it waits for, and they linger again.
 """
@@ -273,7 +273,7 @@ class MpiProgress:
 
     Args:
         poke: Asks these places to call MPI.
-        later: Runs something in so many seconds.
+        later: Runs something after a delay in seconds.
     """
 
     def __init__(

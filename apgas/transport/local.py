@@ -29,7 +29,7 @@ class LocalNetwork:
             return self._transports.setdefault(address, LocalTransport(self, address))
 
     def connect(self, address: Address, place: int, caller: LocalTransport) -> LocalTransport | None:
-        """Tell who listens at ``address`` that ``place`` has connected, and return them; None if nobody does."""
+        """Connect ``place`` to the transport that listens at ``address``, and return that; None if there is none."""
         with self._lock:
             listener = self._transports.get(address)
             if listener is not None:
@@ -37,7 +37,7 @@ class LocalNetwork:
             return listener
 
     def leave(self, address: Address) -> None:
-        """Free ``address``: nobody connects to it from now on."""
+        """Free ``address``: no transport connects to it from now on."""
         with self._lock:
             self._transports.pop(address, None)
 
@@ -103,7 +103,7 @@ class LocalTransport(OnLoop):
     def throttle(self, dst: int) -> None:
         """Nothing waits in a process: frames are handed over at once."""
 
-    def crowded(self, dst: int) -> bool:  # noqa: ARG002 - nobody's queue is bounded
+    def crowded(self, dst: int) -> bool:  # noqa: ARG002 - no queue is bounded
         """Tell whether ``throttle`` would wait: never; see ``Transport``."""
         return False
 
@@ -140,7 +140,7 @@ class LocalTransport(OnLoop):
         for peer in outgoing.values():
             peer.call_soon(partial(peer.post_end, self._place))
         if self._delivery.receiver is None:
-            # Those who have connected to a transport that was never started are to be told, too.
+            # Those that have connected to a transport that was never started are to be notified, too.
             self._loop.start()
         self._loop.stop()
         for peer in self._incoming.values():
@@ -152,7 +152,7 @@ class LocalTransport(OnLoop):
         return True
 
     def _link(self, place: int) -> LocalTransport | None:
-        """Return the peer, connecting if need be, with ``_lock`` held; None if nobody is there: a loss follows."""
+        """Return the peer, connecting if need be, with ``_lock`` held; None if there is none: a loss follows."""
         self._running()
         address = self._peers.address_of(place)
         peer = self._outgoing.get(place)

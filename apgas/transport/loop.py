@@ -583,7 +583,7 @@ class Poller:
     """Asks for events. One thread at a time.
 
     Args:
-        look: Waits for events for at most so many seconds, None without a limit: ``epoll.poll``.
+        look: Waits for events for at most a number of seconds, None without a limit: ``epoll.poll``.
         clock: In seconds, monotonic.
         give_way: Gives the core away to threads that are ready to run, if there are any.
 

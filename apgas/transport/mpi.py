@@ -181,7 +181,7 @@ class MpiTransport(Overlay):
     def _tell(self, places: Iterable[int], words: bytes) -> None:
         for place in places:
             if place != self._here:
-                with suppress(UnknownPeerError, TransportClosedError):  # gone, or we are closing: nobody waits for it
+                with suppress(UnknownPeerError, TransportClosedError):  # gone, or we are closing: it is not waited for
                     self._line.send(place, words)
 
     # the contract ----------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ class MpiTransport(Overlay):
                 dst, announced.announce(announced.Announcement(epoch.number, tag, tuple(parts)), head), rest
             )
         except BaseException:
-            # nobody will ask for it; its tag is its own, so it is in nobody's way
+            # it will not be asked for, and its tag is used by no other
             self._engine.give_up(transfer)
             self._sent(dst, epoch.number, transfer, size_bytes, "")
             raise

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 LEAST_BYTES: Final = 512 * 1024
 """Frames with fewer bytes in buffers travel by the socket."""
 MOST_BYTES: Final = 256 * 2**20
-"""So much memory one place lends at most; what exceeds it travels by the socket."""
+"""How much memory one place lends at most; what exceeds it travels by the socket."""
 _ALIGNED: Final = 64
 _SMALLEST: Final = 2**20
 _COPIED_AT_ONCE: Final = 4 * 2**20
-"""Between two copies of so many bytes other threads may run."""
+"""After each copy of this number of bytes other threads may run."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 NUMBER: Final = struct.Struct("!Q")
 _FD: Final = struct.Struct("i")

@@ -446,7 +446,7 @@ class _Handshake:
         if not self._accept(self.listener.peer, self._socket):
             self._socket.close()
             return
-        # If it went away meanwhile, whoever has the socket now is going to notice.
+        # If it went away meanwhile, the new owner of the socket is going to notice.
         with contextlib.suppress(OSError):
             self._socket.send(welcome, socket.MSG_NOSIGNAL)
 

@@ -32,7 +32,7 @@ class Listening:
 
     Attributes:
         address: The TCP address.
-        sockets: Non-blocking; nobody has accepted from them.
+        sockets: Non-blocking; nothing was accepted from them yet.
 
     Raises:
         OSError: It is not possible to listen there.
@@ -70,7 +70,7 @@ def connect(address: Address) -> socket.socket | None:
         sock.connect(local_name(address))
         if _owner(sock) == os.geteuid():
             return sock
-    except OSError:  # nobody is there, or it has no room for callers: TCP waits for that
+    except OSError:  # none is there, or it has no room for callers: TCP waits for that
         pass
     sock.close()
     return None
@@ -91,6 +91,6 @@ def is_unix(sock: socket.socket) -> bool:
 
 
 def _owner(sock: socket.socket) -> int:
-    """The user who listens, so that nobody else can take the place of a place by being first to use its name."""
+    """The user who listens, so that no other user can take the place of a place by being first to use its name."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(credentials)[1])

@@ -41,7 +41,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class Frame(NamedTuple):
-    """One received frame; its memory belongs to whoever takes it."""
+    """One received frame; its memory belongs to the receiver."""
 
     src: int
     head: bytes | bytearray

@@ -27,7 +27,7 @@ COMMANDS: Final = {
         "Run the scheduler until it is told to end (TERM, INT or shutdown): with emulated nodes, hosts, or those "
         "of Slurm.",
     ),
-    "submit": Entry("submit", "Submit a job, given as a command after -- or as a TOML file, and print its id."),
+    "submit": Entry("jobs", "Submit a job, given as a command after -- or as a TOML file, and print its id."),
     "queue": Entry("queue", "List the jobs that wait and run, with the reason why a job waits."),
     "explain": Entry(
         "jobs",
@@ -136,11 +136,11 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        return show(_told(error))
+        return show(_shown(error))
     return 0
 
 
-def _told(error: Exception) -> CliError:
+def _shown(error: Exception) -> CliError:
     match error:
         case CliError():
             return error
@@ -149,26 +149,28 @@ def _told(error: Exception) -> CliError:
         case OSError(strerror=str() as why):
             return CliError(f"{error.filename}: {why}" if error.filename else why, code=1)
         case _:
-            return _told_by_kind(error)
+            return _shown_by_kind(error)
 
 
-def _told_by_kind(error: Exception) -> CliError:
+def _shown_by_kind(error: Exception) -> CliError:
     """Look at the errors of the parts that most commands do not load."""
     from scheduler_bridge.backends.slurm import ReadingError, SlurmError
     from scheduler_bridge.daemon import ControlError, DaemonError, SubmitError
     from scheduler_bridge.policies import UnknownPolicyError
+    from scheduler_bridge.sim import UnknownModelError
+    from scheduler_bridge.workloads import TraceError
 
     match error:
-        case SubmitError():
+        case SubmitError() | TraceError():
             return CliError(str(error), error.why, error.hint)
         case DaemonError():
             return CliError(str(error), hint=error.hint)
-        case SlurmError():
+        case ControlError() | SlurmError():
             return CliError(str(error), hint=error.hint, code=1)
         case ReadingError():
             return CliError(str(error), "this version of Slurm says it in another way", "malleable doctor", 1)
-        case ControlError():
-            return CliError(str(error), hint=error.hint, code=1)
+        case UnknownModelError():
+            return CliError(str(error))
         case UnknownPolicyError():
             return CliError(str(error), hint="malleable policies describes them")
         case _:

@@ -1,26 +1,26 @@
-"""Options, output, errors and the words for values that all commands share."""
+"""What all commands share: how they take options, how they reach a scheduler, what they print, how errors look."""
 
 from __future__ import annotations
 
+import inspect
 import io
-import math
-import os
 import re
 import sys
+from copy import copy
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import RenderableType
 
     from scheduler_bridge.daemon import ControlClient
-
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -63,14 +63,75 @@ class _Group(TakesOnce, TyperGroup):
 
 
 class Commands(typer.Typer):
-    """Commands, registered as with typer, which take each option once."""
+    """Commands, registered as with typer, which take each option once, and options in structs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=_Group, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
-        """Register a function as a command."""
-        return super().command(name, cls=_Command, **settings)
+        """Register a function as a command.
+
+        A parameter whose type is a dataclass stands for its fields, which are the command's options: a field's type is
+        annotated as typer takes it, or is a dataclass again. A text ``PANEL`` of the class is their title in the help.
+        """
+        register = super().command(name, cls=_Command, **settings)
+
+        def registered(function: _Function) -> _Function:
+            register(_flattened(function))
+            return function
+
+        return registered
+
+
+def _flattened(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function whose parameters are the fields of the structs that ``function`` takes."""
+    types = get_type_hints(function, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(function).parameters.values():
+        if is_dataclass(types[each.name]):
+            parameters += _fields_of(types[each.name])
+        else:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=types[each.name]))
+
+    def flat(**values: Any) -> None:
+        function(**{name: _value_of(kind, name, values) for name, kind in types.items() if name != "return"})
+
+    flat.__name__ = function.__name__
+    flat.__doc__ = function.__doc__
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by the option parser
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat
+
+
+def _fields_of(struct: Any) -> Iterator[inspect.Parameter]:
+    """The options that a struct stands for."""
+    types = get_type_hints(struct, include_extras=True)
+    for field in fields(struct):
+        kind = types[field.name]
+        if is_dataclass(kind):
+            yield from _fields_of(kind)
+            continue
+        option = copy(get_args(kind)[1])
+        option.rich_help_panel = getattr(struct, "PANEL", None)
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[get_args(kind)[0], option],
+        )
+
+
+def _value_of(kind: Any, name: str, values: dict[str, Any]) -> Any:
+    """The value of a parameter or field: the one of its name, or a struct of those of its fields."""
+    if not is_dataclass(kind):
+        return values[name]
+    types = get_type_hints(kind)
+    return cast("type", kind)(
+        **{field.name: _value_of(types[field.name], field.name, values) for field in fields(kind)}
+    )
 
 
 ENV_STATE: Final = "MALLEABLE_STATE"
@@ -189,17 +250,6 @@ class CliError(Exception):
         self.code = code
 
 
-def expect_finite(*given: tuple[str, float | None]) -> None:
-    """See that the values of options are finite, where they are given.
-
-    Raises:
-        CliError: One is not.
-    """
-    for option, value in given:
-        if value is not None and not math.isfinite(value):
-            raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
-
-
 def show(error: CliError) -> int:
     """Print ``error`` on standard error; return its exit code."""
     from rich.console import Console
@@ -224,88 +274,3 @@ def culprit(error: msgspec.ValidationError) -> tuple[str, str]:
     if field in choices:
         what = re.sub("Invalid enum value (.*)", rf"\1 is not one of {', '.join(choices[field])}", what)
     return field, what[:1].lower() + what[1:].replace("`", "")
-
-
-# Lists of numbers as people write them: 3,5-7 ------------------------------------------------------------------------
-
-
-def numbers(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Read numbers such as 3,5-7.
-
-    Raises:
-        CliError: They are none.
-    """
-    from scheduler_bridge.daemon.requests import ARRAY_MOST
-
-    if text is None:
-        return None
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
-        low, high = int(first), int(last or first)
-        if len(found) + high - low >= ARRAY_MOST:
-            raise CliError(f"{option} {text}", f"at most {ARRAY_MOST} numbers are taken", "give fewer")
-        found += range(low, high + 1)
-    if not found:
-        raise CliError(f"{option} {text}", "there is no number in it", f"for example {option} 1-3")
-    return tuple(found)
-
-
-# Options for how often is decided, and for how long jobs are left alone; else as the policy is meant -----------------
-
-PassIntervalOption = Annotated[
-    float | None,
-    typer.Option(
-        "--pass-interval",
-        min=0,
-        metavar="SECONDS",
-        help="Decide at least this often, besides at events; 0: at events only.",
-        show_default="as the policy is meant",
-    ),
-]
-CooldownOption = Annotated[
-    float | None,
-    typer.Option(
-        "--cooldown",
-        min=0,
-        metavar="SECONDS",
-        help="A job takes no order for this long after a resize.",
-        show_default="as the policy is meant",
-    ),
-]
-
-
-# The files that a command is to write, looked at before it works for them --------------------------------------------
-
-PICTURES: Final = (".png",)
-WORKLOADS: Final = (".swf", ".swf.gz")
-
-
-def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = ()) -> None:
-    """See that a file of this name can be written, as far as that can be said beforehand.
-
-    Args:
-        option: By which it was given.
-        path: None: it was not.
-        endings: Of which its name has one, as what is written is only read, or shown, by such a name; none: any.
-
-    Raises:
-        CliError: It cannot.
-    """
-    if path is None:
-        return
-    folder = path.parent
-    if path.is_dir():
-        raise CliError(f"{option} {path}: this is a folder", "a file is to be written", "name one in it")
-    if not folder.is_dir():
-        raise CliError(f"{option} {path}: there is no folder {folder}", hint="make it, or write elsewhere", code=1)
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise CliError(f"{option} {path}: Permission denied", hint="write elsewhere", code=1)
-    if endings and not path.name.lower().endswith(endings) and not path.is_char_device():
-        raise CliError(
-            f"{option} {path}: another ending than {' or '.join(endings)}",
-            "by its ending a file is told to be what is written there",
-            f"for example: {option} {path.with_suffix(endings[0])}",
-        )

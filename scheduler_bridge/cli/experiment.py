@@ -149,7 +149,6 @@ def _told(out: Path | None) -> Iterator[Told]:
         Exit: It was interrupted.
     """
     from scheduler_bridge.experiments.sweep import SweepFileError
-    from scheduler_bridge.workloads import TraceError
 
     try:
         with _shown() as told:
@@ -160,8 +159,6 @@ def _told(out: Path | None) -> Iterator[Told]:
         raise typer.Exit(130) from None
     except SweepFileError as error:
         raise CliError(str(error), "this sweep cannot go on with it", "give another --out") from None
-    except TraceError as error:
-        raise CliError(str(error), error.why, error.hint) from None
     except OSError as error:
         raise CliError(f"{error.filename or out}: {error.strerror}", hint="look at --data and --out") from None
 

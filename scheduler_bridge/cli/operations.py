@@ -8,17 +8,16 @@ import typer
 from rich.table import Table
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import clock
 from scheduler_bridge.cli.common import (
     CliError,
     Commands,
     JsonOption,
     ReachOption,
     client,
-    numbers,
     print_json,
     print_rich,
 )
+from scheduler_bridge.cli.inputs import clock_text, local_now, moment_text, read_duration, read_moment, read_numbers
 from scheduler_bridge.daemon import ReservationStatus, Snapshot
 from scheduler_bridge.daemon.requests import ChangeNode, LimitUsers, NodeChange, Reserve, Unreserve
 from scheduler_bridge.model import wording
@@ -120,9 +119,9 @@ def make_reservation(
         raise CliError("--nodes or --node-names", "a reservation needs one of them", "for example --nodes 4")
     if duration is None:
         raise CliError("--for is missing", "a reservation lasts for some time", "for example --for 2h")
-    now = clock.here()
-    begins = clock.moment("--start", start, now)
-    lasts_s = clock.seconds("--for", duration)
+    now = local_now()
+    begins = read_moment("--start", start, now)
+    lasts_s = read_duration("--for", duration)
     if lasts_s <= 0:
         raise CliError(f"--for {duration}", "a reservation lasts for some time", "for example --for 2h")
     kept = client(state).reserve(
@@ -133,7 +132,7 @@ def make_reservation(
             named=_names(named),
             name=name,
             users=_names(users),
-            jobs=numbers("--jobs", jobs) or (),
+            jobs=read_numbers("--jobs", jobs) or (),
         )
     )
     if as_json:
@@ -142,7 +141,7 @@ def make_reservation(
     who = " and ".join(filter(None, (", ".join(kept.users), "the jobs named" if jobs else ""))) or "everybody"
     typer.echo(
         f"{kept.name}: {words.plural(len(kept.nodes), 'node')} ({words.some(kept.nodes)}) "
-        f"from {clock.shown(begins, now)} for {words.seconds(lasts_s)}, for {who}"
+        f"from {moment_text(begins, now)} for {words.seconds(lasts_s)}, for {who}"
     )
     typer.echo(f"jobs ask for it with: malleable submit --reservation {kept.name} ...")
 
@@ -184,13 +183,13 @@ def table(snapshot: Snapshot) -> Table:
     found = Table(box=None, pad_edge=False)
     for head in ("RESERVATION", "STATE", "FROM", "TO", "NODES", "USERS", "JOBS"):
         found.add_column(head, no_wrap=True)
-    now = clock.here()
+    now = local_now()
     for kept in snapshot.reservations:
         found.add_row(
             kept.name,
             "now" if kept.started else "to come",
-            clock.local(kept.start_s, snapshot.now_s, now),
-            clock.local(kept.end_s, snapshot.now_s, now),
+            clock_text(kept.start_s, snapshot.now_s, now),
+            clock_text(kept.end_s, snapshot.now_s, now),
             f"{len(kept.nodes)}: {words.some(kept.nodes)}",
             ", ".join(kept.users) or "everybody",
             words.some([str(job) for job in kept.jobs]) or "-",
@@ -200,11 +199,11 @@ def table(snapshot: Snapshot) -> Table:
 
 def reservation_line(kept: ReservationStatus, snapshot: Snapshot) -> str:
     """Say in one line what is reserved when."""
-    now = clock.here()
-    until = clock.local(kept.end_s, snapshot.now_s, now)
+    now = local_now()
+    until = clock_text(kept.end_s, snapshot.now_s, now)
     if kept.started:
         return f"{kept.name} until {until}"
-    return f"{kept.name} from {clock.local(kept.start_s, snapshot.now_s, now)} to {until}"
+    return f"{kept.name} from {clock_text(kept.start_s, snapshot.now_s, now)} to {until}"
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -12,18 +12,16 @@ import msgspec
 import typer
 from rich.table import Table
 
-from scheduler_bridge.cli import pictures
 from scheduler_bridge.cli.common import (
-    PICTURES,
-    WORKLOADS,
     CliError,
     JsonOption,
     StateOption,
-    expect_file,
     print_json,
     print_rich,
     state_folder,
 )
+from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
+from scheduler_bridge.cli.results import WindowOption, drawn_of, read_window
 from scheduler_bridge.daemon import ControlClient, ControlError, read_run, read_runs, runs
 from scheduler_bridge.daemon.storage.state import HISTORY
 from scheduler_bridge.daemon.storage.store import DATABASE
@@ -35,7 +33,7 @@ from scheduler_bridge.report import words
 def report(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the picture.")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write the picture of the run.")] = None,
-    window: pictures.WindowOption = None,
+    window: WindowOption = None,
     swf: Annotated[
         Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs as a workload for malleable simulate.")
     ] = None,
@@ -62,7 +60,7 @@ def report(
     """
     for option, path, endings in (("--html", html, ()), ("--png", png, PICTURES), ("--swf", swf, WORKLOADS)):
         expect_file(option, path, endings)
-    times = pictures.times(window)
+    times = read_window(window)
     if times is not None and html is None and png is None:
         raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --png FILE.png or --html FILE")
     folder = state_folder(state)
@@ -77,7 +75,7 @@ def report(
         return
     record = read_run(folder, run) if run is not None else _record(folder)
     if html is not None or png is not None:
-        pictures.drawn(record, times).write(png, html)
+        drawn_of(record, times).write(png, html)
     if swf is not None:
         _write_swf(record, swf, speedup)
     if as_json:
@@ -92,14 +90,11 @@ def report(
 
 
 def _write_swf(record: RunRecord, path: Path, speedup: str | None) -> None:
-    from scheduler_bridge.sim import UnknownModelError, parse_speedup
+    from scheduler_bridge.sim import parse_speedup
     from scheduler_bridge.workloads import write_swf
     from scheduler_bridge.workloads.history import Law, workload_of
 
-    try:
-        law = None if speedup is None else Law(speedup, parse_speedup(speedup))
-    except UnknownModelError as error:
-        raise CliError(str(error)) from None
+    law = None if speedup is None else Law(speedup, parse_speedup(speedup))
     write_swf(workload_of(record, law=law), path)
 
 

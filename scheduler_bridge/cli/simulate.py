@@ -1,345 +1,491 @@
-"""``malleable simulate``."""
+"""``malleable simulate``: its options, how they become a replay, and how the run is looked at."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import re
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli import pictures, simulated
-from scheduler_bridge.cli.common import CliError, CooldownOption, PassIntervalOption
-from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption
-from scheduler_bridge.cli.failing import (
-    AttemptsOption,
-    CheckpointCostOption,
-    Failing,
-    IntervalOption,
-    MtbfOption,
-    OnFailureOption,
-    RepairOption,
-    ResilientOption,
-    RestartCostOption,
-)
-from scheduler_bridge.cli.pictures import Drawn, WindowOption
+from scheduler_bridge.cli import results
+from scheduler_bridge.cli.common import CliError
+from scheduler_bridge.cli.inputs import CooldownOption, PassIntervalOption, expect_finite, one_of, read_duration
 from scheduler_bridge.cli.policies import LoadOption, load_policies
-from scheduler_bridge.cli.replaying import Asked, check_finite, options, prepare, run
-from scheduler_bridge.cli.simulated_files import Files
-from scheduler_bridge.cli.trace_file import (
-    CutOffOption,
-    DaysOption,
-    Form,
-    FromOption,
-    PartitionOption,
-    ProcessorsOption,
-    StatusOption,
-    findings,
-)
+from scheduler_bridge.cli.results import Drawn, Output, window_of
+from scheduler_bridge.cli.workload import Conversion, MalleableOption, TraceOptions, findings
 from scheduler_bridge.policies.base import jobs_per_node
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Sequence
 
     from scheduler_bridge.core.events import Effect, Event
     from scheduler_bridge.policies import Policy
     from scheduler_bridge.record import Recorder, RunRecord
     from scheduler_bridge.report.course import Course, Window
-    from scheduler_bridge.sim import Replay
-    from scheduler_bridge.workloads import Workload
+    from scheduler_bridge.sim import CheckpointPlan, FaultTolerance, Observer, Replay, ReplayOptions
+    from scheduler_bridge.workloads import TraceJob, Workload
+
+_HOUR_S: Final = 3600.0
 
 
-def _hours(text: str) -> Any:
-    """An option in hours, which typer has no type for."""
-    return typer.Option(min=0, metavar="HOURS", help=text, show_default=False)
+def simulate(asked: SimulationOptions, output: Output) -> None:
+    """Replay a workload under a policy, on a simulated cluster.
+
+    Example: malleable simulate --workload theta.swf.gz --nodes 4360 --policy avg --malleable 0.6
+    """
+    output.check()
+    load_policies(asked.load)
+    policy = asked.make_policy()
+    explained = frozenset(output.explain)
+    how = asked.replay_options(explained)
+    jobs = asked.jobs()
+    if unknown := explained - {job.job_id for job in jobs.jobs}:
+        raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
+    if asked.system.cores == 1 and jobs_per_node(policy) > 1:
+        name = asked.policy
+        typer.echo(f"{name} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
+    if output.draws or output.swf is not None or asked.failing.mtbf_h is not None:
+        done, drawn = _Simulation(asked, how, jobs).run(output)
+    else:  # nothing looks at the jobs again
+        jobs, parted = jobs.parted()
+        with results.progress(len(parted)) as show:
+            done, drawn = _Simulation(asked, how, jobs).replay(None, show, parted), None
+    if output.written or output.prints:
+        output.write(_document(asked, how, jobs, done), jobs, done, drawn)
+    if not output.prints:
+        results.show_figures(jobs, done, asked.policy, asked.nodes_for(jobs))
+        for job_id in sorted(explained):
+            typer.echo()
+            results.show_explanation(done.result.explanations[job_id])
+    for path in output.written:
+        typer.echo(f"written: {path}", err=output.prints)
 
 
-def simulate(
-    workload: Annotated[
-        Path,
-        typer.Option(
-            "--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."
-        ),
-    ],
-    policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="One of `malleable policies`.")],
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, help="Nodes; those of the workload by default.", show_default=False)
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="K=V", help="A parameter of the policy; may be repeated.")
-    ] = None,
-    load: LoadOption = None,
-    malleable: Annotated[float, typer.Option(min=0, max=1, help="Make this share of the rigid jobs malleable.")] = 0.0,
-    rule: RuleOption = "amdahl",
-    evolving: EvolvingOption = 0.0,
-    seed: Annotated[int, typer.Option(help="Determines which jobs become malleable, and failures.")] = 1,
-    warmup: Annotated[
-        float | None, _hours("Leave the first hours, and what follows the last submission, out of the figures.")
-    ] = None,
-    start: FromOption = None,
-    days: DaysOption = None,
-    processors_per_node: ProcessorsOption = None,
-    partition: PartitionOption = None,
-    status: StatusOption = None,
-    keep_cut_off: CutOffOption = False,
+# What is simulated, and how ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Conversion(Conversion):
+    """What becomes of the jobs: nothing, unless it is asked for."""
+
+    malleable: MalleableOption = 0.0
+    seed: Annotated[int, typer.Option("--seed", help="Determines which jobs become malleable, and failures.")] = 1
+
+
+def _seconds(option: str, text: str) -> Any:
+    """An option in seconds."""
+    return typer.Option(option, min=0, metavar="SECONDS", help=text)
+
+
+def _hours(option: str, text: str) -> Any:
+    """An option in hours."""
+    return typer.Option(option, min=0, metavar="HOURS", help=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """The cluster, its scheduler, and what jobs do when they are resized."""
+
+    PANEL: ClassVar = "Cluster and scheduler"
+
     cost: Annotated[
         str,
         typer.Option(
+            "--cost",
             metavar="MODEL",
             help="Of resizes: none, constant:SECONDS, mebf[:SCALE[:ALPHA:BETA]], measured[:FACTOR], or "
             "fitted:GROW:GROW_NODE:SHRINK:SHRINK_NODE.",
         ),
-    ] = "none",
-    start_delay: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="From the decision to the start of a job.")
-    ] = 0.0,
-    points: Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="Resizes wait for the end of so many seconds of progress."),
-    ] = 0.0,
+    ] = "none"
+    start_delay_s: Annotated[float, _seconds("--start-delay", "From the decision to the start of a job.")] = 0.0
+    points_s: Annotated[float, _seconds("--points", "Resizes wait for the end of so many seconds of progress.")] = 0.0
     walltime: Annotated[
-        str, typer.Option(metavar="RULE", help="At other sizes than asked for: scaled as believed, or fixed.")
-    ] = "scaled",
-    grace: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Jobs are killed so long after their walltime.")
-    ] = 0.0,
-    tick: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="The scheduler decides at multiples of this time only.")
-    ] = 0.0,
-    pass_interval: PassIntervalOption = None,
-    cooldown: CooldownOption = None,
-    moldable: Annotated[bool, typer.Option(help="Malleable jobs choose their size at the start and keep it.")] = False,
-    mtbf: MtbfOption = None,
-    repair: RepairOption = 4.0,
-    on_failure: OnFailureOption = "requeue",
-    attempts: AttemptsOption = None,
-    resilient: ResilientOption = False,
-    checkpoint_interval: IntervalOption = None,
-    checkpoint_cost: CheckpointCostOption = 0.0,
-    restart_cost: RestartCostOption = 0.0,
+        str,
+        typer.Option("--walltime", metavar="RULE", help="At other sizes than asked for: scaled as believed, or fixed."),
+    ] = "scaled"
+    grace_s: Annotated[float, _seconds("--grace", "Jobs are killed so long after their walltime.")] = 0.0
+    tick_s: Annotated[float, _seconds("--tick", "The scheduler decides at multiples of this time only.")] = 0.0
+    pass_interval_s: PassIntervalOption = None
+    cooldown_s: CooldownOption = None
+    moldable: Annotated[
+        bool,
+        typer.Option("--moldable/--no-moldable", help="Malleable jobs choose their size at the start and keep it."),
+    ] = False
     cores: Annotated[
         int,
         typer.Option("--cores", min=1, metavar="N", help="Cores of a node, for policies that let jobs share nodes."),
-    ] = 1,
+    ] = 1
     sharing: Annotated[
         str, typer.Option("--sharing", metavar="MODEL", help="How fast jobs are that share nodes: ideal or worst.")
-    ] = "ideal",
-    idle_watts: Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")] = 120.0,
-    busy_watts: Annotated[float, typer.Option(min=0, metavar="W", help="What a node draws that a job holds.")] = 350.0,
-    reservation: Annotated[
-        list[str] | None,
+    ] = "ideal"
+    idle_watts: Annotated[float, typer.Option("--idle-watts", min=0, metavar="W", help="What an idle node draws.")] = (
+        120.0
+    )
+    busy_watts: Annotated[
+        float, typer.Option("--busy-watts", min=0, metavar="W", help="What a node draws that a job holds.")
+    ] = 350.0
+    reservations: Annotated[
+        list[str],
         typer.Option(
             "--reservation",
             metavar="N@START+TIME",
             help="Keep N nodes free so long after the beginning, for so long, such as 64@24h+8h; may be repeated.",
         ),
-    ] = None,
+    ] = field(default_factory=list)
     user_nodes: Annotated[
+        int | None, typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failing:
+    """Nodes that fail, and what jobs do about it."""
+
+    PANEL: ClassVar = "Failures"
+    _EXAMPLE: ClassVar = "for example: --mtbf 5000 --checkpoint-interval daly --checkpoint-cost 60"
+
+    mtbf_h: Annotated[float | None, _hours("--mtbf", "Mean time between failures of one node.")] = None
+    repair_h: Annotated[float, _hours("--repair", "How long a failed node is away.")] = 4.0
+    on_failure: Annotated[
+        str,
+        typer.Option("--on-failure", metavar="RULE", help="A job that loses a node: requeue (run it again) or fail."),
+    ] = "requeue"
+    attempts: Annotated[
         int | None,
-        typer.Option("--user-nodes", min=1, metavar="N", help="Nodes of one user's jobs together, at most."),
-    ] = None,
-    explain_jobs: Annotated[
-        list[int] | None,
-        typer.Option("--explain", min=0, metavar="JOB", help="Say what was decided about this job, and why."),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
         typer.Option(
-            "--json", metavar="FILE", help="Write the figures; - prints them and nothing else.", show_default=False
+            "--attempts",
+            min=1,
+            metavar="N",
+            help="A job is run so often at most.",
+            show_default="until it ends otherwise",
         ),
-    ] = None,
-    gantt: Annotated[
-        Path | None, typer.Option("--gantt", metavar="FILE", help="Write a PNG of nodes over time.", show_default=False)
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with jobs and nodes over time.", show_default=False),
-    ] = None,
-    window: WindowOption = None,
-    table: Annotated[
-        Path | None,
-        typer.Option("--jobs", metavar="FILE", help="Write a row for each job: .csv or .parquet.", show_default=False),
-    ] = None,
-    swf: Annotated[
-        Path | None,
-        typer.Option("--swf", metavar="FILE", help="Write the jobs as they ran, with their sizes.", show_default=False),
-    ] = None,
-) -> None:
-    """Replay a workload under a policy, on a simulated cluster.
+    ] = None
+    resilient: Annotated[
+        bool,
+        typer.Option("--resilient", help="Malleable jobs go on without a lost node, unless it is their first one."),
+    ] = False
+    checkpoint_interval: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-interval",
+            metavar="SECONDS",
+            help="Of computing between two checkpoints; or what is best after young or daly.",
+            show_default="no checkpoints",
+        ),
+    ] = None
+    checkpoint_cost_s: Annotated[float, _seconds("--checkpoint-cost", "A job stands still for a checkpoint.")] = 0.0
+    restart_cost_s: Annotated[float, _seconds("--restart-cost", "Before a lost job computes again.")] = 0.0
 
-    Example: malleable simulate --workload theta.swf.gz --nodes 4360 --policy avg --malleable 0.6
-    """
-    asked = Asked(
-        workload, Form(nodes, processors_per_node, frozenset(partition or ()), frozenset(status or ()), keep_cut_off),
-        policy, nodes, settings or [], malleable, rule, evolving, seed, warmup, start, days, cost, points,
-        walltime, grace, tick, moldable,
-        Failing(mtbf, repair, on_failure, attempts, resilient, checkpoint_interval, checkpoint_cost, restart_cost),
-        frozenset(explain_jobs or ()), cores, sharing,
-        start_delay, idle_watts, busy_watts, reservation or [], user_nodes, pass_interval, cooldown,
-    )  # fmt: skip
-    check_finite(asked)
-    files = Files(json_file, gantt, html, table, swf)
-    files.check()
-    times = pictures.times(window)
-    if times is not None and not files.picture:
-        raise CliError(f"--window {window}: nothing is drawn", hint="say where to: --gantt FILE.png or --html FILE")
-    load_policies(load)
-    chosen = policies.get(policy, **policies.parse(policy, asked.settings))
-    if walltime not in ("fixed", "scaled"):
-        raise CliError(f"--walltime {walltime}: no such rule", "there are fixed and scaled")
-    jobs = prepare(asked)
-    if unknown := asked.explain - {job.job_id for job in jobs.jobs}:
-        raise CliError(f"--explain {min(unknown)}: {jobs.name} has no such job", hint="it may be cut off, or refused")
-    if sharing not in ("ideal", "worst"):
-        raise CliError(f"--sharing {sharing}: no such model", "there are ideal and worst")
-    if cores == 1 and jobs_per_node(chosen) > 1:
-        typer.echo(f"{policy} shares no node without --cores: nodes have one core, which cannot be divided", err=True)
-    if files.picture or files.swf is not None or asked.failing.mtbf_h is not None:
-        done, drawn = _run(asked, jobs, chosen, times, files)
-    else:  # nothing looks at the jobs again
-        jobs, parted = jobs.parted()
-        with simulated.progress(len(parted)) as show:
-            done, drawn = run(asked, jobs, chosen, None, show, parted), None
-    if files.written or files.prints:
-        files.write(document(asked, jobs, done), jobs, done, drawn)
-    if not files.prints:
-        _show(asked, jobs, done)
-    for path in files.written:
-        typer.echo(f"written: {path}", err=files.prints)
+    def tolerance(self) -> FaultTolerance:
+        """What becomes of jobs that lose a node.
 
+        Raises:
+            CliError: The options contradict each other.
+        """
+        from scheduler_bridge import sim
 
-def _show(asked: Asked, jobs: Workload, done: Replay) -> None:
-    simulated.show(jobs, done, asked.policy, asked.nodes or jobs.nodes)
-    for job_id in sorted(asked.explain):
-        typer.echo()
-        simulated.show_explanation(done.result.explanations[job_id])
-
-
-def _run(
-    asked: Asked, jobs: Workload, policy: Policy, times: tuple[float, float] | None, files: Files
-) -> tuple[Replay, Drawn | None]:
-    """Simulate, and see to what is to be drawn.
-
-    Of a run that is too large to be drawn whole the busiest part is only known when it is over; so this part, which the
-    simulation repeats bit by bit, is simulated again, with a look at which nodes jobs have.
-    """
-    if not files.picture:
-        with simulated.progress(len(jobs)) as show:
-            return run(asked, jobs, policy, None, show), None
-    from scheduler_bridge.report.course import Course, Life, is_large
-
-    nodes = asked.nodes or jobs.nodes
-    if times is None and not is_large(len(jobs), nodes):
-        recorder = _recorder(asked, jobs)
-        with simulated.progress(len(jobs)) as show:
-            done = run(asked, jobs, policy, recorder.observe_batch, show)
-        for line in simulated.fault_lines(done.measures):
-            recorder.note(line)
-        return done, Drawn(recorder.record())
-    with simulated.progress(len(jobs)) as show:
-        done = run(asked, jobs, policy, None, show)
-    records = [record for record in done.result.records.values() if not record.refused]
-    lives = (
-        Life(
-            record.spec.submit_s, record.start_s, record.end_s, (*record.spans(), *record.reserved), record.grows,
-            record.shrinks,
+        expect_finite(
+            ("--mtbf", self.mtbf_h), ("--repair", self.repair_h),
+            ("--checkpoint-cost", self.checkpoint_cost_s), ("--restart-cost", self.restart_cost_s),
+        )  # fmt: skip
+        if self.mtbf_h is not None and not (self.mtbf_h > 0 and self.repair_h > 0):
+            raise CliError("--mtbf and --repair must be positive")
+        rule = one_of("--on-failure", self.on_failure, "rule", "requeue", "fail")
+        if rule == "fail" and self.attempts is not None:
+            raise CliError("--attempts with --on-failure fail", "a job that fails is not run again", "leave one out")
+        return sim.FaultTolerance(
+            requeue=rule == "requeue",
+            attempts=self.attempts,
+            resilient=self.resilient,
+            checkpoints=self._checkpoints(),
+            restart_s=self.restart_cost_s,
         )
-        for record in records
-    )  # fmt: skip
-    course = Course.of(
-        asked.policy,
-        nodes,
-        lives,
-        until_s=done.result.end_s,
-        notes=[*_notes(jobs), *simulated.fault_lines(done.measures)],
-    )
-    window = pictures.part(course, times)
-    return done, Drawn(_part(asked, jobs, course, window), (course, window))
+
+    def _checkpoints(self) -> CheckpointPlan | None:
+        if self.checkpoint_interval is None:
+            if self.checkpoint_cost_s:
+                why = "no checkpoint is written"
+                raise CliError("--checkpoint-cost without --checkpoint-interval", why, self._EXAMPLE)
+            return None
+        from scheduler_bridge import sim
+
+        given = f"--checkpoint-interval {self.checkpoint_interval}"
+        if self.checkpoint_interval in ("young", "daly"):
+            if self.mtbf_h is None or not self.checkpoint_cost_s:
+                why = "the best interval follows from both"
+                raise CliError(f"{given} without --mtbf and --checkpoint-cost", why, self._EXAMPLE)
+            rule: Literal["young", "daly"] = "young" if self.checkpoint_interval == "young" else "daly"
+            return sim.CheckpointPlan(self.checkpoint_cost_s, rule, mtbf_s=self.mtbf_h * _HOUR_S)
+        try:
+            return sim.CheckpointPlan(self.checkpoint_cost_s, every_s=float(self.checkpoint_interval))
+        except ValueError:
+            raise CliError(given, "it is a positive number of seconds, young or daly", self._EXAMPLE) from None
+
+    def failures(self, jobs: Workload, nodes: int, seed: int) -> list[tuple[float, Event]]:
+        """When which of the nodes fail, and are back."""
+        if self.mtbf_h is None:
+            return []
+        from scheduler_bridge import sim
+
+        sizes = ((job.submit_s, job.runtime_s, job.nodes) for job in jobs.jobs)
+        return sim.random_failures(
+            sim.node_names(nodes),
+            mtbf_s=self.mtbf_h * _HOUR_S,
+            repair_s=self.repair_h * _HOUR_S,
+            until_s=sim.earliest_end_s(sizes, nodes),
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions:
+    """What is simulated, and how: the options of ``malleable simulate``."""
+
+    workload: Annotated[
+        Path,
+        typer.Option(
+            "--workload", metavar="FILE", help="Jobs: SWF, CSV, JSON, TOML, packed or not; -: standard input."
+        ),
+    ]
+    policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="One of `malleable policies`.")]
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="K=V", help="A parameter of the policy; may be repeated.")
+    ] = field(default_factory=list)
+    load: LoadOption = None
+    warmup_h: Annotated[
+        float | None,
+        _hours("--warmup", "Leave the first hours, and what follows the last submission, out of the figures."),
+    ] = None
+    trace: TraceOptions
+    conversion: _Conversion
+    system: System
+    failing: Failing
+
+    def make_policy(self) -> Policy:
+        """Make the policy; each replay needs one of its own."""
+        return policies.get(self.policy, **policies.parse(self.policy, self.settings))
+
+    def jobs(self) -> Workload:
+        """Read the workload, cut it, and make jobs malleable or evolving.
+
+        Raises:
+            CliError: That cannot be done, or the warm-up leaves nothing to look at.
+        """
+        jobs = self.trace.read(self.workload)
+        length_s = jobs.jobs[-1].submit_s - jobs.jobs[0].submit_s
+        if self.warmup_h is not None and self.warmup_h * _HOUR_S > length_s:
+            raise CliError(
+                f"--warmup {self.warmup_h:g}: nothing is left to look at",
+                f"the last submission is {length_s / _HOUR_S:.2f} h after the first",
+                "give fewer hours",
+            )
+        return self.conversion.converted(jobs)
+
+    def nodes_for(self, jobs: Workload) -> int:
+        """How many nodes the cluster has."""
+        return self.trace.nodes or jobs.nodes
+
+    def replay_options(self, remember: frozenset[int]) -> ReplayOptions:
+        """How the workload is replayed.
+
+        Args:
+            remember: The jobs of which it is kept what was decided about them.
+
+        Raises:
+            CliError: There is no such model or rule, or something is to take for ever that is no kill.
+        """
+        from scheduler_bridge import sim
+        from scheduler_bridge.core import settings_for
+
+        system = self.system
+        expect_finite(
+            ("--warmup", self.warmup_h), ("--start-delay", system.start_delay_s), ("--points", system.points_s),
+            ("--tick", system.tick_s), ("--pass-interval", system.pass_interval_s), ("--cooldown", system.cooldown_s),
+            ("--idle-watts", system.idle_watts), ("--busy-watts", system.busy_watts),
+        )  # fmt: skip
+        meant, passes_s = settings_for(self.policy), system.pass_interval_s
+        settings = replace(
+            meant,
+            pass_interval_s=meant.pass_interval_s if passes_s is None else passes_s or None,
+            cooldown_s=meant.cooldown_s if system.cooldown_s is None else system.cooldown_s,
+            walltime=one_of("--walltime", system.walltime, "rule", "fixed", "scaled"),
+            walltime_grace_s=system.grace_s,
+            cores_per_node=system.cores,
+            user_nodes=system.user_nodes,
+        )
+        return sim.ReplayOptions(
+            behaviour=sim.Behaviour(
+                cost=sim.parse_cost(system.cost),
+                start_delay_s=system.start_delay_s,
+                moldable=system.moldable,
+                point_s=system.points_s,
+                tolerance=self.failing.tolerance(),
+            ),
+            settings=settings,
+            sharing=one_of("--sharing", system.sharing, "model", "ideal", "worst"),
+            remember=remember,
+            tick_s=system.tick_s,
+            power=sim.Power(idle_w=system.idle_watts, busy_w=system.busy_watts),
+            warmup_s=None if self.warmup_h is None else self.warmup_h * _HOUR_S,
+        )
+
+    def reservations(self, nodes: int) -> list[tuple[float, Event]]:
+        """The reservations, all made at the beginning.
+
+        Raises:
+            CliError: One of them is none, or there are not as many nodes.
+        """
+        from scheduler_bridge import sim
+        from scheduler_bridge.core import SchedulerCore
+        from scheduler_bridge.core.events import RefuseReservation, ReservationMade
+        from scheduler_bridge.model import AdvanceReservation
+
+        example = "for example: --reservation 64@24h+8h"
+        if not self.system.reservations:
+            return []
+        core = SchedulerCore(sim.node_names(nodes), self.make_policy())
+        made: list[tuple[float, Event]] = []
+        for number, text in enumerate(self.system.reservations, start=1):
+            parts = re.fullmatch(r"(\d+)@([^+]+)\+(.+)", text)
+            if parts is None or int(parts[1]) < 1:
+                raise CliError(f"--reservation {text}", "it is given as nodes@start+time", example)
+            start_s, for_s = (read_duration("--reservation", part) for part in parts.group(2, 3))
+            if for_s <= 0:
+                raise CliError(f"--reservation {text}", "a reservation lasts for some time", example)
+            event = ReservationMade(AdvanceReservation(f"r{number}", start_s, start_s + for_s, int(parts[1])))
+            for effect in core.handle(event, 0.0):
+                if isinstance(effect, RefuseReservation):
+                    raise CliError(
+                        f"--reservation {text}: {effect.reason}", hint="reserve fewer nodes, or another time"
+                    )
+            made.append((0.0, event))
+        return made
+
+
+# The run, and what is drawn of it ------------------------------------------------------------------------------------
 
 
 class _SeenError(Exception):
     """The part of the run that is looked at is over."""
 
 
-def _part(asked: Asked, jobs: Workload, course: Course, window: Window) -> RunRecord:
-    from scheduler_bridge.core.events import WakeUp
-    from scheduler_bridge.report.course import cut
+@dataclass(frozen=True)
+class _Simulation:
+    asked: SimulationOptions
+    how: ReplayOptions
+    jobs: Workload
 
-    from_s, to_s = course.origin_s + window.from_s, course.origin_s + window.to_s
-    recorder = _recorder(asked, jobs, since_s=from_s)
+    def replay(self, observer: Observer | None, progress: results.Tell, taken: deque[TraceJob] | None = None) -> Replay:
+        """Simulate the jobs, or those that they were parted from, which are taken out as they are submitted."""
+        from scheduler_bridge import sim
 
-    def observe(now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
-        if now > to_s:
-            raise _SeenError
-        recorder.observe_batch(now, events, effects)
+        nodes = self.asked.nodes_for(self.jobs)
+        failures = self.asked.failing.failures(self.jobs, nodes, self.asked.conversion.seed)
+        return sim.replay(
+            self.jobs,
+            self.asked.make_policy(),
+            nodes,
+            self.how,
+            disturbances=failures + self.asked.reservations(nodes),
+            observer=observer,
+            progress=progress,
+            jobs=taken,
+        )
 
-    policy = policies.get(asked.policy, **policies.parse(asked.policy, asked.settings))
-    with contextlib.suppress(_SeenError), simulated.progress(len(jobs), "drawing") as show:
-        run(asked, jobs, policy, observe, show)
-    recorder.observe(to_s, WakeUp())
-    return cut(recorder.record(), window, course.origin_s)
+    def run(self, output: Output) -> tuple[Replay, Drawn | None]:
+        """Simulate, and see to what is to be drawn.
+
+        Of a run that is too large to be drawn whole the busiest part is only known when it is over; so this part, which
+        the simulation repeats bit by bit, is simulated again, with a look at which nodes jobs have.
+        """
+        from scheduler_bridge.report.course import Course, Life, is_large
+
+        nodes, times = self.asked.nodes_for(self.jobs), output.times()
+        if output.draws and times is None and not is_large(len(self.jobs), nodes):
+            recorder = self._recorder()
+            with results.progress(len(self.jobs)) as show:
+                done = self.replay(recorder.observe_batch, show)
+            for line in results.fault_lines(done.measures):
+                recorder.note(line)
+            return done, Drawn(recorder.record())
+        with results.progress(len(self.jobs)) as show:
+            done = self.replay(None, show)
+        if not output.draws:
+            return done, None
+        records = [record for record in done.result.records.values() if not record.refused]
+        lives = (
+            Life(
+                record.spec.submit_s, record.start_s, record.end_s, (*record.spans(), *record.reserved), record.grows,
+                record.shrinks,
+            )
+            for record in records
+        )  # fmt: skip
+        notes = [self._note(), *results.fault_lines(done.measures)]
+        course = Course.of(self.asked.policy, nodes, lives, until_s=done.result.end_s, notes=notes)
+        window = window_of(course, times)
+        return done, Drawn(self._part(course, window), (course, window))
+
+    def _part(self, course: Course, window: Window) -> RunRecord:
+        from scheduler_bridge.core.events import WakeUp
+        from scheduler_bridge.report.course import cut
+
+        from_s, to_s = course.origin_s + window.from_s, course.origin_s + window.to_s
+        recorder = self._recorder(since_s=from_s)
+
+        def observe(now: float, events: Sequence[Event], effects: Sequence[Effect]) -> None:
+            if now > to_s:
+                raise _SeenError
+            recorder.observe_batch(now, events, effects)
+
+        with contextlib.suppress(_SeenError), results.progress(len(self.jobs), "drawing") as show:
+            self.replay(observe, show)
+        recorder.observe(to_s, WakeUp())
+        return cut(recorder.record(), window, course.origin_s)
+
+    def _recorder(self, since_s: float = -math.inf) -> Recorder:
+        from scheduler_bridge.record import Recorder
+        from scheduler_bridge.sim import node_names
+
+        names, cores = node_names(self.asked.nodes_for(self.jobs)), self.asked.system.cores
+        recorder = Recorder(names, self.asked.policy, cores_per_node=cores, since_s=since_s)
+        recorder.note(self._note())
+        return recorder
+
+    def _note(self) -> str:
+        return f"simulated: {self.jobs.label}"
 
 
-def _recorder(asked: Asked, jobs: Workload, since_s: float = -math.inf) -> Recorder:
-    from scheduler_bridge.record import Recorder
-    from scheduler_bridge.sim import node_names
-
-    names = node_names(asked.nodes or jobs.nodes)
-    recorder = Recorder(names, asked.policy, cores_per_node=asked.cores, since_s=since_s)
-    for note in _notes(jobs):
-        recorder.note(note)
-    return recorder
-
-
-def _notes(jobs: Workload) -> list[str]:
-    return [f"simulated: {jobs.label}"]
-
-
-def document(asked: Asked, jobs: Workload, done: Replay) -> dict[str, object]:
+def _document(asked: SimulationOptions, how: ReplayOptions, jobs: Workload, done: Replay) -> dict[str, object]:
     """The result as JSON shows it."""
     from scheduler_bridge.sim import spreads
 
     measures = done.measures
-    settings = options(asked).settings
+    trace = asdict(asked.trace)
+    del trace["nodes"]
     return {
         "policy": asked.policy,
         "parameters": policies.describe(asked.policy).parameters | policies.parse(asked.policy, asked.settings),
-        "nodes": asked.nodes or jobs.nodes,
+        "nodes": asked.nodes_for(jobs),
         "jobs": len(done.result.records),
-        "metrics": simulated.metrics(measures),
+        "metrics": results.metrics(measures),
         "window": measures.window,
         "seconds": done.seconds,
         "workload": {"name": jobs.name, "source": jobs.source or str(asked.workload), "synthetic": jobs.synthetic},
         "findings": findings(jobs),
         "options": {
-            "malleable": asked.malleable,
-            "rule": asked.rule,
-            "evolving": asked.evolving,
-            "seed": asked.seed,
-            "from": asked.start,
-            "days": asked.days,
-            "processors_per_node": asked.form.processors_per_node,
-            "partitions": sorted(asked.form.partitions),
-            "statuses": sorted(asked.form.statuses),
-            "keep_cut_off": asked.form.keep_cut_off,
-            "cost": asked.cost,
-            "start_delay_s": asked.start_delay_s,
-            "idle_watts": asked.idle_watts,
-            "busy_watts": asked.busy_watts,
-            "points_s": asked.point_s,
-            "walltime": asked.walltime,
-            "grace_s": asked.grace_s,
-            "user_nodes": asked.user_nodes,
-            "tick_s": asked.tick_s,
-            "pass_interval_s": settings.pass_interval_s,
-            "cooldown_s": settings.cooldown_s,
-            "moldable": asked.moldable,
-            **asked.failing.document(),
-            "cores": asked.cores,
-            "sharing": asked.sharing,
-            "reservations": asked.reservations,
+            "from": trace.pop("begin"),
+            **trace,
+            **asdict(asked.conversion),
+            **asdict(asked.system),
+            **asdict(asked.failing),
+            "pass_interval_s": how.settings.pass_interval_s,
+            "cooldown_s": how.settings.cooldown_s,
         },
         "details": measures,
         "quartiles": spreads(done.result.records.values(), measures.window),

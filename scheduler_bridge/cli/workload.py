@@ -1,44 +1,186 @@
-"""``malleable workload``: look at, clean, convert and generate workloads."""
+"""``malleable workload``, and which jobs of which file commands take, and what these become."""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from scheduler_bridge.cli.common import (
-    PICTURES,
-    WORKLOADS,
-    CliError,
-    Commands,
-    JsonOption,
-    expect_file,
-    print_json,
-    print_rich,
-)
-from scheduler_bridge.cli.conversion import EvolvingOption, RuleOption, converted
-from scheduler_bridge.cli.trace_file import (
-    CutOffOption,
-    DaysOption,
-    FromOption,
-    NodesOption,
-    findings,
-    made,
-    of_a_file,
-    window,
-)
+from scheduler_bridge.cli.common import CliError, Commands, JsonOption, print_json, print_rich
+from scheduler_bridge.cli.inputs import PICTURES, WORKLOADS, expect_file
 
 if TYPE_CHECKING:
     from scheduler_bridge.workloads import Workload
 
+_DAY_S: Final = 86_400
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="SWF, CSV, JSON, TOML, packed or not; -: standard input.")
+]
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
+TargetOption = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")]
 PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Determines what is drawn.")]
+MalleableOption = Annotated[
+    float, typer.Option("--malleable", min=0, max=1, help="Make this share of the rigid jobs malleable.")
+]
 
+
+@dataclass(frozen=True, kw_only=True)
+class WindowOptions:
+    """Which part of a file is taken, and for how large a machine."""
+
+    PANEL: ClassVar = "Workload"
+
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", min=1, help="Nodes of the machine.", show_default="as the file says")
+    ] = None
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            "--start",
+            metavar="DATE|S",
+            help="Only jobs submitted from then on, times counted so: a date (UTC), or seconds since the file's "
+            "beginning.",
+        ),
+    ] = None
+    days: Annotated[float | None, typer.Option("--days", min=0, help="Only the jobs of so many days.")] = None
+    keep_cut_off: Annotated[
+        bool, typer.Option("--keep-cut-off", help="Use the beginning of a compressed file that is cut off.")
+    ] = False
+
+    def cut(self, workload: Workload) -> Workload:
+        """The jobs from the beginning asked for on, for so many days.
+
+        Raises:
+            CliError: The beginning is neither a date nor seconds, or no job is left.
+        """
+        if self.begin is None and self.days is None:
+            return workload
+        from_s = workload.jobs[0].submit_s if self.begin is None else _seconds(self.begin, workload.start_unix_s)
+        cut = workload.window(from_s, from_s + self.days * _DAY_S if self.days is not None else float("inf"))
+        if not cut.jobs:
+            last_s = workload.jobs[-1].submit_s
+            raise CliError(
+                "no job in this time", f"the last submission is at {last_s:.0f} s", "change --from or --days"
+            )
+        return cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions(WindowOptions):
+    """How a file is read, and which part of it is taken; see ``SwfOptions``."""
+
+    processors_per_node: Annotated[
+        int | None,
+        typer.Option(
+            "--processors-per-node", min=1, help="SWF: processors of a node.", show_default="as the file says"
+        ),
+    ] = None
+    partitions: Annotated[list[int], typer.Option("--partition", help="SWF: only this one; may be repeated.")] = field(
+        default_factory=list
+    )
+    statuses: Annotated[list[int], typer.Option("--status", help="SWF: only jobs that ended so; repeatable.")] = field(
+        default_factory=list
+    )
+
+    def read(self, file: Path) -> Workload:
+        """The workload of a file, or the part of it that is asked for.
+
+        Raises:
+            CliError: No job is left.
+            TraceError: The file is refused.
+        """
+        from scheduler_bridge.workloads import SwfOptions, load
+
+        swf = SwfOptions(
+            nodes=self.nodes,
+            processors_per_node=self.processors_per_node,
+            partitions=frozenset(self.partitions),
+            statuses=frozenset(self.statuses),
+            keep_cut_off=self.keep_cut_off,
+        )
+        return self.cut(load(file, nodes=self.nodes, swf=swf))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversion:
+    """Which jobs become malleable, and evolving."""
+
+    PANEL: ClassVar = "Workload"
+
+    malleable: MalleableOption = 1.0
+    rule: Annotated[
+        str,
+        typer.Option(
+            "--rule",
+            metavar="RULE",
+            help="Which bounds malleable jobs get: amdahl, amdahl-logs, or mebf-high, -medium, -low.",
+        ),
+    ] = "amdahl"
+    evolving: Annotated[
+        float,
+        typer.Option(
+            "--evolving",
+            min=0,
+            max=1,
+            help="Let this share of the malleable jobs offer nodes while they run, and ask for them again.",
+        ),
+    ] = 0.0
+    seed: SeedOption = 0
+
+    def converted(self, workload: Workload) -> Workload:
+        """Make a share of the rigid jobs malleable, then a share of the malleable ones evolving.
+
+        Raises:
+            CliError: There is no such rule, or no malleable job.
+        """
+        from scheduler_bridge.workloads import RULES, convert, make_evolving
+
+        if self.rule not in RULES:
+            raise CliError(f"--rule {self.rule}: no such rule", f"there are {', '.join(RULES)}", "choose one of them")
+        if self.malleable:
+            workload = convert(workload, self.malleable, self.seed, RULES[self.rule])
+        if not self.evolving:
+            return workload
+        if not any(job.is_malleable for job in workload.jobs):
+            raise CliError(f"--evolving {self.evolving}: no job is malleable", hint="give --malleable, too")
+        return make_evolving(workload, self.evolving, self.seed)
+
+
+def _seconds(begin: str, start_unix_s: float | None) -> float:
+    try:
+        return float(begin)
+    except ValueError:
+        pass  # a date, then
+    try:
+        moment = datetime.fromisoformat(begin)
+    except ValueError:
+        raise CliError(
+            f"--from {begin}: neither a date nor seconds", hint="for example: 2023-08-01, or 86400"
+        ) from None
+    if start_unix_s is None:
+        raise CliError(f"--from {begin}: the file does not say when it begins", hint="give seconds since its beginning")
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - start_unix_s
+
+
+def findings(workload: Workload) -> dict[str, Any]:
+    """What its reader left out and what it kept though it is odd, as JSON shows it."""
+    found = workload.findings
+    return {
+        "records": found.records,
+        "skipped": {reason: asdict(finding) for reason, finding in found.skipped.items()},
+        "kept": {reason: asdict(finding) for reason, finding in found.noted.items()},
+        "lost_share": workload.lost_share,
+    }
+
+
+# ``malleable workload``: look at, clean, convert and generate workloads -----------------------------------------------
 
 workload = Commands(
     no_args_is_help=True,
@@ -47,25 +189,27 @@ workload = Commands(
 
 
 @workload.command()
-@of_a_file
-def stats(workload: Workload, png: PngOption = None, output: OutputOption = None, as_json: JsonOption = False) -> None:
+def stats(
+    file: FileArgument,
+    trace: TraceOptions,
+    png: PngOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show what a workload is like, and what was wrong with its records.
 
     Example: malleable workload stats theta.swf.gz --from 2023-08-01 --days 28 --png theta.png
     """
-    _show(workload, png, output, as_json=as_json)
+    _show(trace.read(file), png, output, as_json=as_json)
 
 
 @workload.command()
 def clean(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Accounting files of one machine (.csv).")],
+    part: WindowOptions,
     output: OutputOption = None,
-    nodes: NodesOption = None,
     keep_shared: Annotated[bool, typer.Option("--keep-shared", help="Keep jobs that shared their nodes.")] = False,
     keep_split: Annotated[bool, typer.Option("--keep-split", help="Do not merge records of one job.")] = False,
-    begin: FromOption = None,
-    days: DaysOption = None,
-    keep_cut_off: CutOffOption = False,
     png: PngOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,20 +219,17 @@ def clean(
     """
     from scheduler_bridge.workloads.cleaning import Cleaning, read_clean_csv
 
-    cleaning = Cleaning(nodes=nodes, drop_shared=not keep_shared, merge_split=not keep_split)
-    workload = made(lambda: read_clean_csv(files, cleaning, keep_cut_off=keep_cut_off))
-    _show(window(workload, begin, days), png, output, as_json=as_json)
+    cleaning = Cleaning(nodes=part.nodes, drop_shared=not keep_shared, merge_split=not keep_split)
+    workload = read_clean_csv(files, cleaning, keep_cut_off=part.keep_cut_off)
+    _show(part.cut(workload), png, output, as_json=as_json)
 
 
 @workload.command()
-@of_a_file
 def convert(
-    workload: Workload,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")],
-    malleable: Annotated[float, typer.Option("--malleable", min=0, max=1, help="Share of the rigid jobs.")] = 1.0,
-    seed: SeedOption = 0,
-    rule: RuleOption = "amdahl",
-    evolving: EvolvingOption = 0.0,
+    file: FileArgument,
+    output: TargetOption,
+    trace: TraceOptions,
+    conversion: Conversion,
     png: PngOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -96,7 +237,7 @@ def convert(
 
     Example: malleable workload convert theta.swf.gz --malleable 0.6 --seed 1 -o theta-60.swf
     """
-    _show(converted(workload, malleable, rule, evolving, seed), png, output, as_json=as_json)
+    _show(conversion.converted(trace.read(file)), png, output, as_json=as_json)
 
 
 @workload.command()
@@ -133,10 +274,10 @@ def generate(
 
 
 @workload.command("top-up")
-@of_a_file
 def top_up(
-    workload: Workload,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Write SWF, also .swf.gz.")],
+    file: FileArgument,
+    output: TargetOption,
+    trace: TraceOptions,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many there are then.")] = 2550,
     seed: SeedOption = 0,
     png: PngOption = None,
@@ -147,7 +288,7 @@ def top_up(
     Example: malleable workload top-up theta.swf.gz --from 2023-08-01 --days 28 -o theta-full.swf
     """
     try:
-        full = _generators().top_up_theta(workload, seed=seed, jobs=jobs)
+        full = _generators().top_up_theta(trace.read(file), seed=seed, jobs=jobs)
     except ValueError as error:
         raise CliError(str(error), hint="see --jobs, --days and --nodes") from None
     _show(full, png, output, as_json=as_json)

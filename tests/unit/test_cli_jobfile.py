@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_bridge.cli.common import CliError
-from scheduler_bridge.cli.user_files import JobFile
+from scheduler_bridge.cli.jobs import JobFile
 
 GOOD = """\
 # A job

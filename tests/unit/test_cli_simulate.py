@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from support import PATIENCE_S
 
-from scheduler_bridge.cli import pictures
+from scheduler_bridge.cli import results
 from scheduler_bridge.cli.app import COMMANDS, run
 from scheduler_bridge.workloads import read_swf
 
@@ -297,7 +297,7 @@ def test_a_page_of_jobs_and_nodes(tmp_path: Path) -> None:
 
 def test_a_run_of_any_size_has_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(pictures.Drawn, "write", lambda drawn, *_: seen.append(drawn))
+    monkeypatch.setattr(results.Drawn, "write", lambda drawn, *_: seen.append(drawn))
     lines = [f"{job} {job * 50} -1 400 {1 + job % 90} -1 -1 -1 600 -1 1 7 1 -1 -1 -1 -1 -1\n" for job in range(1200)]
     path = tmp_path / "long.swf"
     path.write_text("; MaxNodes: 300\n" + "".join(lines))
@@ -444,7 +444,7 @@ def test_simulate_loads_no_daemon_and_no_other_command(tmp_path: Path) -> None:
     ours = {tuple(name.split(".")) for name in loaded if name.startswith("scheduler_bridge.")}
     assert {name[1] for name in ours} <= LOADED_BY_SIMULATE
     others = {("scheduler_bridge", "cli", command.module) for command in COMMANDS.values()}
-    assert not {name[2] for name in ours & others} - {"simulate", "policies"}
+    assert not {name[2] for name in ours & others} - {"simulate", "policies", "workload"}
     assert not loaded & {
         "asyncio",
         "matplotlib",

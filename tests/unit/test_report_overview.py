@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
-from scheduler_bridge.cli import pictures
+from scheduler_bridge.cli import results
 from scheduler_bridge.cli.common import CliError
 from scheduler_bridge.record import JobRecord, Reserved, ResizeRecord, RunRecord, Segment
 from scheduler_bridge.report import overview, words
@@ -218,7 +218,7 @@ def test_what_is_drawn_does_not_grow_with_the_run(tmp_path: Path) -> None:
     sizes = []
     for jobs in (1500, 6000):
         record = large(jobs, 400)
-        shown = pictures.drawn(record, None)
+        shown = results.drawn_of(record, None)
         assert shown.whole is not None
         shown.write(tmp_path / "x.png", tmp_path / "x.html")
         sizes.append(((tmp_path / "x.png").stat().st_size, (tmp_path / "x.html").stat().st_size))
@@ -229,7 +229,7 @@ def test_what_is_drawn_does_not_grow_with_the_run(tmp_path: Path) -> None:
 
 def test_the_page_tells_of_the_whole_run_and_lists_the_jobs_of_the_part() -> None:
     record = large(1500, 400)
-    shown = pictures.drawn(record, (36_000.0, 37_800.0))
+    shown = results.drawn_of(record, (36_000.0, 37_800.0))
     html = render([shown.record], whole=shown.whole)
     assert "1,500 jobs on 400 nodes under avg" in html
     assert "hours 10 to 10.5; the same jobs are in the table" in html
@@ -240,25 +240,25 @@ def test_the_page_tells_of_the_whole_run_and_lists_the_jobs_of_the_part() -> Non
 
 def test_small_runs_are_drawn_job_by_job_unless_a_part_is_asked_for(tmp_path: Path) -> None:
     record = large(20, 100)
-    assert pictures.drawn(record, None).whole is None
-    shown = pictures.drawn(record, (0.0, 1e9))
+    assert results.drawn_of(record, None).whole is None
+    shown = results.drawn_of(record, (0.0, 1e9))
     assert shown.whole is not None
     assert shown.whole[1] == Window(0.0, 60 * 19 + 500)
     shown.write(tmp_path / "x.png", None)
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(CliError, match="nothing is left to draw"):
-        pictures.drawn(record, (1e6, 2e6))
+        results.drawn_of(record, (1e6, 2e6))
 
 
 @pytest.mark.parametrize("text", ["24h", "2h:1h", "a:b", "1h:1h", ":"])
 def test_a_part_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(CliError, match="--window"):
-        pictures.times(text)
+        results.read_window(text)
 
 
 def test_a_part_is_given_from_to() -> None:
-    assert pictures.times("36h:2d") == (36 * HOUR_S, 48 * HOUR_S)
-    assert pictures.times(None) is None
+    assert results.read_window("36h:2d") == (36 * HOUR_S, 48 * HOUR_S)
+    assert results.read_window(None) is None
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_short_part_of_a_long_run_is_named_exactly() -> None:
 
 @pytest.mark.parametrize(("to_s", "marked"), [(600.0, True), (1e9, False)])
 def test_the_curves_mark_a_part_and_not_the_whole(to_s: float, marked: bool) -> None:
-    shown = pictures.drawn(large(20, 100), (0.0, to_s))
+    shown = results.drawn_of(large(20, 100), (0.0, to_s))
     assert shown.whole is not None
     course, window = shown.whole
     figure = overview.draw(course, shown.record, window)

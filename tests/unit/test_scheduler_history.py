@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_bridge import policies
-from scheduler_bridge.cli.simulated import show_explanation
+from scheduler_bridge.cli.results import show_explanation
 from scheduler_bridge.core import Claim, Explanation, JobState, Moment, SchedulerCore, history
 from scheduler_bridge.core.events import JobEnded, JobStarted, JobSubmitted, MalleableReady
 from scheduler_bridge.model import JobSpec

@@ -1,0 +1,231 @@
+"""What people type: numbers, times, names of files, and files in TOML, with errors that say what is wrong with them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+
+from scheduler_bridge.cli.common import CliError
+
+_Name = TypeVar("_Name", bound=str)
+
+
+def one_of(option: str, given: str, noun: str, *known: _Name) -> _Name:
+    """Return ``given``, which is one of those that are known.
+
+    Raises:
+        CliError: It is not.
+    """
+    for name in known:
+        if name == given:
+            return name
+    raise CliError(f"{option} {given}: no such {noun}", f"there are {' and '.join(known)}")
+
+
+def expect_finite(*given: tuple[str, float | None]) -> None:
+    """See that the values of options are finite, where they are given.
+
+    Raises:
+        CliError: One is not.
+    """
+    for option, value in given:
+        if value is not None and not math.isfinite(value):
+            raise CliError(f"{option} {value}: not finite", hint="leave it out, or give a number")
+
+
+def read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    """Read numbers such as 3,5-7.
+
+    Raises:
+        CliError: They are none.
+    """
+    from scheduler_bridge.daemon.requests import ARRAY_MOST
+
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise CliError(f"{option} {text}", "numbers are given as 3,5-7", f"for example {option} 1-3")
+        low, high = int(first), int(last or first)
+        if len(found) + high - low >= ARRAY_MOST:
+            raise CliError(f"{option} {text}", f"at most {ARRAY_MOST} numbers are taken", "give fewer")
+        found += range(low, high + 1)
+    if not found:
+        raise CliError(f"{option} {text}", "there is no number in it", f"for example {option} 1-3")
+    return tuple(found)
+
+
+# Options for how often is decided, and for how long jobs are left alone; else as the policy is meant ------------------
+
+PassIntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        "--pass-interval",
+        min=0,
+        metavar="SECONDS",
+        help="Decide at least this often, besides at events; 0: at events only.",
+        show_default="as the policy is meant",
+    ),
+]
+CooldownOption = Annotated[
+    float | None,
+    typer.Option(
+        "--cooldown",
+        min=0,
+        metavar="SECONDS",
+        help="A job takes no order for this long after a resize.",
+        show_default="as the policy is meant",
+    ),
+]
+
+
+# Times and durations: 18:00, tomorrow's date, 2h; and the scheduler's clock as the user's -----------------------------
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(min|[smhd])")
+
+
+def read_duration(option: str, text: str) -> float:
+    """Read a duration: 90 (seconds), 45m, 2h, 1h30m, 1d.
+
+    Raises:
+        CliError: It is none.
+    """
+    compact = text.replace(" ", "")
+    if re.fullmatch(r"\d+(?:\.\d+)?", compact):
+        return float(compact)
+    parts = _PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise CliError(
+            f"{option} {text}: not a duration", "a duration is like 90, 45m, 2h, 1h30m or 1d", f"{option} 2h"
+        )
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def read_moment(option: str, text: str, now: dt.datetime) -> dt.datetime:
+    """Read a moment that is not past: now, +30m, 18:00 (the next one), 2026-12-01T18:00.
+
+    Args:
+        option: For the error.
+        text: What was given.
+        now: With its time zone, in which a moment without one is meant.
+
+    Raises:
+        CliError: It is none, or past.
+    """
+    if text == "now":
+        return now
+    if text.startswith("+"):
+        return now + dt.timedelta(seconds=read_duration(option, text[1:]))
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
+            time = dt.time.fromisoformat(text.rjust(5, "0") if text.count(":") == 1 else text.rjust(8, "0"))
+            found = dt.datetime.combine(now.date(), time).astimezone()
+            return found if found >= now else dt.datetime.combine(now.date() + dt.timedelta(days=1), time).astimezone()
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise CliError(
+            f"{option} {text}: not a moment", "a moment is like now, +30m, 18:00 or 2026-12-01T18:00", f"{option} 18:00"
+        ) from None
+    found = found if found.tzinfo is not None else found.astimezone()
+    if found < now:
+        raise CliError(f"{option} {text}: that is past", f"it is {moment_text(now, now)} now", "name a later time")
+    return found
+
+
+def moment_text(when: dt.datetime, now: dt.datetime) -> str:
+    """Word a moment, with its date only if that is not today's."""
+    return f"{when:%H:%M:%S}" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M}"
+
+
+def clock_text(at_s: float, now_s: float, now: dt.datetime) -> str:
+    """Word a time on the scheduler's clock, on which it is ``now_s`` at the moment ``now``."""
+    return moment_text(now + dt.timedelta(seconds=at_s - now_s), now)
+
+
+def local_now() -> dt.datetime:
+    """Return the present moment in the user's time zone."""
+    return dt.datetime.now().astimezone()
+
+
+# Files that a command is to write, looked at before it works for them -------------------------------------------------
+
+PICTURES: Final = (".png",)
+WORKLOADS: Final = (".swf", ".swf.gz")
+
+
+def expect_file(option: str, path: Path | None, endings: tuple[str, ...] = ()) -> None:
+    """See that a file of this name can be written, as far as that can be said beforehand.
+
+    Args:
+        option: By which it was given.
+        path: None: it was not.
+        endings: Of which its name has one, as what is written is only read, or shown, by such a name; none: any.
+
+    Raises:
+        CliError: It cannot.
+    """
+    if path is None:
+        return
+    folder = path.parent
+    if path.is_dir():
+        raise CliError(f"{option} {path}: this is a folder", "a file is to be written", "name one in it")
+    if not folder.is_dir():
+        raise CliError(f"{option} {path}: there is no folder {folder}", hint="make it, or write elsewhere", code=1)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise CliError(f"{option} {path}: Permission denied", hint="write elsewhere", code=1)
+    if endings and not path.name.lower().endswith(endings) and not path.is_char_device():
+        raise CliError(
+            f"{option} {path}: another ending than {' or '.join(endings)}",
+            "by its ending a file is told to be what is written there",
+            f"for example: {option} {path.with_suffix(endings[0])}",
+        )
+
+
+# TOML, with errors that name the line ---------------------------------------------------------------------------------
+
+_SYNTAX_AT: Final = re.compile(r"\(at line (\d+), column \d+\)")
+
+
+def read_toml(path: Path, what: str, instead: str) -> tuple[str, dict[str, Any]]:
+    """Return the text of ``path`` and its values.
+
+    Args:
+        path: The file.
+        what: What it is, for errors: "a job file".
+        instead: What to do if it cannot be read.
+
+    Raises:
+        CliError: It cannot be read or is not TOML.
+    """
+    import tomllib
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise CliError(f"{path}: {reason}", hint=instead) from None
+    try:
+        return text, tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _SYNTAX_AT.search(str(error))
+        line = found[1] if found else str(len(text.splitlines()))
+        wrong = _SYNTAX_AT.sub("", str(error)).strip()
+        raise CliError(f"{path}:{line}: {wrong}", f"{what} is TOML", "for example: nodes = 2") from None
+
+
+def line_of(text: str, key: str) -> int:
+    """Return the line on which ``key`` is set, 1 if it is not found."""
+    form = re.compile(rf"\s*\[?[\"']?{re.escape(key)}[\"']?\s*[=.\]]") if key else None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if form is not None and form.match(line):
+            return number
+    return 1

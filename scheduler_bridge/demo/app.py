@@ -22,7 +22,7 @@ from scheduler_bridge import policies
 from scheduler_bridge.daemon import DaemonError
 from scheduler_bridge.daemon.config import numbered_nodes
 from scheduler_bridge.daemon.trial import CalibrationError
-from scheduler_bridge.demo.batch import NODES, BatchJob, Shape, draw
+from scheduler_bridge.demo.batch import NODES, Drawn, Shape, draw
 from scheduler_bridge.demo.forecast import shows_resizing
 from scheduler_bridge.demo.pace import MAIN, QUICK, calibrate
 from scheduler_bridge.demo.run import ENV_RUN, Setting, problems, run_batch, too_few_resizes, wait_gone
@@ -123,7 +123,7 @@ def _run(plan: Plan, mark: str, scratch: Path, console: Console) -> list[RunReco
     return records
 
 
-def _batch_note(plan: Plan, batch: Sequence[BatchJob]) -> str:
+def _batch_note(plan: Plan, batch: Sequence[Drawn]) -> str:
     return (
         f"Batch {plan.seed}: {len(batch)} jobs drawn from the mix of the 2024 paper scaled to {NODES} nodes, among "
         f"those batches whose simulation shows resizes; submitted within {plan.shape.window_s:.0f} s."

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
+
+from scheduler_bridge.model import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,27 +48,25 @@ class Configuration:
 
 
 @dataclass(frozen=True)
-class BatchJob:
-    """One job of a batch; ``nodes`` is the size asked for, ``work_node_s`` as in ``Configuration``."""
+class Drawn:
+    """A problem of the mix that was drawn for a batch.
 
-    name: str
-    benchmark: str
-    arguments: tuple[str, ...]
-    job_class: Literal["rigid", "malleable"]
-    nodes: int
-    min_nodes: int
-    max_nodes: int
-    work_node_s: float
-    submit_s: float
+    Attributes:
+        problem: The problem.
+        spec: The job that computes it.
+    """
 
-    def walltime_s(self, slowdown: float = 1.0, start_up_s: float = 10.0) -> float:
-        """The bound that a careful user would name: twice what the job needs at its least size, and some seconds.
+    problem: Configuration
+    spec: JobSpec
 
-        Args:
-            slowdown: How much longer the work takes here than at the reference speed.
-            start_up_s: Allowance for starting, checking and ending.
-        """
-        return round(2.0 * slowdown * self.work_node_s / self.min_nodes + start_up_s, 1)
+    def walltime_s(self, slowdown: float = 1.0) -> float:
+        """The bound that a careful user would name if the work takes so much longer than at the reference speed."""
+        return _walltime_s(slowdown * self.problem.work_node_s, self.spec.min_nodes)
+
+
+def _walltime_s(work_node_s: float, min_nodes: int) -> float:
+    """Twice what a job needs at its least size, and some seconds for starting, checking and ending."""
+    return round(2.0 * work_node_s / min_nodes + 10.0, 1)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Shape:
 
 
 def draw(
-    random: Random, shape: Shape, *, accept: Callable[[Sequence[BatchJob]], bool] | None = None, attempts: int = 20_000
-) -> list[BatchJob]:
+    random: Random, shape: Shape, *, accept: Callable[[Sequence[Drawn]], bool] | None = None, attempts: int = 20_000
+) -> list[Drawn]:
     """Draw a batch: all four benchmarks, both classes, total work within the bounds of ``shape``.
 
     Batches that do not fit, or that ``accept`` declines, are thrown away and drawn anew, so that the others keep their
@@ -100,19 +100,19 @@ def draw(
     raise ValueError(message)
 
 
-def fits(jobs: Sequence[BatchJob], shape: Shape) -> bool:
-    """Tell whether ``jobs`` are a batch of this ``shape``."""
-    classes = Counter(job.job_class for job in jobs)
+def fits(batch: Sequence[Drawn], shape: Shape) -> bool:
+    """Tell whether ``batch`` is of this ``shape``."""
+    classes = Counter(drawn.spec.job_class for drawn in batch)
     least, most = shape.work_node_s
     return (
-        {job.benchmark for job in jobs} == set(BENCHMARKS)
+        {drawn.problem.benchmark for drawn in batch} == set(BENCHMARKS)
         and classes["malleable"] >= shape.malleable
         and classes["rigid"] >= 2
-        and least <= sum(job.work_node_s for job in jobs) <= most
+        and least <= sum(drawn.problem.work_node_s for drawn in batch) <= most
     )
 
 
-def _draw_once(random: Random, shape: Shape) -> list[BatchJob]:
+def _draw_once(random: Random, shape: Shape) -> list[Drawn]:
     count = random.randint(*shape.jobs)
     choices = [(configuration, size, weight) for configuration in shape.mix for size, weight in configuration.rigid]
     drawn = random.choices(choices, weights=[weight for _, _, weight in choices], k=count)
@@ -127,16 +127,17 @@ def _draw_once(random: Random, shape: Shape) -> list[BatchJob]:
     ]
 
 
-def _job(index: int, configuration: Configuration, size: int, elastic: bool, submit_s: float) -> BatchJob:
-    least, most = configuration.bounds if elastic else (size, size)
-    return BatchJob(
-        name=f"{configuration.benchmark}{configuration.label}-{index}",
-        benchmark=configuration.benchmark,
-        arguments=configuration.arguments,
+def _job(index: int, problem: Configuration, size: int, elastic: bool, submit_s: float) -> Drawn:
+    least, most = problem.bounds if elastic else (size, size)
+    spec = JobSpec(
+        job_id=index,
+        name=f"{problem.benchmark}{problem.label}-{index}",
+        user="demo",
         job_class="malleable" if elastic else "rigid",
         nodes=min(max(size, least), most),
         min_nodes=least,
         max_nodes=most,
-        work_node_s=configuration.work_node_s,
+        walltime_s=_walltime_s(problem.work_node_s, least),
         submit_s=submit_s,
     )
+    return Drawn(problem, spec)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scheduler_bridge.daemon.trial import run_benchmark
-from scheduler_bridge.demo.batch import BatchJob, Configuration, Shape
+from scheduler_bridge.demo.batch import Configuration, Drawn, Shape
 from scheduler_bridge.report import words
 
 REPEATS = 3
@@ -71,7 +71,7 @@ def pace_of(benchmark: str, result: Mapping[str, Any], cpu_s: float = 0.0) -> Pa
 
 
 def calibrate(
-    batch: Sequence[BatchJob], folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+    batch: Sequence[Drawn], folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> dict[str, Pace]:
     """Run every benchmark at full speed on one place, one after the other.
 
@@ -88,7 +88,8 @@ def calibrate(
         CalibrationError: One of them failed, or its result is wrong.
     """
     paces = {}
-    own = {job.benchmark: job.arguments for job in batch if job.benchmark in COMPARED}
+    problems = [drawn.problem for drawn in batch]
+    own = {problem.benchmark: problem.arguments for problem in problems if problem.benchmark in COMPARED}
     for benchmark, arguments in {**CALIBRATION, **own}.items():
         path = folder / f"calibration-{benchmark}.json"
         # The first one may compile its kernel; that takes a second or many, so its duration does not tell.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scheduler_bridge.daemon import Daemon, DaemonConfig, JobRequest, Snapshot
 from scheduler_bridge.daemon.daemon import drive
 from scheduler_bridge.daemon.trial import children_cpu_s
-from scheduler_bridge.demo.batch import BatchJob
+from scheduler_bridge.demo.batch import Drawn
 from scheduler_bridge.demo.pace import SHARE, Pace
 from scheduler_bridge.record import RunRecord, makespan_s, metrics
 from scheduler_bridge.report import words
@@ -52,7 +52,7 @@ class Setting:
 
 
 def run_batch(
-    batch: Sequence[BatchJob], policy: str, setting: Setting, show: Callable[[Snapshot, RunRecord], None]
+    batch: Sequence[Drawn], policy: str, setting: Setting, show: Callable[[Snapshot, RunRecord], None]
 ) -> RunRecord:
     """Run ``batch`` under ``policy`` until its last job has ended; everything has ended on return.
 
@@ -68,21 +68,23 @@ def run_batch(
     )
     cpu_s = children_cpu_s()
     with Daemon.start_in_thread(config) as daemon:
-        due = [(job.submit_s, request(job, setting, folder)) for job in batch]
+        due = [(drawn.spec.submit_s, request(drawn, setting, folder)) for drawn in batch]
         submitted = dict(zip(drive(daemon, due, show), batch, strict=True))
-        results = {job_id: _result(folder / f"{job.name}.json") for job_id, job in submitted.items()}
-        for job_id, job in submitted.items():
-            daemon.note_result(job_id, _checked(results[job_id], setting.paces[job.benchmark]))
+        results = {job_id: _result(folder / f"{drawn.spec.name}.json") for job_id, drawn in submitted.items()}
+        for job_id, drawn in submitted.items():
+            pace = setting.paces[drawn.problem.benchmark]
+            daemon.note_result(job_id, _checked(results[job_id], pace))
         record = daemon.record()
     record.notes += [emulation_note(setting), cost_note(record, setting, children_cpu_s() - cpu_s)]
     record.provenance |= _provenance(results.values(), setting)
     return record
 
 
-def request(job: BatchJob, setting: Setting, folder: Path) -> JobRequest:
-    """Word ``job`` as its user would submit it; its result goes to ``folder``."""
-    pace = setting.paces[job.benchmark]
-    command = (sys.executable, "-m", f"apgas.benchmarks.{job.benchmark}", *job.arguments)
+def request(drawn: Drawn, setting: Setting, folder: Path) -> JobRequest:
+    """Word the job as its user would submit it; its result goes to ``folder``."""
+    job, problem = drawn.spec, drawn.problem
+    pace = setting.paces[problem.benchmark]
+    command = (sys.executable, "-m", f"apgas.benchmarks.{problem.benchmark}", *problem.arguments)
     options = ("--workers", "1", "--rate", f"{pace.rate:.6g}", "--json", str(folder / f"{job.name}.json"))
     return JobRequest(
         name=job.name,
@@ -93,8 +95,8 @@ def request(job: BatchJob, setting: Setting, folder: Path) -> JobRequest:
         nodes=job.nodes,
         min_nodes=job.min_nodes,
         max_nodes=job.max_nodes,
-        walltime_s=job.walltime_s(pace.slowdown),
-        user="demo",
+        walltime_s=drawn.walltime_s(pace.slowdown),
+        user=job.user,
         environment=dict(setting.environment),
         cwd=str(folder),  # python -m looks into the current folder first, whatever may be there
     )

@@ -15,9 +15,10 @@ from support import PATIENCE_S
 import scheduler_bridge
 from scheduler_bridge.daemon import Snapshot
 from scheduler_bridge.demo import app
-from scheduler_bridge.demo.batch import BatchJob
+from scheduler_bridge.demo.batch import Configuration, Drawn
 from scheduler_bridge.demo.pace import pace_of
 from scheduler_bridge.demo.run import ENV_RUN, Setting, processes_of, run_batch, wait_gone
+from scheduler_bridge.model import JobClass, JobSpec
 from scheduler_bridge.record import RunRecord, decode_record, metrics
 
 ROOT = Path(scheduler_bridge.__file__).parents[1]
@@ -97,10 +98,10 @@ def stand_ins(tmp_path: Path) -> Path:
     return package.parent.parent
 
 
-def job(name: str, submit_s: float, least: int, most: int, work: float, benchmark: str = "uts") -> BatchJob:
-    job_class = "malleable" if least < most else "rigid"
-    arguments = ("--work", str(work))
-    return BatchJob(name, benchmark, arguments, job_class, least, least, most, 20.0, submit_s)  # type: ignore[arg-type]  # a parameter
+def job(name: str, submit_s: float, least: int, most: int, work: float, benchmark: str = "uts") -> Drawn:
+    problem = Configuration(benchmark, ("--work", str(work)), "", 20.0, (), (least, most))
+    job_class: JobClass = "malleable" if least < most else "rigid"
+    return Drawn(problem, JobSpec(1, name, "demo", job_class, least, least, most, 50.0, submit_s))
 
 
 def test_a_batch_is_run_resized_checked_and_leaves_nothing(tmp_path: Path, stand_ins: Path) -> None:
@@ -128,7 +129,7 @@ def test_jobs_that_take_longer_than_their_walltimes_complete(
     tmp_path: Path, stand_ins: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine may be busy with something else; the scheduler plans with the walltimes all the same."""
-    monkeypatch.setattr(BatchJob, "walltime_s", lambda *_: 0.1)
+    monkeypatch.setattr(Drawn, "walltime_s", lambda *_: 0.1)
     pace = pace_of("uts", {"tasks": 1e12, "seconds": 1.0, "result": 5, "parameters": {}})
     setting = Setting(NODES, {"uts": pace}, tmp_path, {"PYTHONPATH": str(stand_ins)}, 2)
     record = run_batch([job("slow", 0.0, 2, 2, 2)], "malleable", setting, lambda *_: None)

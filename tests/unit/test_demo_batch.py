@@ -6,10 +6,12 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from msgspec import structs
 
-from scheduler_bridge.demo.batch import BENCHMARKS, NODES, BatchJob, Shape, draw, fits
+from scheduler_bridge.demo.batch import BENCHMARKS, NODES, Configuration, Drawn, Shape, draw, fits
 from scheduler_bridge.demo.forecast import forecast, shows_resizing
 from scheduler_bridge.demo.pace import COMPARED, MAIN, NODE_RATES, QUICK
+from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import metrics
 
 NAMES = ("node1", "node2", "node3", "node4")
@@ -25,30 +27,38 @@ def test_a_seed_gives_one_batch(shape: Shape) -> None:
 @SHAPES
 @pytest.mark.parametrize("seed", range(20))
 def test_every_batch_has_the_shape_of_the_mix(shape: Shape, seed: int) -> None:
-    jobs = draw(Random(seed), shape)
+    batch = draw(Random(seed), shape)
+    jobs = [drawn.spec for drawn in batch]
     classes = Counter(job.job_class for job in jobs)
     assert shape.jobs[0] <= len(jobs) <= shape.jobs[1]
-    assert {job.benchmark for job in jobs} == set(BENCHMARKS)
+    assert {drawn.problem.benchmark for drawn in batch} == set(BENCHMARKS)
     assert classes["malleable"] >= shape.malleable
     assert classes["rigid"] >= 2
-    assert shape.work_node_s[0] <= sum(job.work_node_s for job in jobs) <= shape.work_node_s[1]
+    assert shape.work_node_s[0] <= sum(drawn.problem.work_node_s for drawn in batch) <= shape.work_node_s[1]
     assert [job.submit_s for job in jobs] == sorted(job.submit_s for job in jobs)
     assert [job.submit_s for job in jobs].count(0.0) == shape.at_once
     assert jobs[-1].submit_s <= shape.window_s
     assert len({job.name for job in jobs}) == len(jobs)
-    for job in jobs:
+    for drawn in batch:
+        job, work_node_s = drawn.spec, drawn.problem.work_node_s
         assert 1 <= job.min_nodes <= job.nodes <= job.max_nodes <= NODES
         assert (job.min_nodes < job.max_nodes) == (job.job_class == "malleable")
-        assert job.walltime_s() > job.work_node_s / job.min_nodes, "long enough at the smallest size"
-        assert job.walltime_s(3.0) > 3 * job.work_node_s / job.min_nodes, "also on a slower machine"
+        assert drawn.walltime_s() == job.walltime_s > work_node_s / job.min_nodes, "long enough at the smallest size"
+        assert drawn.walltime_s(3.0) > 3 * work_node_s / job.min_nodes, "also on a slower machine"
+
+
+def as_rigid(drawn: Drawn) -> Drawn:
+    nodes = drawn.spec.nodes
+    return replace(drawn, spec=structs.replace(drawn.spec, job_class="rigid", min_nodes=nodes, max_nodes=nodes))
 
 
 def test_batches_that_do_not_fit_are_not_taken() -> None:
-    jobs = draw(Random(1), MAIN)
-    assert fits(jobs, MAIN)
-    assert not fits([job for job in jobs if job.benchmark != "bc"], MAIN), "a benchmark is missing"
-    assert not fits([replace(job, job_class="rigid") for job in jobs], MAIN), "nothing is malleable"
-    assert not fits(jobs, replace(MAIN, work_node_s=(0.0, 10.0))), "too much work"
+    batch = draw(Random(1), MAIN)
+    assert fits(batch, MAIN)
+    assert not fits([drawn for drawn in batch if drawn.problem.benchmark != "bc"], MAIN), "a benchmark is missing"
+    none_malleable = [as_rigid(drawn) for drawn in batch]
+    assert not fits(none_malleable, MAIN), "nothing is malleable"
+    assert not fits(batch, replace(MAIN, work_node_s=(0.0, 10.0))), "too much work"
 
 
 def test_an_impossible_shape_is_reported() -> None:
@@ -68,7 +78,7 @@ def test_an_accepted_batch_shows_resizes_in_about_a_minute(seed: int) -> None:
 
 
 def test_a_batch_of_rigid_jobs_shows_no_resizes() -> None:
-    rigid = [replace(job, job_class="rigid", min_nodes=job.nodes, max_nodes=job.nodes) for job in draw(Random(1), MAIN)]
+    rigid = [as_rigid(drawn) for drawn in draw(Random(1), MAIN)]
     assert not shows_resizing(rigid, NAMES, 1)
     assert metrics(forecast(rigid, NAMES, "easy")).grows == 0
 
@@ -103,6 +113,7 @@ def test_each_compared_benchmark_has_one_problem(shape: Shape) -> None:
 
 
 def test_walltimes_follow_the_smallest_size() -> None:
-    job = BatchJob("a", "uts", (), "malleable", 4, 2, 4, 30.0, 0.0)
-    assert job.walltime_s() == pytest.approx(2 * 15 + 10)
-    assert job.walltime_s(2.0, start_up_s=0.0) == pytest.approx(60.0)
+    problem = Configuration("uts", (), "", 30.0, (), (2, 4))
+    drawn = Drawn(problem, JobSpec(1, "a", "demo", "malleable", 4, 2, 4, 40.0, 0.0))
+    assert drawn.walltime_s() == pytest.approx(2 * 15 + 10)
+    assert drawn.walltime_s(2.0) == pytest.approx(2 * 30 + 10)

@@ -13,10 +13,11 @@ from rich.console import Console
 from scheduler_bridge.daemon import JobStatus, NodeStatus, Snapshot
 from scheduler_bridge.daemon.trial import CalibrationError
 from scheduler_bridge.demo import run
-from scheduler_bridge.demo.batch import BatchJob
+from scheduler_bridge.demo.batch import Configuration, Drawn
 from scheduler_bridge.demo.pace import CALIBRATION, NODE_RATES, Pace, calibrate, pace_of
 from scheduler_bridge.demo.run import Setting, cost_note, emulation_note, problems, request, too_few_resizes, worst_lags
 from scheduler_bridge.demo.watch import Watcher, changes, view
+from scheduler_bridge.model import JobSpec
 from scheduler_bridge.record import JobRecord, ResizeRecord, RunRecord, Segment
 
 
@@ -164,14 +165,16 @@ def test_a_benchmark_that_does_not_run_is_named(tmp_path: Path) -> None:
 
 
 def test_jobs_verify_themselves_or_are_compared(tmp_path: Path) -> None:
-    job = BatchJob("uts-1", "uts", ("--depth", "14"), "malleable", 2, 1, 4, 7.4, 0.0)
+    problem = Configuration("uts", ("--depth", "14"), "", 7.4, (), (1, 4))
+    job = Drawn(problem, JobSpec(1, "uts-1", "demo", "malleable", 2, 1, 4, 20.0, 0.0))
     asked = request(job, setting(tmp_path, "uts", "bc"), tmp_path)
     assert asked.command[1:5] == ("-m", "apgas.benchmarks.uts", "--depth", "14")
     assert "--verify" in asked.command
     assert asked.command[asked.command.index("--rate") + 1] == "1.43e+08"
     assert asked.bounds() == (1, 2, 4)
     assert asked.environment == {"X": "1"}
-    other = BatchJob("bc-1", "bc", ("--scale", "13"), "rigid", 2, 2, 2, 17.8, 0.0)
+    compared = Configuration("bc", ("--scale", "13"), "", 17.8, (), (2, 2))
+    other = Drawn(compared, JobSpec(2, "bc-1", "demo", "rigid", 2, 2, 2, 20.0, 0.0))
     assert "--verify" not in request(other, setting(tmp_path, "uts", "bc"), tmp_path).command
 
 

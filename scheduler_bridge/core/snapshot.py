@@ -18,6 +18,8 @@ from scheduler_bridge.policies import Policy
 class JobRow(msgspec.Struct, frozen=True):
     """One job. Times in seconds of the scheduler's clock.
 
+    It is no ``TrackedJob``: it never changes, and has names and reasons in words, for people.
+
     Attributes:
         spec: What was submitted.
         state: Where it is in its life.

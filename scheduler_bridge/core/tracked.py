@@ -92,7 +92,10 @@ LIVE: Final = HOLDING - {JobState.ENDING}
 @mypyc_attr(allow_interpreted_subclasses=True, serializable=True)  # it is pickled; one goes with the other
 @dataclass(slots=True)
 class TrackedJob:
-    """All that the core knows about a job. Nodes on order to arrive are part of the allocation already."""
+    """All that the core knows about a job. Nodes on order to arrive are part of the allocation already.
+
+    It is no ``JobSpec``: it changes with each event, and only the core sees it.
+    """
 
     spec: JobSpec
     state: JobState = JobState.QUEUED

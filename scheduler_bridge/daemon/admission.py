@@ -23,6 +23,8 @@ _HELD: Final[dict[HeldBy, str]] = {"user": "its user holds it", "operator": "an 
 class JobFacts:
     """What the core does not know of a job that has not ended.
 
+    It is no ``TrackedJob``: it begins before the core hears of the job, and outlives a start that is repeated.
+
     Attributes:
         request: What its user asked for.
         spec: The same for the core.

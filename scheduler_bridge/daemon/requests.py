@@ -36,6 +36,8 @@ class SubmitError(ValueError):
 class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A job as its user asks for it.
 
+    It is no ``JobSpec``: it has no id and no time yet, and says how to run the job, which the core does not know.
+
     Attributes:
         command: Program and arguments; no shell reads them. ``{hosts}`` and ``{count}`` stand for the job's nodes,
             ``{cores}`` for the cores of each place that it may use, ``{core_ids}`` for the ids of those of each node.
@@ -246,6 +248,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
 class JobStatus(msgspec.Struct, frozen=True):
     """One job; times in seconds on the daemon's clock (``Snapshot.now_s``).
+
+    It is no ``JobRow``: the control protocol shows it, with what the daemon knows beside the core: holds and progress.
 
     ``state``: held, waiting, starting, running, ending, or how it ended (completed, failed, cancelled, timeout, lost).
     ``expected_start_s``: what the policy has promised, or else what may be expected if every job takes its walltime.

@@ -15,6 +15,8 @@ from scheduler_bridge.model.reservation import Reservation
 class RunningJob(msgspec.Struct, frozen=True, gc=False):
     """A job that holds nodes.
 
+    It is no ``TrackedJob``: it never changes, and has numbers of nodes and predictions only, which policies decide by.
+
     Attributes:
         spec: What was submitted.
         nodes: Nodes that it holds, those on order to arrive and those still to be released included.

@@ -15,7 +15,7 @@ class InvalidJobError(ValueError):
 
 
 class JobSpec(msgspec.Struct, frozen=True, gc=False):
-    """A submitted job. It never changes; what becomes of it is the scheduler core's business.
+    """A submitted job. It never changes; what becomes of it is a ``TrackedJob`` of the scheduler core.
 
     Attributes:
         job_id: Unique, not negative.

@@ -64,6 +64,8 @@ class ResizeRecord(msgspec.Struct):
 class JobRecord(msgspec.Struct):
     """One job from its submission to its end; ``result`` is the JSON document that the job itself wrote.
 
+    It is no ``JobStatus``: it keeps the whole course, with names of nodes, in a file that outlives the scheduler.
+
     ``ready_s``: since when it takes orders; None: it never did. ``rho``: how far its speedup stays behind its nodes, as
     the scheduler believed (see ``JobSpec``). ``after_ok``, ``after_any``: the jobs that it was to come after, asked for
     at ``requested_s``; ``submit_s`` is when they had ended.

@@ -20,6 +20,8 @@ from scheduler_bridge.workloads.dependencies import After
 class SimJob(msgspec.Struct, frozen=True, gc=False):
     """A job and its behaviour. All times in seconds.
 
+    It is no ``TraceJob``: it says how the job behaves in this simulation, with functions, not what a file says of it.
+
     Attributes:
         spec: What is submitted, at ``spec.submit_s``.
         runtime_s: Runtime on ``spec.nodes`` nodes, without ``startup``; may be longer than the walltime.
@@ -175,6 +177,8 @@ class Sizes(Sequence[tuple[float, int]]):
 
 class JobRecord(msgspec.Struct, gc=False):
     """What became of a job. Times in seconds.
+
+    It is no ``record.JobRecord``: it holds numbers of nodes only, so that a million of them fit into memory.
 
     Attributes:
         spec: What was submitted.

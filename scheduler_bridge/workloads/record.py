@@ -24,6 +24,8 @@ MAX_ID: Final = 2**63 - 1
 class TraceJob(msgspec.Struct, frozen=True, gc=False):
     """One job of a trace, of a generator or of a history. Times in seconds.
 
+    It is no ``JobSpec``: it knows how long the job runs, which a user does not tell and the scheduler must not know.
+
     Attributes:
         job_id: Unique in its workload, from 0 to ``MAX_ID``.
         submit_s: When it was submitted, since the workload's beginning.

@@ -46,6 +46,8 @@ NOT_A_DESCRIPTION = {
     "StartJob": "an effect of the core",
     "KillJob": "an effect of the core",
     "JobState": "the names of a job's states",
+    "JobFile": "a TOML document that becomes a request",
+    "JobInfo": "an allocation of Slurm, which the scheduler runs in",
     "JobServer": "a server",
     "JobLink": "a connection",
     "JobOrders": "the exchange of orders with jobs",

@@ -42,6 +42,8 @@ class RunKey(NamedTuple):
 class RealJob:
     """A job of a real run. Times in seconds since the run's beginning.
 
+    It is no ``JobRecord``: the published table has numbers of orders and one size, not the course of the job.
+
     Attributes:
         job_id: Its number in the batch.
         name: As published: program, input, class, sizes.
